@@ -13,8 +13,6 @@ DRIVE = "drive:"
 """Prefix of the address of a file on Google Drive; the file's id follows."""
 NOT_STATED = "Not stated. Ask the authors."
 """The licence of a dataset whose authors state none that was found."""
-
-
 OWN_SHARE = (4, 5)
 """Share of images for training, as numerator and denominator, where any number of images is complete."""
 
@@ -97,10 +95,7 @@ OSIE = Dataset(
             "predicting-human-gaze-beyond-pixels.zip",
         ),
     ),
-    form=(
-        Rule("stimuli/{name}.jpg", "stimulus"),
-        Rule("fixations.mat", "fixations", reader="osie"),
-    ),
+    form=(Rule("stimuli/{name}.jpg", "stimulus"), Rule("fixations.mat", "fixations", reader="osie")),
     licence="MIT License.",
     citation=(
         "Juan Xu, Ming Jiang, Shuo Wang, Mohan S. Kankanhalli, Qi Zhao: Predicting human gaze beyond "
@@ -180,19 +175,13 @@ DATASETS: dict[str, Dataset] = {
         4168,
         1000,
         archives=(
-            Archive(
-                "http://saliencydetection.net/dut-omron/download/DUT-OMRON-image.zip",
-                "DUT-OMRON-image.zip",
-            ),
+            Archive("http://saliencydetection.net/dut-omron/download/DUT-OMRON-image.zip", "DUT-OMRON-image.zip"),
             Archive(
                 "http://saliencydetection.net/dut-omron/download/DUT-OMRON-eye-fixations.zip",
                 "DUT-OMRON-eye-fixations.zip",
             ),
         ),
-        form=(
-            Rule("DUT-OMRON-image/{name}.jpg", "stimulus"),
-            Rule("{name}.mat", "fixations"),
-        ),
+        form=(Rule("DUT-OMRON-image/{name}.jpg", "stimulus"), Rule("{name}.mat", "fixations")),
         licence=NOT_STATED,
         citation=(
             "Chuan Yang, Lihe Zhang, Huchuan Lu, Xiang Ruan, Ming-Hsuan Yang: Saliency detection via "
@@ -225,10 +214,7 @@ DATASETS: dict[str, Dataset] = {
     "osie-mouse": dataclasses.replace(
         OSIE,
         blur_sigma_px=24.0,
-        form=(
-            Rule("stimuli/{name}.jpg", "stimulus"),
-            Rule("mouse_amt/{name}.mat", "fixations"),
-        ),
+        form=(Rule("stimuli/{name}.jpg", "stimulus"), Rule("mouse_amt/{name}.mat", "fixations")),
         part="mouse",
     ),
     # The blur is that of the authors' own maps (their `config.m`).
@@ -238,15 +224,9 @@ DATASETS: dict[str, Dataset] = {
         100,
         blur_sigma_px=26.0,
         archives=(
-            Archive(
-                "https://github.com/NUS-VIP/saliency-in-crowd/archive/master.zip",
-                "saliency-in-crowd.zip",
-            ),
+            Archive("https://github.com/NUS-VIP/saliency-in-crowd/archive/master.zip", "saliency-in-crowd.zip"),
         ),
-        form=(
-            Rule("stimuli/{name}.jpg", "stimulus"),
-            Rule("fixations.mat", "fixations", reader="crowd"),
-        ),
+        form=(Rule("stimuli/{name}.jpg", "stimulus"), Rule("fixations.mat", "fixations", reader="crowd")),
         licence="MIT License.",
         citation="Ming Jiang, Juan Xu, Qi Zhao: Saliency in crowd. ECCV 2014.",
         homepage="https://github.com/NUS-VIP/saliency-in-crowd",
@@ -259,10 +239,7 @@ DATASETS: dict[str, Dataset] = {
         archives=(
             Archive("https://www.dropbox.com/s/30nxg2uwd1wpb80/webpage_dataset.zip?dl=1", "webpage_dataset.zip"),
         ),
-        form=(
-            Rule("stimuli/{name}.png", "stimulus"),
-            Rule("all5/{name}.png", "fixations"),
-        ),
+        form=(Rule("stimuli/{name}.png", "stimulus"), Rule("all5/{name}.png", "fixations")),
         licence=NOT_STATED,
         citation="Chengyao Shen, Qi Zhao: Webpage saliency. ECCV 2014.",
         homepage="https://www-users.cse.umn.edu/~qzhao/webpage_saliency.html",

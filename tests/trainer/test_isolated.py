@@ -22,7 +22,7 @@ import pytest
 
 from trainer import isolated
 from trainer.data.layout import read_matlab, read_matlab_set
-from trainer.data.recordings import table
+from trainer.data.recordings import tables
 from trainer.errors import ContentError, UserError
 from trainer.isolated import Limits
 from trainer.sources import Member
@@ -225,8 +225,8 @@ def read_parquet(content):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "x.mat.parquet")
         path.write_bytes(content)
-        head = table.read_head(path, path.name, {})
-        table.read_table(path, path.name, head, {"image": 0, "x": 1, "y": 2})
+        head = tables.read_head(path, path.name, {})
+        tables.read_table(path, path.name, head, {"image": 0, "x": 1, "y": 2})
 
 
 def parquet(n_rows, length):

@@ -153,7 +153,7 @@ def _fill(
                 elif time.monotonic() - start > LOG_EVERY_S:
                     done = min(int(times_seen.sum()), count)
                     tracker = stack.enter_context(Tracker(f"decode {split}", count, "images", done))
-        except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError) as error:
+        except tf.errors.OpError as error:
             raise UserError(
                 f"a shard in {folder} is incomplete or damaged ({error.message.splitlines()[0]}); {PREPARE_AGAIN}"
             ) from None
@@ -253,15 +253,8 @@ def validation_batches(
 ) -> tf.data.Dataset:
     """The whole split in order, each image on one replica; the last batch is padded with zeros.
 
-    Args:
-        split: the decoded images.
-        batch_size: as in `training_batches`.
-        n_replicas_here: as in `training_batches`.
-        first_replica: as in `training_batches`.
-        n_replicas: as in `training_batches`.
-
-    Returns:
-        Dicts as of `training_batches`, with mask (b,) float32: 1 for an image, 0 for padding.
+    Arguments are those of `training_batches`, and so are the dicts, with mask (b,) float32: 1 for an image, 0 for
+    padding.
     """
     order = np.full(math.ceil(len(split) / batch_size) * batch_size, -1)
     order[: len(split)] = np.arange(len(split))

@@ -1,13 +1,11 @@
 """Decode the files of one image: the stimulus, its map as a density, and its fixated pixels."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
-from PIL import Image
 from scipy import ndimage
 
 from trainer.data.layout import (
@@ -81,15 +79,7 @@ def decode(item: Item, blur_sigma_px: float) -> Decoded:
 
 def decode_stimulus(member: Member) -> Pixels:
     """(h, w, 3) uint8 RGB of an image of any format and mode; transparency and orientation tags are ignored."""
-    picture, data = _open(member)
-    try:
-        if picture.mode in DECODED_BY_TENSORFLOW.get(picture.format or "", ()):
-            return np.asarray(tf.io.decode_image(data, channels=3, expand_animations=False))
-        if picture.mode.startswith(("I", "F")):
-            return np.repeat(_scaled(np.asarray(picture))[..., None], 3, axis=2)
-        return np.asarray(picture.convert("RGB"))
-    except (OSError, ValueError, SyntaxError, tf.errors.OpError) as error:
-        raise _undecodable(member, error) from None
+    return _read_pixels(member, channels=3)[0]
 
 
 def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
@@ -97,19 +87,8 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
 
     Compressed points lose their faint neighbours.
     """
-    picture, data = _open(member)
-    try:
-        if picture.mode.startswith(("I", "F")):
-            # TensorFlow would keep the upper 8 of 16 bits, and lose points whose value is 1.
-            levels = _scaled(np.asarray(picture))
-        elif picture.mode in DECODED_BY_TENSORFLOW.get(picture.format or "", ()):
-            levels = np.asarray(tf.io.decode_image(data, channels=1, expand_animations=False))[..., 0]
-        else:
-            levels = np.asarray(picture.convert("L"))
-    except (OSError, ValueError, SyntaxError, tf.errors.OpError) as error:
-        raise _undecodable(member, error) from None
-    if picture.format in LOSSY:
-        levels = _without_neighbours(levels)
+    pixels, kind = _read_pixels(member, channels=1)
+    levels = _without_neighbours(pixels[..., 0]) if kind in LOSSY else pixels[..., 0]
     height, width = stimulus_size
     ratio = min(levels.shape[0] / height, levels.shape[1] / width)
     # Rounding may change a side by one pixel.
@@ -123,24 +102,27 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
     return levels
 
 
-def _open(member: Member) -> tuple[Image.Image, bytes]:
+def _read_pixels(member: Member, channels: int) -> tuple[Pixels, str]:
+    """(h, w, channels) uint8, RGB or grey, and the name of the format."""
     data = member.content(MOST_IMAGE_BYTES)
     try:
         picture = open_header(data)
-    except (OSError, ValueError, SyntaxError) as error:
-        raise _undecodable(member, error) from None
-    if picture.width * picture.height > MAX_PIXELS:
+        if picture.width * picture.height > MAX_PIXELS:
+            raise ValueError(f"more than {MAX_PIXELS:,} pixels: shrink it")
+        kind, is_deep = picture.format or "", picture.mode.startswith(("I", "F"))
+        by_tensorflow = picture.mode in DECODED_BY_TENSORFLOW.get(kind, ())
+        # TensorFlow would keep the upper 8 of 16 bits, and lose points whose value is 1.
+        if by_tensorflow and not (is_deep and channels == 1):
+            pixels = np.asarray(tf.io.decode_image(data, channels=channels, expand_animations=False))
+        elif is_deep:
+            pixels = np.repeat(_scaled(np.asarray(picture))[..., None], channels, axis=2)
+        else:
+            pixels = np.asarray(picture.convert("RGB" if channels == 3 else "L"))
+    except (OSError, ValueError, SyntaxError, tf.errors.OpError) as error:
         raise UserError(
-            f"{member.origin} has {picture.width} x {picture.height} pixels (width x height), more than "
-            f"{MAX_PIXELS:,}; shrink it, or remove it with its other files"
-        )
-    return picture, data
-
-
-def _undecodable(member: Member, error: Exception) -> UserError:
-    # TensorFlow's text begins with the name of its operation, and Pillow's contains a memory address.
-    text = re.sub(r"^\{\{.*?\}\} | <_io\.BytesIO object at 0x[0-9a-f]+>", "", first_line(error))
-    return UserError(f"{member.origin} does not decode as an image ({text}); download or export it again")
+            f"{member.origin} does not decode as an image ({first_line(error)}); download or export it again"
+        ) from None
+    return pixels.reshape(*pixels.shape[:2], channels), kind
 
 
 def _scaled(values: NDArray[Any]) -> Pixels:
@@ -225,12 +207,8 @@ def _read_file(member: Member, size: tuple[int, int]) -> Gaze:
 
 def _marked(map: Pixels, size: tuple[int, int]) -> Gaze:
     """The fixated pixels that a map (h', w') of points marks, in a stimulus of `size` (h, w)."""
-    return Gaze(_rescaled(np.argwhere(map), map.shape, size), None, is_pictured=True)
-
-
-def _rescaled(points: Points, size: tuple[int, ...], target_size: tuple[int, int]) -> Points:
-    """Points in an image of `size` moved to the same places of one of `target_size`, both (h, w)."""
-    return rescale_points(points, (0, 0, *target_size), (size[0], size[1]))
+    points = rescale_points(np.argwhere(map), (0, 0, *size), (map.shape[0], map.shape[1]))
+    return Gaze(points, None, is_pictured=True)
 
 
 def rescale_points(points: Points, box: tuple[int, int, int, int], size: tuple[int, int]) -> Points:

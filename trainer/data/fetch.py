@@ -141,10 +141,8 @@ def _pair_files(
         return find_recordings(source.members, row, source.name, config, is_test_set)
     try:
         images = layout.find_items(source.members, row, source.name)
-    except sources.DamagedError:
-        raise
     except UserError as error:
-        if not config.source:
+        if not config.source or isinstance(error, sources.DamagedError):
             raise
         raise UserError(
             f"{error} ({source.name} was read as the dataset {config.dataset}; recordings of your own are the "
@@ -161,8 +159,7 @@ def _chosen(
     config: FetchConfig, row: datasets.Dataset, source: _Source, images: layout.Images, is_test_set: bool
 ) -> dict[str, list[layout.Item]]:
     """The images to prepare of each split; raises `UserError` if a split lacks images."""
-    check_counts = layout.check_test_count if is_test_set else layout.check_counts
-    check_counts(images.items, row, source.name, config.accepts_partial)
+    layout.check_counts(images.items, row, source.name, config.accepts_partial, is_test_set)
     layout.check_kept_apart(images.items, source.name, config.test_share)
     if is_test_set:
         items = layout.only_tested(images.items, row)

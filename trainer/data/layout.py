@@ -1,22 +1,14 @@
 """The images of a source: which of its files belong together, their fixations, and their splits.
 
-What a file holds is told by the rules of its dataset's authors, or else by its folder, at any depth. In an archive
-without such folders, the archive's own name tells it:
-
-| folder or archive              | holds                                                       |
-|--------------------------------|-------------------------------------------------------------|
-| `stimuli`, `images`            | stimuli                                                     |
-| `saliency`, `maps`             | maps                                                        |
-| `fixation`, `fixations`        | fixations: `.mat` files, or images of the fixated pixels;   |
-|                                | in a published dataset without maps, these images are maps  |
-
-Files of one image have the same path below that folder, apart from their suffixes.
+A file's role is told by the rules of its dataset's authors, or else by the deepest folder with a name of `ROLES`;
+in an archive without such folders, by the archive's own name. Files of one image have the same path below that
+folder, apart from their suffixes.
 """
 
 import functools
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,8 +20,6 @@ from trainer.artifacts import SPLITS, TEST
 from trainer.datasets import Dataset, Rule
 from trainer.errors import UserError, check, some
 from trainer.sources import Member
-from trainer.storage import is_archive
-from trainer.text import printable
 
 Size = tuple[int, int]
 Points = NDArray[np.int64]
@@ -44,7 +34,8 @@ ROLES = {
     "fixations": "fixations",
     "fixationlocs": "fixations",
 }
-"""Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's."""
+"""Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's. In a published dataset without
+maps, pictures of fixated pixels are its maps."""
 SPLIT_LABELS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "valid"),
@@ -69,6 +60,8 @@ MARGIN_PX = 1
 """How far outside of its image a fixation may be to count for the pixel at the border: eye trackers, and those who
 convert their files, count from 0 or from 1, and round."""
 SEED = 42
+KINDS = {"train": "training", "valid": "validation", TEST: "test"}
+"""Split -> the adjective for its images."""
 
 
 # === Images and fixations ===
@@ -190,12 +183,13 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
         if left_out := len(of_all) - len(fixations):
             counts = f"{left_out} of {len(of_all)}"
             notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
-    _check_pairs(stimuli, maps, fixations, row, source, members)
-    items = {
-        key: Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
+    _check_pairs(stimuli, maps, fixations, row, source)
+    items = [
+        Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
         for key, (name, stimulus) in stimuli.items()
-    }
-    return Images(_split(items, row), notes)
+    ]
+    splits = {file.key: file.split for file, _ in assigned}
+    return Images(split_items(items, [splits[key] for key in stimuli], row, source), notes)
 
 
 def _by_role(assigned: Assigned) -> dict[str, Files]:
@@ -212,54 +206,30 @@ def _by_role(assigned: Assigned) -> dict[str, Files]:
     return files
 
 
-def _split(items: dict[str, Item], row: Dataset) -> dict[str, list[Item]]:
-    if row.split != "given":
-        return split_shuffled(items.values(), row)
-    ordered = sorted(items.items(), key=lambda pair: pair[1].name)
-    return {split: [item for key, item in ordered if key.startswith(f"{split}/")] for split in SPLITS}
-
-
 def _check_pairs(
-    stimuli: Collection[str],
-    maps: Collection[str],
-    fixations: Collection[str],
-    row: Dataset,
-    source: str,
-    members: Sequence[Member],
+    stimuli: Collection[str], maps: Collection[str], fixations: Collection[str], row: Dataset, source: str
 ) -> None:
-    nested = next((member.origin for member in members if is_archive(member.path)), "")
-    inside = f"; {printable(nested)} is an archive in an archive, which is not opened: unpack it" if nested else ""
-    archives, rules = (", ".join(each) for each in ([p.name for p in row.archives], [r.path for r in row.form]))
-    authors = f"; or give all archives of its authors ({archives}), with files {rules}" if rules else ""
+    """Raise `UserError` if images, or their maps and fixations, are missing."""
+    archives = ", ".join(archive.name for archive in row.archives)
+    authors = f"; or give all archives of its authors ({archives})" if row.form else ""
     if not stimuli:
-        example = f", such as {members[0].path}" if members else ""
-        raise UserError(
-            f"{source} has no stimuli: none of its {len(members)} files{example} is an image in a folder or "
-            f"archive named stimuli or images{authors}{inside}"
-        )
+        raise UserError(f"{source} has no stimuli: put images into a folder or archive named stimuli{authors}")
     if not maps and not fixations:
         raise UserError(
-            f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named saliency, "
-            f"maps, fixation or fixations{authors}{inside}"
+            f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named maps, or "
+            f"fixations into one named fixations{authors}"
         )
     for what, keys in (("map", maps), ("fixations file", fixations)):
-        if not keys:
-            continue
-        incomplete, orphans = (
-            sorted(map(repr, each)) for each in (set(stimuli) - set(keys), set(keys) - set(stimuli))
-        )
+        incomplete = sorted(map(repr, set(stimuli) - set(keys))) if keys else []
+        orphans = sorted(map(repr, set(keys) - set(stimuli)))
         if incomplete:
-            raise UserError(f"image without a {what}: {some(incomplete)}; add the {what} or remove the image")
+            raise UserError(f"image without a {what}: {some(incomplete)}; add it, or remove the image")
         if orphans:
-            raise UserError(f"{what} without an image: {some(orphans)}; add the image or remove the {what}")
+            raise UserError(f"{what} without an image: {some(orphans)}; add the image, or remove the {what}")
 
 
 def read_matlab(member: Member, size: Size) -> Gaze:
-    """The fixations of one image, from a MATLAB file of the forms that `trainer.data.matlab.read_one` reads.
-
-    Args:
-        member: the file.
-        size: (h, w) of the image, pixels.
+    """The fixations of one image of `size` (h, w), from a MATLAB file; see `trainer.data.matlab.read_one`.
 
     Raises:
         UserError: the file is damaged, has another form, or is of an image of another size.
@@ -270,24 +240,17 @@ def read_matlab(member: Member, size: Size) -> Gaze:
 
 
 def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixations]:
-    """The fixations of all images of a dataset, from its authors' MATLAB files.
-
-    Args:
-        reader: a name in `trainer.data.matlab.READERS`.
-        files: name in lower case -> file.
-
-    Returns:
-        Name of an image without its ending -> its fixations.
+    """The fixations of all images of a dataset, by their names; see `trainer.data.matlab.read_set`.
 
     Raises:
         UserError: a file is damaged, has another form, or refers to other files.
     """
     contents = {name: (member.origin, member.content(MOST_MATLAB_BYTES)) for name, member in files.items()}
     origin = " and ".join(member.origin for member in files.values())
-    found: dict[str, Fixations] = isolated.call(
+    fixations: dict[str, Fixations] = isolated.call(
         f"{MATLAB}.read_set", reader, contents, file=origin, remedy=MATLAB_REMEDY
     )
-    return found
+    return fixations
 
 
 # === What a file holds ===
@@ -300,8 +263,11 @@ def assign_roles(members: Sequence[Member], row: Dataset) -> tuple[Assigned, lis
     """
     assigned = [(file, member) for member in members if (file := _by_rule(member.path, row.form))]
     if row.form and {file.role for file, _ in assigned} == {rule.role for rule in row.form}:
+        notes = ["The files are in the form in which the dataset's authors publish them."]
         used = {member.path for _, member in assigned}
-        return assigned, _about_others([member.path for member in members if member.path not in used])
+        if others := [member.path for member in members if member.path not in used]:
+            notes.append(f"Files that the dataset does not use, left out: {len(others)} ({some(others)}).")
+        return assigned, notes
     assigned = [(file, member) for member in members if (file := _by_folder(member.path, row))]
     # Some authors publish densities in folders of this name; in one's own, such an image is a mistake.
     if not row.any_count and not any(file.role == "map" for file, _ in assigned):
@@ -312,14 +278,6 @@ def assign_roles(members: Sequence[Member], row: Dataset) -> tuple[Assigned, lis
 def _as_map(file: FileRole) -> FileRole:
     is_picture = file.role == "fixations" and not file.name.lower().endswith(POINTS)
     return replace(file, role="map") if is_picture else file
-
-
-def _about_others(paths: Sequence[str]) -> list[str]:
-    notes = ["The files are in the form in which the dataset's authors publish them."]
-    if paths:
-        verb = "file is" if len(paths) == 1 else "files are"
-        notes.append(f"{len(paths)} other {verb} left out, which the dataset does not use, such as {paths[0]}.")
-    return notes
 
 
 # === The authors' form ===
@@ -340,12 +298,12 @@ def _by_rule(path: str, rules: Sequence[Rule]) -> FileRole | None:
         file = path.rpartition("/")[2]
         if rule.reader:
             return FileRole(rule.role, "", file, file.lower(), rule.reader)
-        found = match.groupdict()
-        split = SPLIT_LABELS.get(found["split"].lower(), TEST) if "split" in found else ""
+        parts = match.groupdict()
+        split = SPLIT_LABELS.get(parts["split"].lower(), TEST) if "split" in parts else ""
         if split == TEST:
             continue
-        folder = [found["folder"]] if "folder" in found else []
-        key = "/".join([*([split] if split else []), *folder, found["name"]])
+        folder = [parts["folder"]] if "folder" in parts else []
+        key = "/".join([*([split] if split else []), *folder, parts["name"]])
         return FileRole(rule.role, split, "/".join([*folder, file]), key)
     return None
 
@@ -373,10 +331,7 @@ def _by_folder(path: str, row: Dataset) -> FileRole | None:
         return None
     split = ""
     if row.split == "given":
-        labels = [SPLIT_LABELS[folder.lower()] for folder in folders if folder.lower() in SPLIT_LABELS]
-        if not labels:
-            raise UserError(f"{path} is neither in train/ nor in val/, which split this dataset; move it")
-        split = labels[-1]
+        split = folder_word(path, SPLIT_LABELS)
         if split == TEST:
             return None
         below = [folder for folder in below if SPLIT_LABELS.get(folder.lower()) != split]
@@ -391,11 +346,30 @@ def _by_folder(path: str, row: Dataset) -> FileRole | None:
 # === Splits ===
 
 
-def split_shuffled(items: Iterable[Item], row: Dataset) -> dict[str, list[Item]]:
-    """The training and the validation images, by `split_indices`, whatever their order."""
-    ordered = sorted(items, key=lambda item: item.name)
-    indices = split_indices([item.name for item in ordered], row)
-    return {split: [ordered[index] for index in each] for split, each in zip(SPLITS, indices, strict=True)}
+def split_items(items: Sequence[Item], labels: Sequence[str], row: Dataset, source: str) -> dict[str, list[Item]]:
+    """Split images for training and validation, by the row's `split`, whatever their order.
+
+    Args:
+        items: the images.
+        labels: the split that its folder or a column names for each image; empty without one. A shuffle ignores
+            them, but leaves out images labelled TEST.
+        row: its `split` is `given` or `column`, by labels, or a shuffle by `split_indices`.
+        source: its name in messages.
+
+    Raises:
+        UserError: labels count, and an image has none.
+    """
+    ordered = sorted(zip(items, labels, strict=True), key=lambda pair: pair[0].name)
+    if row.split.startswith("shuffle"):
+        shuffled = [item for item, label in ordered if label != TEST]
+        indices = split_indices([item.name for item in shuffled], row)
+        return {split: [shuffled[index] for index in each] for split, each in zip(SPLITS, indices, strict=True)}
+    for item, label in ordered:
+        if not label:
+            raise UserError(
+                f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
+            )
+    return {split: [item for item, label in ordered if label == split] for split in SPLITS}
 
 
 def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[int]]:
@@ -472,25 +446,21 @@ def _counts(items: Mapping[str, Sequence[Item]]) -> dict[str, int]:
     return {"train": len(items["train"]), "valid": len(items["valid"]) + len(items.get(TEST, ()))}
 
 
-def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
-    """Raise `UserError` if a split is empty or, unless partial data is allowed, has not the row's size.
+def check_counts(
+    items: Mapping[str, Sequence[Item]], row: Dataset, source: str, allow_partial_data: bool, is_test_set: bool
+) -> None:
+    """Raise `UserError` if a split that is used is empty, or the dataset is incomplete and may not be.
 
-    Images that are kept apart count as validation images.
+    Images that are kept apart count as validation images. A test set of a given split uses these alone.
     """
-    n_train, n_valid = _counts(items).values()
-    counts = f"{source} has {n_train} training and {n_valid} validation images"
-    if not n_train or not n_valid:
-        remedy = "add images"
-        if row.any_count and row.split != "shuffle":
-            missing = "val" if n_train else "train"
-            remedy = f"put some into {missing}/" if row.split == "given" else f"label some as {missing}"
-            remedy += ", or use split=shuffle"
-        raise UserError(f"{counts}; both are needed: {remedy}")
-    if (n_train, n_valid) != (row.n_train, row.n_valid) and not (row.any_count or allow_partial_data):
-        raise UserError(
-            f"{counts}, the complete dataset has {row.n_train} and {row.n_valid}; add the rest, or set "
-            "allow_partial_data to train on these"
-        )
+    counts, complete = _counts(items), {"train": row.n_train, "valid": row.n_valid}
+    used = ("valid",) if is_test_set and row.split == "given" else SPLITS
+    text = f"{source} has " + " and ".join(f"{counts[split]} {KINDS[split]}" for split in used) + " images"
+    if not all(counts[split] for split in used):
+        raise UserError(f"{text}; add images, move or label some as train or val, or use split=shuffle")
+    if any(counts[split] != complete[split] for split in used) and not (row.any_count or allow_partial_data):
+        expected = " and ".join(str(complete[split]) for split in used)
+        raise UserError(f"{text}, the complete dataset has {expected}; add the rest, or set allow_partial_data")
 
 
 def only_tested(items: dict[str, list[Item]], row: Dataset) -> dict[str, list[Item]]:
@@ -507,23 +477,6 @@ def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
     if TEST in counts:
         return counts[TEST]
     return counts["valid"] if row.split == "given" else sum(counts.values())
-
-
-def check_test_count(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
-    """Raise `UserError` if a test set, or the images of which it is a share, lack images; see `check_counts`."""
-    count, expected = (
-        tested_count(counts, row) for counts in (_counts(items), {"train": row.n_train, "valid": row.n_valid})
-    )
-    kind = "test"
-    if TEST in items:
-        kind = "validation" if row.split == "given" else "training and validation"
-    if not count:
-        raise UserError(f"{source} has no images to test on: a set with a given split is tested on those in val/")
-    if count != expected and not (row.any_count or allow_partial_data):
-        raise UserError(
-            f"{source} has {count} {kind} images, the complete dataset has {expected}; add the rest, or set "
-            "allow_partial_data to test on these"
-        )
 
 
 def limited(items: Sequence[Item], max_examples: int) -> list[Item]:

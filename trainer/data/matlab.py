@@ -42,34 +42,28 @@ class _File:
 
 
 def read_one(origin: str, content: bytes, size: Size) -> Gaze:
-    """The fixations of one image, from a file of SALICON, CAT2000, DUT-OMRON, or of OSIE's mouse tracking.
+    """The fixations of one image of `size` (h, w), from a file of SALICON, CAT2000, DUT-OMRON or OSIE's mouse.
 
-    Args:
-        origin: the name of the file in messages.
-        content: its bytes.
-        size: (h, w) of the image, pixels.
-
-    Raises:
-        UserError: it is of an image of another size.
+    `origin` is the name of the file in messages; raises `UserError` if it is of an image of another size.
     """
     file = _File(origin, content)
-    found = _variables(file, "gaze", "fixLocs", "s", "fixations")
-    if "fixLocs" in found:
-        return _of_matrix(found["fixLocs"], file, size)
-    if "s" in found:
-        return _of_list(found["s"], file, size)
-    if "fixations" in found:
-        return _of_samples(found["fixations"], file, size)
-    return _of_observers(found["gaze"], size)
+    variables = _variables(file, "gaze", "fixLocs", "s", "fixations")
+    if "fixLocs" in variables:
+        return _of_matrix(variables["fixLocs"], file, size)
+    if "s" in variables:
+        return _of_list(variables["s"], file, size)
+    if "fixations" in variables:
+        return _of_samples(variables["fixations"], file, size)
+    return _of_observers(variables["gaze"], size)
 
 
 def _variables(file: _File, *names: str) -> dict[str, Any]:
     """The variables `names` that a file has, at least one."""
-    found = loadmat(io.BytesIO(file.content), variable_names=names)
-    content = {name: value for name, value in found.items() if name in names}
-    if not content:
+    content = loadmat(io.BytesIO(file.content), variable_names=names)
+    variables = {name: value for name, value in content.items() if name in names}
+    if not variables:
         raise ValueError(f"it has no variable named {' or '.join(names)}")
-    return content
+    return variables
 
 
 def _of_observers(structs: Any, size: Size) -> Gaze:
@@ -83,12 +77,10 @@ def _of_observers(structs: Any, size: Size) -> Gaze:
 
 def _of_matrix(matrix: Any, file: _File, size: Size) -> Gaze:
     """Read CAT2000's variable: a matrix (h, w) that is not 0 at the fixations."""
-    values = _numbers(matrix)
+    values = np.asarray(matrix, np.float64)
     if values.shape != size:
         raise _other_size(file, values.shape, size)
     marked = values > 0
-    if np.isnan(values).any():
-        raise ValueError("a matrix with elements that are no numbers")
     if np.count_nonzero(marked) >= MAX_POINT_SHARE * values.size:
         raise ValueError(f"{np.count_nonzero(marked)} of {values.size} pixels are fixated, as in a density")
     return Gaze(np.argwhere(marked), None)
@@ -123,8 +115,8 @@ def _of_samples(struct: Any, file: _File, size: Size) -> Gaze:
 
 
 def _columns(values: Any, n: int) -> NDArray[np.float64]:
-    """A matrix (m, n); an empty one may have any shape."""
-    matrix = _numbers(values)
+    """A matrix (m, n) of numbers; an empty one may have any shape."""
+    matrix = np.asarray(values, np.float64)
     if not matrix.size:
         return np.zeros((0, n))
     if matrix.ndim != 2 or matrix.shape[1] != n:
@@ -132,21 +124,8 @@ def _columns(values: Any, n: int) -> NDArray[np.float64]:
     return matrix
 
 
-def _numbers(values: Any) -> NDArray[np.float64]:
-    """An array of real numbers or of NaN; `ValueError` for texts, structs, complex and infinite numbers."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError("something else than real numbers")
-    real = array.astype(np.float64)
-    if np.isinf(real).any():
-        raise ValueError("an infinite number")
-    return real
-
-
 def _counted(observers: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The observers (n,), counted from 0 in the order of their numbers; `ValueError` for NaN."""
-    if np.isnan(observers).any():
-        raise ValueError("an observer whose number is none")
+    """The observers (n,), counted from 0 in the order of their numbers."""
     return np.unique(observers, return_inverse=True)[1].astype(np.int64)
 
 
@@ -199,23 +178,18 @@ def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, 
     from 0.
     """
     (file,) = files.values()
-    found: dict[str, Fixations] = {}
+    images: dict[str, Fixations] = {}
     for cell in _variables(file, "fixations")["fixations"].ravel():
         image = _content(cell)
         name = str(_content(image["img"]))
-        stem = name.rpartition(".")[0]
-        if not stem or stem in found:
-            raise ValueError(f"two images or none are named {name!r}")
-        observers = [_osie_points(_content(subject)) for subject in image["subjects"].ravel()]
+        subjects = [_content(subject) for subject in image["subjects"].ravel()]
+        observers = [
+            np.stack([subject[axis].ravel() for axis in ("fix_y", "fix_x")], axis=-1) for subject in subjects
+        ]
         whose = np.repeat(np.arange(len(observers)), [len(points) for points in observers])
         origin = f"the fixations of {name} in {file.origin}"
-        found[stem] = _fixations(np.concatenate(observers), whose, size, origin)
-    return found
-
-
-def _osie_points(subject: Any) -> Points:
-    columns = [_numbers(subject[name]).ravel() for name in ("fix_y", "fix_x")]
-    return np.stack(columns, axis=-1)
+        images[name.rpartition(".")[0]] = _fixations(np.concatenate(observers), whose, size, origin)
+    return images
 
 
 def _content(cell: Any) -> Any:
@@ -237,38 +211,27 @@ def _read_pascals(files: Mapping[str, _File]) -> dict[str, Fixations]:
     matrices = _read_hdf5(file, "fixCell", _matrices)
     sizes: list[Size | None] = [None] * len(matrices)
     if "pascalsize.mat" in files:
-        height_width = _read_hdf5(files["pascalsize.mat"], "sizeData", _sizes)
-        if len(height_width) != len(matrices):
-            raise UserError(
-                f"{files['pascalsize.mat'].origin} has the sizes of {len(height_width)} images, but {file.origin} "
-                f"has the fixations of {len(matrices)}; download both again"
-            )
-        sizes = [*height_width]
-    found = {}
+        sizes = _read_hdf5(files["pascalsize.mat"], "sizeData", _sizes)
+    images = {}
     for index, ((points, observers), size) in enumerate(zip(matrices, sizes, strict=True)):
         origin = f"the fixations of image {index + 1} in {file.origin}"
-        found[str(index + 1)] = _fixations(points, observers, size, origin)
-    return found
+        images[str(index + 1)] = _fixations(points, observers, size, origin)
+    return images
 
 
 def _matrices(hdf5: h5py.File, cells: h5py.Dataset) -> list[tuple[Points, Observers]]:
     """The points and the observers in each of the matrices to which the cells refer."""
     matrices = []
-    for number, reference in enumerate(np.asarray(cells).ravel(), 1):
+    for reference in np.asarray(cells).ravel():
         values = _inside(hdf5[reference])
-        matrix = np.zeros((3, 0)) if "MATLAB_empty" in values.attrs else _numbers(values)
-        if matrix.ndim != 2 or len(matrix) < 2:
-            raise ValueError(f"image {number} has a matrix of {matrix.shape[::-1]}, not of columns y and x")
+        matrix = np.zeros((3, 0)) if "MATLAB_empty" in values.attrs else np.asarray(values, np.float64)
         observers = _counted(matrix[2]) if len(matrix) > 2 else None
         matrices.append((np.trunc(matrix[:2].T) - 1, observers))
     return matrices
 
 
 def _sizes(_: h5py.File, data: h5py.Dataset) -> list[Size]:
-    values = _numbers(data)
-    if values.ndim != 2 or len(values) != 2 or np.isnan(values).any():
-        raise ValueError(f"a matrix of {values.shape[::-1]}, not of columns height and width")
-    return [(int(height), int(width)) for height, width in values.T]
+    return [(int(height), int(width)) for height, width in np.asarray(data, np.float64).T]
 
 
 def _read_hdf5(file: _File, name: str, reading: Callable[[h5py.File, h5py.Dataset], list[Any]]) -> list[Any]:

@@ -5,10 +5,12 @@ not depend on the number of images, and the same files give the same bytes.
 """
 
 import csv
+import functools
 import hashlib
 import os
 import pathlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +28,7 @@ from trainer.progress import Tracker, map_ahead, open_pool
 CENTER_BIAS_SIZE = (120, 160)
 MAX_WORKERS = 32
 
+NO_GAZE = Gaze(np.zeros((0, 2), np.int64), None)
 FloatMap = NDArray[np.float64]
 
 
@@ -36,15 +39,14 @@ class _Prepared:
     origin: str
     """Name of the map in messages."""
     stimulus: str
-    """Origin of the stimulus."""
+    """Name of the stimulus in messages."""
     name: str
     digest: str
     """Digest of the stimulus's pixels, as in `artifacts.IMAGES`."""
     record: bytes
     ground_truth: str
-    has_fixations: bool
-    has_observers: bool
-    gaze: Gaze
+    gaze: Gaze | None
+    """The fixations; None if only a density is known."""
     original_size: tuple[int, int]
     share: FloatMap | None
     """The map's contribution to the centre bias; None for validation images."""
@@ -69,6 +71,7 @@ class Facts:
     n_copies: int = 0
     """Images of one split with the same pixels as one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
+    """Sum of the `share` of the training images."""
     _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Digest -> split and origin of the first image with these pixels."""
 
@@ -88,11 +91,12 @@ class Facts:
                 f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: all maps of "
                 "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
-        self.has_observers &= image.has_observers
-        self.n_fixations += len(image.gaze.points)
-        self.n_pictured += len(image.gaze.points) if image.gaze.is_pictured else 0
-        self.n_outside += image.gaze.n_outside
-        self.n_blinks += image.gaze.n_blinks
+        gaze = image.gaze or NO_GAZE
+        self.has_observers &= gaze.observers is not None
+        self.n_fixations += len(gaze.points)
+        self.n_pictured += len(gaze.points) if gaze.is_pictured else 0
+        self.n_outside += gaze.n_outside
+        self.n_blinks += gaze.n_blinks
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.share is not None:
             self.bias += image.share
@@ -107,7 +111,7 @@ class Facts:
     def has_fixations(self) -> bool:
         """Whether fixated pixels are known."""
         assert self.first is not None
-        return self.first.has_fixations
+        return self.first.gaze is not None
 
     @property
     def notes(self) -> list[str]:
@@ -125,11 +129,6 @@ class Facts:
         if self.n_copies:
             notes.append(f"{self.n_copies:,} validation images have the same pixels as training images.")
         return notes
-
-    def center_bias(self) -> NDArray[np.float32]:
-        """Mean map of the training images, float32 that sums to 1."""
-        bias: NDArray[np.float32] = (self.bias / self.bias.sum()).astype(np.float32)
-        return bias
 
 
 def prepare(
@@ -166,28 +165,23 @@ def prepare(
         images = csv.writer(file)
         images.writerow(["split", "image", "digest"])
         for split, split_items in items.items():
-            is_training = split == "train"
-
-            def prepare_at(
-                index: int, items: list[Item] = split_items, is_training: bool = is_training
-            ) -> _Prepared:
-                return _prepare_one(index, items[index], blur_sigma_px, image_size, is_training)
-
+            prepare_one = functools.partial(_prepare_one, split_items, split == "train", blur_sigma_px, image_size)
             with tfrecords.ShardWriter(folder, split, len(split_items), image_size) as writer:
-                for image in map_ahead(pool, prepare_at, range(len(split_items)), 2 * n_threads):
+                for image in map_ahead(pool, prepare_one, range(len(split_items)), 2 * n_threads):
                     facts.add(image, split, refuse_copies)
                     writer.write(image.record)
                     images.writerow([split, image.name, image.digest])
                     tracker.advance()
             facts.shards[split], facts.counts[split] = writer.names, len(split_items)
     if "train" in items:
-        write_array(folder / CENTER_BIAS, facts.center_bias())
+        write_array(folder / CENTER_BIAS, (facts.bias / facts.bias.sum()).astype(np.float32))
     return facts
 
 
 def _prepare_one(
-    index: int, item: Item, blur_sigma_px: float, image_size: tuple[int, int], is_training: bool
+    items: Sequence[Item], is_training: bool, blur_sigma_px: float, image_size: tuple[int, int], index: int
 ) -> _Prepared:
+    item = items[index]
     image = decode.decode(item, blur_sigma_px)
     original_size = (image.stimulus.shape[0], image.stimulus.shape[1])
     box = preprocess.content_box(original_size, image_size)
@@ -197,7 +191,7 @@ def _prepare_one(
             f"the map of {item.stimulus.origin} is empty after shrinking it to {image_size[0]} x {image_size[1]} "
             "pixels; use a larger image_size, or replace the map"
         )
-    gaze = image.gaze or Gaze(np.zeros((0, 2), np.int64), None)
+    gaze = image.gaze or NO_GAZE
     example = tfrecords.Example(
         index=index,
         name=item.name,
@@ -215,9 +209,7 @@ def _prepare_one(
         digest=_digest(image.stimulus),
         record=tfrecords.serialize(example),
         ground_truth=image.ground_truth,
-        has_fixations=image.gaze is not None,
-        has_observers=gaze.observers is not None,
-        gaze=gaze,
+        gaze=image.gaze,
         original_size=original_size,
         share=_share(density, box) if is_training else None,
     )

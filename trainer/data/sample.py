@@ -128,8 +128,8 @@ def members(dataset: str) -> list[Member]:
             files[f"fixations/{stem}.mat"] = _gaze_file
         return [member(path, index, encode) for path, encode in files.items()]
 
-    found = [file for index in range(chosen.n_train + chosen.n_valid) for file in of_image(index)]
-    return sorted(found, key=lambda file: file.path)
+    files = [file for index in range(chosen.n_train + chosen.n_valid) for file in of_image(index)]
+    return sorted(files, key=lambda file: file.path)
 
 
 # === Patterns ===
@@ -150,8 +150,8 @@ def generate_pattern(settings: Settings, index: int) -> Pattern:
     height, width = settings.size
     canvas = Image.new("RGB", (width * SUPERSAMPLING, height * SUPERSAMPLING), ground)
     pencil = ImageDraw.Draw(canvas)
-    for place, center in enumerate(centers):
-        is_odd = place == target
+    for item, center in enumerate(centers):
+        is_odd = item == target
         scale = radius_px * float(random.uniform(0.95, 1.05)) * (1.9 if is_odd and kind == "size" else 1)
         angle = tilt + float(random.normal(0, 0.07)) + (turn if is_odd and kind == "orientation" else 0)
         rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -201,9 +201,9 @@ def _grid(random: np.random.Generator, size: tuple[int, int]) -> tuple[NDArray[n
     n_columns = round(n_rows * size[1] / size[0])
     spacing_px = 0.93 * min(size[0] / n_rows, size[1] / n_columns)
     rows, columns = np.meshgrid(np.arange(n_rows), np.arange(n_columns), indexing="ij")
-    places = np.stack([rows, columns], axis=-1).reshape(-1, 2) - [(n_rows - 1) / 2, (n_columns - 1) / 2]
-    jitter = random.uniform(-0.1, 0.1, places.shape)
-    return (places + jitter) * spacing_px + [size[0] / 2, size[1] / 2], spacing_px
+    cells = np.stack([rows, columns], axis=-1).reshape(-1, 2) - [(n_rows - 1) / 2, (n_columns - 1) / 2]
+    jitter = random.uniform(-0.1, 0.1, cells.shape)
+    return (cells + jitter) * spacing_px + [size[0] / 2, size[1] / 2], spacing_px
 
 
 # === Ground truth ===
@@ -222,13 +222,6 @@ def _look(random: np.random.Generator, settings: Settings, target: NDArray[np.fl
     return gaze
 
 
-def fixated_pixels(pattern: Pattern) -> Pixels:
-    """Map (h, w) of 0 and 255; 255 is a pixel that an observer fixated."""
-    pixels = np.zeros((pattern.stimulus.height, pattern.stimulus.width), np.uint8)
-    pixels[tuple(np.concatenate(pattern.gaze).T)] = 255
-    return pixels
-
-
 def density(pattern: Pattern, sigma_px: float) -> Pixels:
     """Map (h, w), 0..255: the number of fixations at each pixel, blurred, its peak at 255."""
     counts = np.zeros((pattern.stimulus.height, pattern.stimulus.width))
@@ -245,7 +238,10 @@ def _stimulus(pattern: Pattern) -> bytes:
 
 
 def _points(pattern: Pattern) -> bytes:
-    return _encode(Image.fromarray(fixated_pixels(pattern)), "PNG")
+    """A picture of 0 and 255; 255 is a pixel that an observer fixated."""
+    pixels = np.zeros((pattern.stimulus.height, pattern.stimulus.width), np.uint8)
+    pixels[tuple(np.concatenate(pattern.gaze).T)] = 255
+    return _encode(Image.fromarray(pixels), "PNG")
 
 
 def _density(pattern: Pattern, sigma_px: float) -> bytes:

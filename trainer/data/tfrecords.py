@@ -170,15 +170,8 @@ def parse(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[str, tf.Te
 
 
 def shard_paths(folder: str | os.PathLike[str], split: str) -> list[pathlib.Path]:
-    """The shards of a split of the prepared dataset in `folder`, in order; `UserError` if one cannot be read."""
-    folder = pathlib.Path(folder)
-    paths = [folder / name for name in Manifest.load(folder).shards[split]]
-    for path in paths:
-        if not path.is_file():
-            raise UserError(f"{path} is missing or no file, but the manifest names it; {PREPARE_AGAIN}")
-        if not os.access(path, os.R_OK):
-            raise UserError(f"no permission to read {path}; change its permissions (chmod, chown)")
-    return paths
+    """The shards of a split of the prepared dataset in `folder`, in order."""
+    return [pathlib.Path(folder) / name for name in Manifest.load(folder).shards[split]]
 
 
 def read(folder: str | os.PathLike[str], split: str) -> Iterator[Example]:
@@ -213,25 +206,9 @@ def some(folder: str | os.PathLike[str], split: str, most: int) -> list[Example]
 def _read_shard(path: pathlib.Path, manifest: Manifest) -> Iterator[Example]:
     try:
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-            yield _checked(_deserialize(record, manifest.image_size), manifest)
-    except (tf.errors.DataLossError, DecodeError, ValueError, IndexError, zlib.error) as error:
+            yield _deserialize(record, manifest.image_size)
+    except (tf.errors.OpError, DecodeError, ValueError, IndexError, zlib.error) as error:
         raise UserError(f"{path} is incomplete or damaged ({first_line(error)}); {PREPARE_AGAIN}") from None
-
-
-def _checked(example: Example, manifest: Manifest) -> Example:
-    """The example; raises `ValueError` if it contradicts itself or the manifest."""
-    points, prepared = example.fixations, example.fixations_prepared
-    for pixels, size in ((points, example.original_size), (prepared, manifest.image_size)):
-        if ((pixels < 0) | (pixels >= size)).any():
-            raise ValueError(f"a fixation of {example.name} is outside of its {size[0]} x {size[1]} pixels")
-    if len(points) != len(prepared) or len(example.observers) not in (0, len(points)):
-        raise ValueError(
-            f"{example.name} has {len(points)} fixations, {len(prepared)} prepared ones, and observers of "
-            f"{len(example.observers)}"
-        )
-    if len(points) and not manifest.has_fixations:
-        raise ValueError(f"{example.name} has fixations, and the manifest says that there are none")
-    return example
 
 
 def _deserialize(record: bytes, image_size: tuple[int, int]) -> Example:

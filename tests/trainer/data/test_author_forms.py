@@ -157,15 +157,6 @@ def test_archives_may_be_renamed_or_unpacked_or_one_alone(dataset, tmp_path):
         assert names_in(dataset, tmp_path / source) == expected
 
 
-def test_mouse_tracking_has_the_photographs_and_the_splits_of_eye_tracking(tmp_path):
-    """A model of both, trained on one after the other, has seen none of the held-out photographs in either."""
-    author_forms.write("osie", tmp_path, 20)
-    (archive,) = tmp_path.iterdir()
-    eye, mouse = (names_in(dataset, archive) for dataset in ("osie", "osie-mouse"))
-    assert eye == mouse
-    assert [len(names) for names in eye.values()] == [14, 6]
-
-
 def test_mouse_tracking_and_eye_tracking_of_one_archive_have_other_fingerprints(tmp_path):
     """Else a training on one would resume from the checkpoints of a training on the other."""
     author_forms.write("osie", tmp_path / "source", 5)

@@ -39,20 +39,7 @@ def refused(tmp_path):
 def test_recordings_of_ones_own_that_are_read_as_another_dataset(refused, tmp_path):
     save(tmp_path / "lab" / "images" / "pic00.jpg", stimulus(0, (48, 64)))
     (tmp_path / "lab" / "fixations.csv").write_text("image,x,y\npic00.jpg,3,4\n")
-    refused(
-        tmp_path / "lab", r"images/pic00\.jpg .*lab was read as the dataset salicon; .* dataset custom", "salicon"
-    )
-
-
-def test_an_unknown_dataset(refused, tree):
-    refused(tree, "'salcon'; did you mean 'salicon'", dataset="salcon")
-    with pytest.raises(UserError, match="'salicon'"):
-        fetch.fingerprint("salcon", str(tree))
-
-
-def test_an_image_size_that_the_network_cannot_halve():
-    with pytest.raises(UserError, match=r"100x320: .* 96x320"):
-        FetchConfig(image_size="100x320")
+    refused(tmp_path / "lab", r"lab was read as the dataset salicon; .* dataset custom", "salicon")
 
 
 def test_an_output_that_exists(tree, tmp_path):

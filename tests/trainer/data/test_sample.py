@@ -8,7 +8,6 @@ from PIL import Image
 
 from trainer import datasets
 from trainer.data import sample
-from trainer.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -71,29 +70,11 @@ def test_the_form_of_the_others_has_stimuli_and_binary_points():
     assert set(zip(*np.nonzero(points), strict=True)) == {tuple(point) for each in expected for point in each}
 
 
-def test_maps_have_the_suffix_of_the_dataset():
-    assert {"stimuli/1.jpg", "fixation/1_fixMap.png"} <= set(contents("mit1003"))
-
-
 @pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
 def test_generating_twice_gives_the_same_bytes_without_a_time(dataset):
     first, second = contents(dataset), contents(dataset)
     assert first == second
     assert b"Created on" not in b"".join(content for path, content in first.items() if path.endswith(".mat"))
-
-
-def test_only_the_images_whose_files_are_read_are_generated_and_each_once(monkeypatch):
-    generated, generate_pattern = [], sample.generate_pattern
-
-    def record(wanted, index):
-        generated.append(index)
-        return generate_pattern(wanted, index)
-
-    monkeypatch.setattr(sample, "generate_pattern", record)
-    for member in sample.members("salicon"):
-        if "popout_000003" in member.path or "popout_000005" in member.path:
-            member.read()
-    assert sorted(generated) == [2, 4]
 
 
 @pytest.mark.parametrize("dataset", datasets.DATASETS)
@@ -129,19 +110,9 @@ def test_odd_item_has_the_color_of_the_others_if_something_else_differs(kind):
     assert count > 200
 
 
-def test_sets_have_different_patterns():
-    first, second = (sample.generate_pattern(sample.settings(name), 0) for name in ("salicon", "fixationadd1000"))
-    assert not np.array_equal(np.array(first.stimulus), np.array(second.stimulus))
-
-
 def test_fingerprint_depends_on_the_settings(monkeypatch):
     before = sample.fingerprint("salicon")
     assert before == sample.fingerprint("salicon")
     assert len({sample.fingerprint(name) for name in datasets.DATASETS}) == len(datasets.DATASETS)
     monkeypatch.setitem(sample.SAMPLES, "salicon", dataclasses.replace(sample.SAMPLES["salicon"], on_target=0.5))
     assert sample.fingerprint("salicon") != before
-
-
-def test_unknown_dataset_names_the_nearest():
-    with pytest.raises(UserError, match="did you mean 'salicon'"):
-        sample.fingerprint("salcon")

@@ -42,12 +42,6 @@ def test_written_examples_are_read(tmp_path):
         assert getattr(read, field).dtype == getattr(written, field).dtype
 
 
-def test_an_image_without_fixations_has_none_of_two_coordinates(tmp_path):
-    folder = write_prepared(tmp_path / "set", n_fixations=0)
-    for each in tfrecords.read(folder, "valid"):
-        assert each.fixations.shape == each.fixations_prepared.shape == (0, 2)
-
-
 def test_graph_operations_parse_what_was_written_to_static_shapes():
     written = example(7)
     records = tf.data.Dataset.from_tensors(tfrecords.serialize(written))
@@ -61,10 +55,6 @@ def test_graph_operations_parse_what_was_written_to_static_shapes():
     assert values["index"] == 7
     np.testing.assert_array_equal(values["stimulus"], written.stimulus)
     np.testing.assert_array_equal(values["density"][..., 0], written.density)
-
-
-def test_equal_examples_give_equal_bytes():
-    assert tfrecords.serialize(example(3)) == tfrecords.serialize(example(3))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +86,7 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path):
     content = shard.read_bytes()
     for damage in (lambda: shard.write_bytes(content[: len(content) // 2]), shard.unlink, shard.mkdir):
         damage()
-        with pytest.raises(UserError, match=f"{shard.name} is (incomplete|missing)"):
+        with pytest.raises(UserError, match=f"{shard.name} is incomplete or damaged"):
             list(tfrecords.read(folder, "train"))
 
 
@@ -112,12 +102,6 @@ def test_a_file_size_limit_is_an_os_error(tmp_path):
     assert caught.value.errno == errno.EFBIG
 
 
-def test_a_missing_folder_is_an_os_error(tmp_path):
-    writer = tfrecords.ShardWriter(tmp_path / "none", "train", 1, SIZE)
-    with pytest.raises(OSError, match="none"):
-        writer.write(b"record")
-
-
 def changed(**fields):
     return tfrecords.serialize(dataclasses.replace(example(), **fields))
 
@@ -130,12 +114,7 @@ def changed(**fields):
         ([b"no record"], "damaged"),
         ([b""], "damaged"),
         ([changed(stimulus=np.zeros((8, 8, 3), np.uint8))], "damaged"),
-        ([changed(density=np.zeros((24, 31), np.uint8))], "damaged"),
         ([changed(original_size=(30,))], "damaged"),
-        ([changed(fixations=np.full((3, 2), 40))], "below/0.jpg is outside of its 30 x 48"),
-        ([changed(fixations_prepared=np.full((3, 2), -1))], "outside of its 24 x 32"),
-        ([changed(fixations=np.zeros((2, 2), np.int64))], "2 fixations, 3 prepared ones"),
-        ([changed(observers=np.zeros(2, np.int64))], "observers of 2"),
     ],
 )
 def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, message, tmp_path):
@@ -146,11 +125,4 @@ def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, 
     if not records:
         (folder / writer.names[0]).write_bytes(b"")
     with pytest.raises(UserError, match=message):
-        list(tfrecords.read(folder, "train"))
-
-
-def test_fixations_of_a_dataset_that_has_none_are_refused(tmp_path):
-    folder = write_prepared(tmp_path / "set", n_train=1, n_valid=1, size=SIZE)
-    dataclasses.replace(artifacts.Manifest.load(folder), has_fixations=False).save(folder)
-    with pytest.raises(UserError, match="the manifest says that there are none"):
         list(tfrecords.read(folder, "train"))

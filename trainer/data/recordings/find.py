@@ -1,61 +1,79 @@
 """Find the images of the dataset `custom`, with their maps, files of fixations, or tables of fixations.
 
-Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see `layout`). What
-was understood is printed, and returned in sentences (see `Report`).
+Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see `layout`). The
+split is told by a column, by folders, or by a shuffle. What was understood is printed, and returned in sentences
+(see `Report`).
 """
 
 import collections
 import dataclasses
+import os
 import pathlib
-import sys
+import posixpath
 import tempfile
 from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table as Grid
 
 from trainer.artifacts import SPLITS, TEST
 from trainer.config import FetchConfig, parse_columns
 from trainer.data import layout
-from trainer.data.layout import Fixations, Gaze, Images, Item, Points
-from trainer.data.recordings import chosen, fixations, table
-from trainer.data.recordings.chosen import Form, Source
-from trainer.data.recordings.fixations import LeftOut
-from trainer.data.recordings.images import (
-    ImageNames,
-    Picture,
-    Usable,
-    check_column,
-    check_maps,
-    column_labels,
-    find_images,
-    has_maps,
-    read_pictures,
-    split_items,
-    split_text,
-    tested_items,
-    turned_text,
+from trainer.data.layout import (
+    IMAGE_SUFFIXES,
+    KINDS,
+    MOST_IMAGE_BYTES,
+    ROLES,
+    SPLIT_LABELS,
+    Fixations,
+    Gaze,
+    Images,
+    Item,
+    Points,
+    Size,
+    folder_word,
 )
+from trainer.data.recordings import fixations
+from trainer.data.recordings.columns import ImageNames
+from trainer.data.recordings.fixations import LeftOut
+from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.datasets import Dataset
 from trainer.errors import UserError, check, some
+from trainer.picture import open_header, orientation_of
+from trainer.progress import Tracker, map_ahead, open_pool
 from trainer.sources import Member
 from trainer.text import visible
-
-Numbers = NDArray[np.int64]
 
 BLUR_SHARE = 1 / 30
 """Default blur, as a share of the longer side of the median image. One degree of visual angle is 1/29 of it in
 MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
 MAX_BLUR_SHARE = 1 / 2
 """Blur above this share of the longer side of the median image is refused."""
+MAX_WORKERS = 32
 SHOWN_FORMS = 5
 SHOWN_COLUMNS = 8
-FIRST_ROWS = 5
-LOG_WIDTH = 120
-"""Length of printed lines where there is no terminal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """What is read of an image before it is prepared."""
+
+    size: Size
+    is_turned: bool
+    """Whether viewers turn it, by its EXIF orientation."""
+
+
+@dataclasses.dataclass
+class Usable:
+    """The images that can be used."""
+
+    items: list[Item]
+    labels: list[str]
+    """The split of each item: of its folder or of a column; empty if neither tells."""
+    pictures: list[Picture]
+    n_fixations: list[int]
+    """Number of fixations of each item; empty if tables have none."""
 
 
 def find_recordings(
@@ -63,135 +81,236 @@ def find_recordings(
 ) -> tuple[Images, Dataset]:
     """Find the images, their maps and fixations, and split them; print what was understood.
 
-    Returns the images of each split, and the row with the split and the blur in use.
-
-    Args:
-        members: the files of the source.
-        row: the row of the dataset `custom`.
-        source: its name in messages.
-        config: the settings.
-        is_test_set: whether no image is trained on. The validation images are then chosen by
-            `images.tested_items` or, with a `test_share`, split like a training set.
+    Returns the images of each split, and the row of the dataset with the split and the blur in use. For a test
+    set, the validation images are chosen by `tested_items` or, with a `test_share`, split like a training set.
 
     Raises:
-        UserError: see `layout`, `chosen` and `fixations`; or an image is in both splits; or there are images for
+        UserError: see `layout`, `tables` and `fixations`; or an image is in both splits; or there are images for
             tests and a `test_share` too.
     """
     is_all_tested, training_split = is_test_set and not config.test_share, config.split
     if is_all_tested:  # the setting is that of the training sets
         config = dataclasses.replace(config, split="auto")
-    workbooks = [member for member in members if member.path.lower().endswith(table.EXCEL)]
-    if workbooks:
-        raise table.excel(workbooks[0].origin)
-    listed = [member for member in members if table.is_table(member.path)]
-    others = [member for member in members if not table.is_table(member.path)]
-    report = Report()
+    others = [member for member in members if not is_table(member.path)]
     images = find_images(others, row, source, config.split, is_all_tested)
-    report.remarks += images.notes
-    items, labels = images.items, images.labels
-    names = ImageNames([item.stimulus.path for item in items])
-    named, found, by_column = parse_columns(config.columns), None, False
-    if listed:
-        with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
-            report.sources, report.other_tables = chosen.open_tables(
-                listed, named, names, needed=not has_maps(items), unpacked=pathlib.Path(unpacked)
-            )
-            if report.sources:
-                found, by_column = _with_fixations(items, labels, names, config, report)
-    if found is None:
-        check_maps(items, source)
-        if named:
-            raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
-        found = Usable(items, labels, read_pictures([item.stimulus for item in items]), [])
-        check_column(config, by_column=False)
+    report = Report(remarks=images.notes)
+    usable, by_column = _usable([each for each in members if is_table(each.path)], images, source, config, report)
+    if config.split == "column" and not by_column:
+        raise UserError(
+            "split is column, but no table has a column of splits; name it with `columns`, such as split=NAME, or "
+            "set split to folders or shuffle"
+        )
     split = "column" if by_column else "given" if images.by_folder else "shuffle"
-    labelled = [item.stimulus.path for item, label in zip(found.items, found.labels, strict=True) if label == TEST]
-    for_tests = images.for_tests or labelled
+    used = dataclasses.replace(row, split=split, blur_sigma_px=_blur_px(config, usable.pictures))
+    pairs = zip(usable.items, usable.labels, strict=True)
+    for_tests = images.for_tests or [item.stimulus.path for item, label in pairs if label == TEST]
     check(
         not (for_tests and config.test_share),
         f"{len(for_tests):,} images of {source} are labelled test, and test_share is {config.test_share:g}; leave "
         "test_share out to test on these images, or set split=shuffle, which ignores the labels",
     )
     if is_all_tested:
-        chosen_items, split_texts = tested_items(found, training_split, source)
+        used = dataclasses.replace(used, split="given")
+        items, about_split = tested_items(usable, training_split, source)
     else:
-        chosen_items, split_texts = split_items(found, split, row, source), [split_text(split)]
+        items, about_split = layout.split_items(usable.items, usable.labels, used, source), [SPLIT_TEXTS[split]]
         if for_tests:
-            split_texts.insert(0, f"Images for tests, left out: {len(for_tests):,} ({some(for_tests)}).")
-    chosen_items = layout.keep_apart(chosen_items, row, config.n_kept_apart(len(chosen_items["valid"])))
-    used_items = layout.only_tested(chosen_items, row) if is_test_set else {s: chosen_items[s] for s in SPLITS}
-    report.n_images = {name: len(each) for name, each in used_items.items()}
-    in_use = {id(item) for each in used_items.values() for item in each}
-    report.n_fixations = sum(
-        count for item, count in zip(found.items, found.n_fixations, strict=False) if id(item) in in_use
-    )
-    report.remarks += turned_text(found)
-    blur_sigma_px = _blur_px(config, found.pictures)
-    if found.items[0].map is None:
-        report.remarks.append(_blur_text(config, blur_sigma_px))
-    report.remarks += split_texts
-    if TEST in chosen_items:
-        report.remarks.append(layout.kept_apart_text(chosen_items, config.test_share))
-    report.show()
-    used = dataclasses.replace(row, split="given" if is_all_tested else split, blur_sigma_px=blur_sigma_px)
-    return Images(chosen_items, report.sentences()), used
+            about_split.insert(0, f"Images for tests, left out: {len(for_tests):,} ({some(for_tests)}).")
+    items = layout.keep_apart(items, row, config.n_kept_apart(len(items["valid"])))
+    in_use = layout.only_tested(items, used) if is_test_set else {name: items[name] for name in SPLITS}
+    report.count(in_use, usable)
+    report.remarks += _about_turned(usable)
+    if usable.items[0].map is None:
+        report.remarks.append(_about_blur(config, used.blur_sigma_px))
+    report.remarks += about_split
+    if TEST in items:
+        report.remarks.append(layout.kept_apart_text(items, config.test_share))
+    sentences = report.sentences()
+    print("\n".join(["What was understood:", *(visible(f"- {sentence}") for sentence in sentences)]))
+    return Images(items, sentences), used
 
 
-# === Fixations of tables ===
+# === Find the images ===
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledImages:
+    """The images of a source."""
+
+    items: list[Item]
+    """With their own files of maps and fixations, if there are any."""
+    labels: list[str]
+    """The split of each item by its folder; empty without one."""
+    by_folder: bool
+    """Whether folders split the training from the validation."""
+    for_tests: list[str] = dataclasses.field(default_factory=list)
+    """Paths of the images in test/ that are left out of the items; to train on the others, they need no maps."""
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """Sentences for people."""
+
+
+def find_images(
+    members: Sequence[Member], row: Dataset, source: str, split: str, is_all_tested: bool
+) -> LabelledImages:
+    """Find the images among the files of a source, without tables, and the files of their maps and fixations.
+
+    `split` is the setting. With `is_all_tested`, only images in test/ are used, if there are any.
+
+    Raises:
+        UserError: there is no image, or a map has no counterpart (see `layout`).
+    """
+    roles = [folder_word(member.path, ROLES) for member in members]
+    pictures = [
+        (member, role)
+        for member, role in zip(members, roles, strict=True)
+        if member.path.lower().endswith(IMAGE_SUFFIXES)
+    ]
+    if "map" in roles or "fixations" in roles:
+        paths = [member.path for member, role in pictures if role == "stimulus"]
+        return _with_maps(members, paths, row, source, split, is_all_tested)
+    if not pictures:
+        raise UserError(
+            f"{source} has no image ({', '.join(IMAGE_SUFFIXES)}) among its files; put the images there"
+        )
+    paths = [member.path for member, _ in pictures]
+    # Names without the folders that all images share, so that an archive gives the same names as its folder.
+    shared = posixpath.commonpath([posixpath.dirname(path) for path in paths])
+    items = [Item(member.path[len(shared) :].lstrip("/"), member, None, None) for member, _ in pictures]
+    return LabelledImages(items, *folder_labels(paths, split))
+
+
+def _with_maps(
+    members: Sequence[Member], paths: Sequence[str], row: Dataset, source: str, split: str, is_all_tested: bool
+) -> LabelledImages:
+    """The images at `paths` with their files of maps and fixations."""
+    labels, by_folder = folder_labels(paths, split)
+    for_tests = [path for path, label in zip(paths, labels, strict=True) if label == TEST]
+    if for_tests:  # only the images that are used need maps
+        members = [each for each in members if (_label_of(each.path) == TEST) == is_all_tested]
+    by_folder = by_folder and not (for_tests and is_all_tested)
+    row = dataclasses.replace(row, split="given" if by_folder else "shuffle")
+    images = layout.find_items(members, row, source)
+    pairs = [(item, name if by_folder else "") for name, items in images.items.items() for item in items]
+    pairs.sort(key=lambda pair: (pair[0].name, pair[1]))
+    items = [item for item, _ in pairs]
+    if for_tests and is_all_tested:
+        return LabelledImages(items, [TEST] * len(items), by_folder, notes=images.notes)
+    return LabelledImages(items, [label for _, label in pairs], by_folder, for_tests, images.notes)
+
+
+def folder_labels(paths: Sequence[str], split: str) -> tuple[list[str], bool]:
+    """The split of each image by its folders, and whether folders divide training from validation images.
+
+    With the setting `auto`, a folder test/ counts if there are images outside of it, and the folders train/ and
+    val/ if there are both.
+    """
+    labels = [_label_of(path) for path in paths]
+    if split == "folders" or (split == "auto" and set(SPLITS) <= set(labels)):
+        return labels, True
+    has_tests = split == "auto" and set(labels) != {TEST}
+    return [label if label == TEST and has_tests else "" for label in labels], False
+
+
+def _label_of(path: str) -> str:
+    """The split that the deepest folder of a path names; empty if none does."""
+    return folder_word(path, SPLIT_LABELS)
+
+
+def _read_pictures(members: Sequence[Member]) -> list[Picture]:
+    """Read the headers of image files, in their order; raises `UserError` for a file that is no image."""
+    n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
+    pictures = []
+    with Tracker("read images", len(members), "images") as tracker, open_pool(n_threads) as pool:
+        for picture in map_ahead(
+            pool, lambda index: _read_picture(members[index]), range(len(members)), 4 * n_threads
+        ):
+            pictures.append(picture)
+            tracker.advance()
+    return pictures
+
+
+def _read_picture(member: Member) -> Picture:
+    data = member.content(MOST_IMAGE_BYTES)
+    try:
+        picture = open_header(data)
+        is_turned = orientation_of(picture) != 1
+    except (OSError, ValueError, SyntaxError):
+        raise UserError(f"{member.origin} does not decode as an image; export it again") from None
+    return Picture((picture.height, picture.width), is_turned)
+
+
+# === Fixations ===
+
+
+def _usable(
+    tables: Sequence[Member], images: LabelledImages, source: str, config: FetchConfig, report: "Report"
+) -> tuple[Usable, bool]:
+    """The images of which maps or fixations are known, and whether a column of tables tells the splits.
+
+    Raises:
+        UserError: nothing tells where people looked, or two kinds of files do.
+    """
+    items, named = images.items, parse_columns(config.columns)
+    names = ImageNames([item.stimulus.path for item in items])
+    has_maps = items[0].map is not None or items[0].fixations is not None
+    with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
+        report.sources, report.other_tables = open_tables(
+            tables, named, names, needed=not has_maps, unpacked=pathlib.Path(unpacked)
+        )
+        if report.sources and items[0].fixations is not None:
+            raise UserError(
+                f"there are fixations of {items[0].name} in {items[0].fixations.origin}, and in the table "
+                f"{report.sources[0].origin}; remove one of the two kinds"
+            )
+        if report.sources:
+            return _with_fixations(images, names, config, report)
+    if not has_maps:
+        raise UserError(
+            f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
+            "fixations (.csv, .tsv, .txt or .parquet) beside them; or the images into a folder named stimuli, and "
+            "their maps into one named maps, or fixations"
+        )
+    if named:
+        raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
+    return Usable(items, images.labels, _read_pictures([item.stimulus for item in items]), []), False
 
 
 def _with_fixations(
-    items: list[Item],
-    labels: list[str],
-    names: ImageNames,
-    config: FetchConfig,
-    report: "Report",
+    images: LabelledImages, names: ImageNames, config: FetchConfig, report: "Report"
 ) -> tuple[Usable, bool]:
     """The images that have fixations in the tables, and whether a column of these tells the splits."""
-    sources = report.sources
-    if items[0].fixations is not None:
-        raise UserError(
-            f"there are fixations of {items[0].name} in {items[0].fixations.origin}, and in the table "
-            f"{sources[0].origin}; remove one of the two kinds"
-        )
-    left_out = report.left_out
+    items, sources, left_out = images.items, report.sources, report.left_out
     rows = fixations.once(fixations.read_rows(sources, names, left_out), left_out)
     geometry, report.positions = fixations.geometry_of(
         config, [source.columns for source in sources], rows["x"].to_numpy(), rows["y"].to_numpy()
     )
-    report.remarks += fixations.on_screen_hint([source.columns for source in sources], geometry)
     used = np.unique(rows["image"].to_numpy())
-    pictures = read_pictures([items[image].stimulus for image in used])
+    pictures = dict(zip(used.tolist(), _read_pictures([items[image].stimulus for image in used]), strict=True))
     sizes = np.zeros((len(items), 2), np.int64)
-    sizes[used] = [picture.size for picture in pictures]
-    rows, points = fixations.placed(rows, geometry, sizes, left_out)
+    sizes[used] = [picture.size for picture in pictures.values()]
+    rows, points, report.hint = fixations.placed(rows, geometry, sizes, left_out)
     by_column = column_labels(rows, items, sources[0].origin, config)
-    labels = labels if by_column is None else by_column
-    observers, n_observers = _observers(rows, sources, report)
+    labels = by_column or images.labels
+    observers = _observers(rows, report)
+    report.first = _about_first(rows, points, items)
     gazes = _by_image(rows["image"].to_numpy(), points, observers)
-    report.n_observers = n_observers
-    report.first_rows = _first_rows(rows, points, items)
     without = [items[image].stimulus.path for image in range(len(items)) if image not in gazes]
     if without:
         report.remarks.append(f"Images without a fixation, left out: {len(without):,} ({some(without)}).")
-    by_number = dict(zip(used.tolist(), pictures, strict=True))
-    found = Usable(
-        [
-            dataclasses.replace(items[image], fixations=_fixations(items[image], gaze))
-            for image, gaze in gazes.items()
-        ],
+    usable = Usable(
+        [_with_gaze(items[image], gaze) for image, gaze in gazes.items()],
         [labels[image] for image in gazes],
-        [by_number[image] for image in gazes],
+        [pictures[image] for image in gazes],
         [len(gaze.points) for gaze in gazes.values()],
     )
-    return found, by_column is not None
+    return usable, by_column is not None
 
 
-def _fixations(item: Item, gaze: Gaze) -> Fixations:
-    return Fixations(f"the fixations of {item.name}", lambda _size: gaze)
+def _with_gaze(item: Item, gaze: Gaze) -> Item:
+    return dataclasses.replace(item, fixations=Fixations(f"the fixations of {item.name}", lambda _size: gaze))
 
 
-def _by_image(images: NDArray[np.int32], points: Points, observers: Numbers | None) -> dict[int, Gaze]:
+def _by_image(images: NDArray[np.int32], points: Points, observers: NDArray[np.int64] | None) -> dict[int, Gaze]:
     """The fixations of each image, in the order of the rows."""
     order = np.argsort(images, kind="stable")
     numbers, starts = np.unique(images[order], return_index=True)
@@ -202,32 +321,92 @@ def _by_image(images: NDArray[np.int32], points: Points, observers: Numbers | No
     }
 
 
-def _observers(rows: pl.DataFrame, sources: Sequence[Source], report: "Report") -> tuple[Numbers | None, int]:
-    """The observer of each row, counted from 0 by the order of names, and their number; None if it is not known.
+def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None:
+    """The observer of each row, counted from 0 by the order of names; None if observers are not told apart.
 
     Without a column of observers, each table is one observer if some image is in more than one table.
     """
     column = "observer"
-    if not any("observer" in source.columns.index for source in sources):
+    if not any("observer" in source.columns.index for source in report.sources):
         column = "owner"
         pairs = rows.select("image", column).unique()
         if pairs["image"].n_unique() == len(pairs):
-            return None, 0
+            return None
         report.remarks.append("Without a column of observers, each table was taken as one observer.")
     if n_unknown := rows[column].null_count():
         report.remarks.append(f"{n_unknown:,} fixations have no observer, so observers are not told apart.")
-        return None, 0
+        return None
     names = rows[column].unique().cast(pl.String).sort()
+    report.n_observers = len(names)
     numbers = rows[column].cast(pl.String).cast(pl.Enum(names)).to_physical()
-    return numbers.cast(pl.Int64).to_numpy(), len(names)
+    return numbers.cast(pl.Int64).to_numpy()
 
 
-def _first_rows(rows: pl.DataFrame, points: Points, items: Sequence[Item]) -> "list[FirstRow]":
-    first = rows.head(FIRST_ROWS).select("image", "x", "y", pl.col("observer").cast(pl.String).fill_null(""))
-    return [
-        FirstRow(items[image].stimulus.path, x, y, (int(pixel[0]), int(pixel[1])), observer)
-        for (image, x, y, observer), pixel in zip(first.rows(), points, strict=False)
-    ]
+def _about_first(rows: pl.DataFrame, points: Points, items: Sequence[Item]) -> str:
+    image, x, y, observer = rows.select("image", "x", "y", "observer").row(0)
+    by = f" by {observer}" if observer else ""
+    return (
+        f"The first fixation{by} is at x {x:g}, y {y:g} of {items[image].stimulus.path}: pixel {points[0][1]} "
+        f"from the left, {points[0][0]} from the top."
+    )
+
+
+# === Splits ===
+
+
+SPLIT_TEXTS = {
+    "given": "Split by the folders train and val.",
+    "column": "Split by a column of the tables.",
+    "shuffle": "Split by a seeded shuffle: 80% for training, 20% for validation.",
+}
+
+
+def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config: FetchConfig) -> list[str] | None:
+    """The split of each of `items` by the column of splits in all rows; None if there is none that may be used."""
+    pairs = rows.select("image", pl.col("split").cast(pl.String)).unique().sort("image", "split").rows()
+    words = {word for _, word in pairs if word}
+    unknown = sorted(word for word in words if word.lower() not in SPLIT_LABELS)
+    if config.split not in ("auto", "column") or not words or (config.split == "auto" and unknown):
+        return None  # perhaps a column about something else
+    if unknown:
+        raise UserError(f"the column of splits has {unknown[0]!r}; write train, val or test")
+    labels = [""] * len(items)
+    for image, word in pairs:
+        name = items[image].stimulus.path
+        if word is None:
+            raise UserError(f"{name} has rows without a split in {origin}; write train, val or test")
+        label = SPLIT_LABELS[word.lower()]
+        if labels[image] not in ("", label):
+            raise UserError(
+                f"{name} is in two splits by the tables, {labels[image]} and {label}; all rows of an image must "
+                "be in one"
+            )
+        labels[image] = label
+    return labels
+
+
+def tested_items(usable: Usable, split: str, source: str) -> tuple[dict[str, list[Item]], list[str]]:
+    """The images of a test set, as validation images, and sentences about their choice.
+
+    The images labelled test are chosen; without any, those labelled validation; without any, all.
+
+    Raises:
+        UserError: `split`, the setting of the training set, says that images are labelled, but none is labelled
+            test.
+    """
+    label = next((name for name in (TEST, "valid") if name in usable.labels), "")
+    if label == "valid" and split in ("folders", "column"):
+        raise UserError(
+            f"split is {split}, but no image of {source} is labelled test: label some, or set test_share, such as "
+            "0.5, to keep a part of the validation images apart"
+        )
+    pairs = zip(usable.items, usable.labels, strict=True)
+    chosen = [item for item, own in pairs if own == label or not label]
+    texts = {
+        TEST: ["Tested on the images labelled test."],
+        "valid": ["Tested on the validation images, because none is labelled test."],
+    }
+    return {"train": [], "valid": sorted(chosen, key=lambda item: item.name)}, texts.get(label, [])
 
 
 # === Blur ===
@@ -245,7 +424,7 @@ def _blur_px(config: FetchConfig, pictures: Sequence[Picture]) -> float:
     return blur_px or max(1.0, round(BLUR_SHARE * longer, 1))
 
 
-def _blur_text(config: FetchConfig, blur_px: float) -> str:
+def _about_blur(config: FetchConfig, blur_px: float) -> str:
     why = "1/30 of the median image's longer side; blur_px or pixels_per_degree set another"
     if config.blur_px:
         why = "blur_px"
@@ -257,16 +436,16 @@ def _blur_text(config: FetchConfig, blur_px: float) -> str:
 # === Report ===
 
 
-@dataclasses.dataclass(frozen=True)
-class FirstRow:
-    """A row of a table, for people."""
-
-    image: str
-    x: float
-    y: float
-    pixel: tuple[int, int]
-    """(y, x) in the image."""
-    observer: str
+def _about_turned(usable: Usable) -> list[str]:
+    """A list with a sentence about images that viewers turn; empty without such an image."""
+    pairs = zip(usable.items, usable.pictures, strict=True)
+    turned = [item.stimulus.path for item, picture in pairs if picture.is_turned]
+    if not turned:
+        return []
+    return [
+        f"Images with an orientation tag, by which viewers turn them: {len(turned):,} ({some(turned)}). They are "
+        "read without it, so fixations on the turned image are misplaced."
+    ]
 
 
 @dataclasses.dataclass
@@ -276,59 +455,52 @@ class Report:
     sources: Sequence[Source] = ()
     other_tables: Sequence[str] = ()
     """Tables without fixations."""
-    positions: str = ""
-    """What positions mean, and why they were taken so."""
-    first_rows: Sequence[FirstRow] = ()
+    positions: Sequence[str] = ()
+    """Sentences on what positions mean, and why they were taken so."""
+    first: str = ""
+    """A sentence about the first fixation."""
     n_fixations: int = 0
     n_observers: int = 0
     """0 if observers are not told apart."""
     n_images: dict[str, int] = dataclasses.field(default_factory=dict)
-    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    left_out: LeftOut = dataclasses.field(default_factory=collections.Counter)
+    hint: str = ""
+    """What would leave fewer rows out."""
     remarks: list[str] = dataclasses.field(default_factory=list)
     """Further sentences for people."""
+
+    def count(self, items: dict[str, list[Item]], usable: Usable) -> None:
+        """Count the images that are used, and their fixations."""
+        self.n_images = {name: len(each) for name, each in items.items()}
+        in_use = {id(item) for each in items.values() for item in each}
+        counts = zip(usable.items, usable.n_fixations, strict=False)
+        self.n_fixations = sum(count for item, count in counts if id(item) in in_use)
 
     def sentences(self) -> list[str]:
         """The sentences of the report, which depend on the data and the settings alone."""
         notes = [*self._forms(), *self._unused()]
         if self.other_tables:
             notes.append(f"Tables without fixations, left out: {some(self.other_tables)}.")
-        if self.positions:
-            notes.append(self.positions)
-        for row in self.first_rows[:1]:
-            by = f" by {row.observer}" if row.observer else ""
-            notes.append(
-                f"The first fixation{by} is at x {row.x:g}, y {row.y:g} of {row.image}: pixel {row.pixel[1]} from "
-                f"the left, {row.pixel[0]} from the top."
-            )
-        titles = {"train": "training", "valid": "validation", "test": "test"}
-        counted = "Images: " + ", ".join(f"{count:,} {titles[name]}" for name, count in self.n_images.items())
+        notes += filter(None, (*self.positions, self.first))
+        counted = "Images: " + ", ".join(f"{count:,} {KINDS[name]}" for name, count in self.n_images.items())
         if self.n_fixations:
             who = f"observers: {self.n_observers:,}" if self.n_observers else "observers are not told apart"
             counted += f"; fixations: {self.n_fixations:,}; {who}"
         notes.append(f"{counted}.")
-        if self.left_out.rows:
-            notes.append(f"Rows left out: {self.left_out.text}.")
-        if self.left_out.hint:
-            notes.append(f"{self.left_out.hint}.")
+        if self.left_out.total():
+            notes.append(f"Rows left out: {fixations.left_out_text(self.left_out)}.")
+        if self.hint:
+            notes.append(f"{self.hint}.")
         return notes + self.remarks
 
     def _forms(self) -> list[str]:
-        by_form = collections.defaultdict[Form, list[Source]](list)
+        """A sentence for each form of tables: a few of their names, and what their columns hold."""
+        origins = collections.defaultdict[str, list[str]](list)
         for source in self.sources:
-            by_form[source.form].append(source)
-        sentences = []
-        for sources in list(by_form.values())[:SHOWN_FORMS]:
-            first = sources[0]
-            what = first.origin
-            if len(sources) > 1:
-                what = f"{len(sources):,} tables such as {what}"
-            columns = ", ".join(f"{role} is {name!r}" for role, name in first.names.items())
-            if first.image is not None:
-                columns += "; the image is that of the table's name"
-            sentences.append(f"{what} ({first.head.form}): {columns}.")
-        if len(by_form) > SHOWN_FORMS:
-            sentences.append(f"{len(by_form) - SHOWN_FORMS} more forms of tables.")
-        return sentences
+            columns = ", ".join(f"{role} is {name!r}" for role, name in source.names.items())
+            columns += "" if source.image is None else "; the image is that of the table's name"
+            origins[f"({source.head.form}): {columns}."].append(source.origin)
+        return [f"{some(names)} {form}" for form, names in list(origins.items())[:SHOWN_FORMS]]
 
     def _unused(self) -> list[str]:
         names = list(dict.fromkeys(name for source in self.sources for name in source.unused))
@@ -338,20 +510,3 @@ class Report:
         is_told = self.n_observers or any("observer" in source.columns.index for source in self.sources)
         hint = "" if is_told else " If one tells observers apart, name it with `columns`: observer=NAME."
         return [f"Columns that were not used: {shown}.{hint}"]
-
-    def show(self) -> None:
-        """Print the report."""
-        width = None if sys.stdout.isatty() else LOG_WIDTH
-        console = Console(file=sys.stdout, width=width, highlight=False, markup=False)
-        console.print("What was understood:")
-        for sentence in self.sentences():
-            console.print(visible(f"- {sentence}"))
-        if not self.first_rows:
-            return
-        rows = Grid(
-            "image", "x", "y", "pixel from the left", "from the top", "observer", title="The first fixations"
-        )
-        rows.title_justify = "left"
-        for row in self.first_rows:
-            rows.add_row(row.image, f"{row.x:g}", f"{row.y:g}", *map(str, row.pixel[::-1]), visible(row.observer))
-        console.print(rows)

@@ -3,10 +3,10 @@
 Rows of fixations are a frame with the columns of `COLUMNS`.
 """
 
+import collections
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 
 from trainer.config import FetchConfig, parse_screen_size
 from trainer.data.layout import Points, inside
-from trainer.data.recordings import columns
-from trainer.data.recordings.chosen import Source
-from trainer.data.recordings.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns
-from trainer.data.recordings.images import ImageNames
-from trainer.data.recordings.table import NUMBERS, read_table
+from trainer.data.recordings.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns, ImageNames
+from trainer.data.recordings.tables import NUMBERS, Source, read_table
 from trainer.errors import UserError, some
 
 Floats = NDArray[np.float64]
@@ -32,7 +29,13 @@ COLUMNS = {
 }
 """Columns of rows of fixations: the position of the image, numbers, and labels; null for an empty cell."""
 NEARLY_ALL = 0.9
-"""More than this share of fixations within images says that a screen is right."""
+"""Share of the fixations outside of their images that exchanged x and y must explain to be named."""
+FIXATION_EVENT = "fix"
+"""Prefix of the names of fixations in a column of events, in lower case."""
+TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
+"""Values of a column that says whether a row is valid, in lower case."""
+LeftOut = collections.Counter[str]
+"""The reason why rows are left out -> their number, in the order in which they were found."""
 PART_ROWS = 5_000_000
 """Rows that are moved to pixels at once, to bound the memory."""
 
@@ -54,27 +57,8 @@ class Geometry:
     """Where the image is on the screen, in the form of the setting `image_on_screen`."""
     pixels_per_degree: float
 
-    @classmethod
-    def of(cls, config: FetchConfig, unit: str, upwards: bool) -> "Geometry":
-        """The geometry by the settings, for positions in `unit`; raises `UserError` if a setting is missing."""
-        screen = parse_screen_size(config.screen_size) if config.screen_size else None
-        if unit == DEGREES and not config.pixels_per_degree:
-            raise UserError(
-                "the positions are in degrees of visual angle; set pixels_per_degree, the pixels of one degree, "
-                "to turn them into pixels"
-            )
-        if unit == FRACTION and screen is None and "," in config.image_on_screen:
-            raise UserError("image_on_screen is given for fractions of the screen; set screen_size too")
-        return cls(unit, upwards, screen, config.image_on_screen, config.pixels_per_degree)
-
     def pixels(self, x: Floats, y: Floats, sizes: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """(y, x) in pixels of the images, whose upper left corner is (0, 0).
-
-        Args:
-            x: (n,), in the unit.
-            y: (n,), in the unit.
-            sizes: (n, 2): (height, width) of each position's image, pixels.
-        """
+        """(y, x) in pixels of the images of `sizes` (n, 2), (height, width), whose upper left corner is (0, 0)."""
         height, width = sizes.T.astype(np.float64)
         area_height, area_width = self.screen or (height, width)
         if self.unit == FRACTION:
@@ -109,16 +93,10 @@ class Geometry:
         return self.screen is not None or "," in self.image_on_screen
 
     @property
-    def swapped(self) -> "Geometry":
-        """The geometry with the height and the width of the screen exchanged."""
-        return dataclasses.replace(self, screen=self.screen and self.screen[::-1])
-
-    @property
     def text(self) -> str:
         """A description for people, such as `pixels of the image`."""
-        area = "the image"
-        if self.unit == PIXELS and "," in self.image_on_screen:
-            area = "the screen"
+        left, top, size = (*self.image_on_screen.split(","), "", "")[:3]
+        area = "the screen" if self.unit == PIXELS and top else "the image"
         if self.screen is not None:
             area = f"a screen {self.screen[0]} pixels high and {self.screen[1]} wide"
         names = {
@@ -127,14 +105,12 @@ class Geometry:
             DEGREES: f"degrees from the centre of {area}, {self.pixels_per_degree:g} pixels each",
         }
         where = ""
-        if "," in self.image_on_screen:
-            left, top, *size = self.image_on_screen.split(",")
+        if top:
             where = f"; the image's upper left corner there is at x {left}, y {top}"
-            where += f", its size there is {size[0]}" if size else ""
+            where += f", its size there is {size}" if size else ""
         elif self.screen is not None:
-            where = "; the image is in its middle" + (
-                ", enlarged to fill it" if self.image_on_screen == "fit" else ""
-            )
+            where = "; the image is in its middle"
+            where += ", enlarged to fill it" if self.image_on_screen == "fit" else ""
         return f"{names[self.unit]}{', y upwards' if self.upwards else ''}{where}"
 
 
@@ -144,8 +120,6 @@ def guess_unit(x: Floats, y: Floats) -> str:
     Raises:
         UserError: the positions can only be degrees.
     """
-    if not len(x):
-        return PIXELS
     low, high = (np.quantile(np.concatenate([x, y]), share) for share in (0.01, 0.99))
     if low >= -1 and high <= 2 and (x != np.floor(x)).any():
         return FRACTION
@@ -157,14 +131,10 @@ def guess_unit(x: Floats, y: Floats) -> str:
     return PIXELS
 
 
-def geometry_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Floats) -> tuple[Geometry, str]:
-    """The geometry of the positions in all tables, and a sentence that says why they were taken so.
-
-    Args:
-        config: the settings.
-        tables: the columns of each table.
-        x: (n,), the positions in all tables, in their unit.
-        y: (n,), in their unit.
+def geometry_of(
+    config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Floats
+) -> tuple[Geometry, list[str]]:
+    """The geometry of the positions (x, y) in all tables, and sentences that say why they were taken so.
 
     Raises:
         UserError: tables have positions of different kinds, or the settings do not fit them.
@@ -177,64 +147,33 @@ def geometry_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Fl
             f"the names of the columns give positions in {unknown[0]!r}, which is no unit that can be turned into "
             "pixels of the images; convert them, and correct the names, or set coordinates to what the numbers are"
         )
-    if unit == "auto" and len(units) > 1:
-        raise UserError(
-            f"the tables have positions in {' and in '.join(sorted(units))}; prepare each kind by itself"
-        )
     if unit == "auto":
-        unit, why = (units.pop(), "by the columns' names") if units else (guess_unit(x, y), "by their values")
-    if len({table.upwards for table in tables}) > 1:
-        raise UserError("y grows upwards in some tables and downwards in others; prepare each kind by itself")
-    if config.screen_size and any(table.on == IMAGE for table in tables):
+        unit, why = (min(units), "by the columns' names") if units else (guess_unit(x, y), "by their values")
+    if (config.coordinates == "auto" and len(units) > 1) or len({table.upwards for table in tables}) > 1:
+        raise UserError(
+            f"the tables have positions of different kinds (in {' and in '.join(sorted(units))}, y up or down); "
+            "prepare each kind by itself"
+        )
+    screen = parse_screen_size(config.screen_size) if config.screen_size else None
+    if screen and any(table.on == IMAGE for table in tables):
         raise UserError(
             "the names of the columns say that positions are on the image, but screen_size is given; leave it "
             "out, or name other columns with `columns`"
         )
-    geometry = Geometry.of(config, unit, tables[0].upwards)
+    if unit == DEGREES and not config.pixels_per_degree:
+        raise UserError("the positions are in degrees of visual angle; set pixels_per_degree")
+    if unit == FRACTION and screen is None and "," in config.image_on_screen:
+        raise UserError("image_on_screen is given for fractions of the screen; set screen_size too")
+    geometry = Geometry(unit, tables[0].upwards, screen, config.image_on_screen, config.pixels_per_degree)
     if geometry.is_set:
         why = "as set" if unit == config.coordinates else f"the unit {why}, the screen as set"
-    return geometry, f"Positions were taken as {geometry.text} ({why})."
-
-
-def on_screen_hint(tables: Sequence[Columns], geometry: Geometry) -> list[str]:
-    """A list with a warning if the columns say that positions are on the screen, and the settings do not."""
-    if all(table.on != SCREEN for table in tables) or geometry.is_set:
-        return []
-    return [
-        "The columns' names say that positions are on the screen; they were taken as positions on the image, "
-        "which is right only if each image filled the screen: otherwise set screen_size and image_on_screen."
-    ]
-
-
-# === Rows ===
-
-
-@dataclasses.dataclass
-class LeftOut:
-    """Rows that were left out."""
-
-    rows: dict[str, int] = dataclasses.field(default_factory=dict)
-    """The reason -> their number, in the order in which they were found."""
-    unknown: dict[str, int] = dataclasses.field(default_factory=dict)
-    """The name of a missing image -> the number of its rows."""
-    hint: str = ""
-    """A sentence on what would leave fewer rows out."""
-
-    def add(self, reason: str, count: int | np.integer[Any]) -> None:
-        """Add rows left out for a reason."""
-        if count:
-            self.rows[reason] = self.rows.get(reason, 0) + int(count)
-
-    def add_unknown(self) -> None:
-        """Add the rows of `unknown` as one reason."""
-        if self.unknown:
-            labels = some([repr(label[:60]) for label in self.unknown])
-            self.add(f"of images that are not there ({labels})", sum(self.unknown.values()))
-
-    @property
-    def text(self) -> str:
-        """The reasons with their numbers."""
-        return "; ".join(f"{count:,} {reason}" for reason, count in self.rows.items())
+    notes = [f"Positions were taken as {geometry.text} ({why})."]
+    if any(table.on == SCREEN for table in tables) and not geometry.is_set:
+        notes.append(
+            "The columns' names say that positions are on the screen; they were taken as positions on the image, "
+            "which is right only if each image filled the screen: otherwise set screen_size and image_on_screen."
+        )
+    return geometry, notes
 
 
 # === Read ===
@@ -246,55 +185,68 @@ def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -
     Raises:
         UserError: a cell cannot be read, or no row is left.
     """
-    rows = pl.concat([_read_one(source, names, left_out) for source in sources])
-    left_out.add_unknown()
+    unknown: LeftOut = collections.Counter()
+    rows = pl.concat([_read_one(source, names, left_out, unknown) for source in sources])
+    if unknown:
+        labels = some([repr(label[:60]) for label in unknown])
+        left_out[f"of images that are not there ({labels})"] += unknown.total()
     if rows.is_empty():
         what = f"{sources[0].origin} has" if len(sources) == 1 else f"the {len(sources)} tables have"
-        why = f": {left_out.text}" if left_out.rows else ", only a header"
-        hint = f"; the source has images such as {names.example}" if left_out.unknown else ""
+        why = f": {left_out_text(left_out)}" if left_out.total() else ", only a header"
+        hint = f"; the source has images such as {names.paths[0]}" if unknown else ""
         raise UserError(
             f"{what} no row that can be used{why}{hint}; correct the table, or name other columns with `columns`"
         )
     return rows
 
 
-def _read_one(source: Source, names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
+def left_out_text(left_out: LeftOut) -> str:
+    """The reasons with their numbers."""
+    return "; ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
+
+
+def _read_one(source: Source, names: ImageNames, left_out: LeftOut, unknown: LeftOut) -> pl.DataFrame:
     rows, n_ragged = read_table(source.path, source.origin, source.head, source.columns.index)
-    left_out.add("with more or fewer cells than the header", n_ragged)
-    rows = _usable(rows, source, names, left_out)
-    rows = rows.with_columns(_same_labels(rows[role]) for role in LABELS if role in rows.columns)
+    left_out["with more cells than the header"] += n_ragged
+    rows = _usable(rows, source, names, left_out, unknown)
+    # Programs write 1 as 1.0 where a cell of the column is empty.
+    labels = pl.col([role for role in LABELS if role in rows.columns]).cast(pl.String)
+    rows = rows.with_columns(labels.str.replace(r"^(\d+)[.,]0+$", "${1}").cast(pl.Categorical))
     rows = rows.with_columns(owner=pl.lit(source.owner, pl.Categorical()))
     absent = [pl.lit(None, kind).alias(role) for role, kind in COLUMNS.items() if role not in rows.columns]
     return rows.with_columns(absent).select(*COLUMNS)
 
 
-def _usable(rows: pl.DataFrame, source: Source, names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
-    """The rows that are a fixation of an image, with its position; the others are counted."""
+def _usable(
+    rows: pl.DataFrame, source: Source, names: ImageNames, left_out: LeftOut, unknown: LeftOut
+) -> pl.DataFrame:
+    """The rows that are a fixation of an image, with its position; the others are counted.
+
+    `unknown` counts the rows of each image that is not there.
+    """
 
     def keep(condition: pl.Expr, reason: str) -> None:
         nonlocal rows
         rows, n_dropped = _filtered(rows, rows.select(condition.fill_null(value=False)).to_series())
-        left_out.add(reason, n_dropped)
+        left_out[reason] += n_dropped
 
     def labels(role: str) -> list[str]:
         return rows[role].drop_nulls().unique(maintain_order=True).to_list() if role in rows.columns else []
 
     events, valid, images = labels("event"), labels("valid"), labels("image")
-    fixations = [each for each in events if each.lower().startswith(columns.FIXATION_EVENT)]
+    fixations = [each for each in events if each.lower().startswith(FIXATION_EVENT)]
     if fixations:  # else the column is about something else
         keep(pl.col("event").is_in(fixations), f"that are no fixations (column {source.names['event']!r})")
-    if valid and all(each.lower() in (*columns.TRUE, *columns.FALSE) for each in valid):
-        true = [each for each in valid if each.lower() in columns.TRUE]
+    if valid and all(each.lower() in TRUE + FALSE for each in valid):
+        true = [each for each in valid if each.lower() in TRUE]
         keep(pl.col("valid").is_in(true), f"that are not valid (column {source.names['valid']!r})")
-    keep(pl.col("x").is_not_null() & pl.col("y").is_not_null(), "without a position")
-    keep(pl.col("x").is_finite() & pl.col("y").is_finite(), "with an infinite position")
+    keep(pl.col("x").is_finite() & pl.col("y").is_finite(), "without a position")
     if source.image is not None:
         return rows.with_columns(image=pl.lit(source.image, pl.Int32))
     keep(pl.col("image").is_not_null(), "without the name of an image")
-    found = names.find_all(images, source.origin)
-    position = rows["image"].replace_strict(images, found, default=None, return_dtype=pl.Int32)
-    for label in rows["image"].filter(position.is_null()):
-        left_out.unknown[label] = left_out.unknown.get(label, 0) + 1
+    positions = names.find_all(images, source.origin)
+    position = rows["image"].replace_strict(images, positions, default=None, return_dtype=pl.Int32)
+    unknown.update(rows["image"].filter(position.is_null()))
     return _filtered(rows.with_columns(image=position), position.is_not_null())[0]
 
 
@@ -306,15 +258,6 @@ def _filtered(rows: pl.DataFrame, kept: pl.Series) -> tuple[pl.DataFrame, int]:
     return filtered, len(rows) - len(filtered)
 
 
-def _same_labels(labels: pl.Series) -> pl.Series:
-    """The labels; if all are numbers, without decimals of zero."""
-    different = labels.drop_nulls().unique().cast(pl.String)
-    has_decimals = different.str.contains(r"[.,]0+$").any()
-    if not has_decimals or not different.str.contains(r"^[+-]?\d+([.,]\d+)?$").all():
-        return labels
-    return labels.cast(pl.String).str.replace(r"[.,]0+$", "").cast(pl.Categorical)
-
-
 # === Count each fixation once ===
 
 
@@ -322,34 +265,23 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     """The rows without repetitions, in their order.
 
     Of rows with the same content one is left. Of rows of one observer, trial and image the last is left if they
-    have the same time and number of a fixation, or if they follow one another with the same number: software that
-    writes a row for each sample of the gaze repeats the fixation to which it belongs, and its position is final in
-    the last row. The same number elsewhere in a table is another fixation, because numbers may begin again. Times
-    that differ nowhere within a trial are those of trials, and tell nothing.
+    have the same number of a fixation, and the same time or follow one another: software that writes a row for
+    each sample of the gaze repeats the fixation to which it belongs, and its position is final in the last row.
+    The same number elsewhere in a table is another fixation, because numbers may begin again.
     """
     # Rows of a table that name no observer have one and the same.
     rows = rows.with_columns(table=pl.when(pl.col("observer").is_null()).then(pl.col("owner")))
-    trial = ("image", "observer", "table", "trial")
-    rows, n_dropped = _filtered(rows, _hashes(rows, *trial, *NUMBERS, "fixation").is_last_distinct())
-    left_out.add("that repeat another row in all columns", n_dropped)
-    # Times are those of one observer only if observers are told apart, by a column or by the tables' numbers.
-    is_told = pl.col("observer").is_not_null() | pl.col("fixation").is_not_null()
-    has_time = rows.select(pl.col("time").is_not_null() & is_told).to_series()
-    n_trials, n_times, n_positions = (
-        _hashes(rows, *trial, *more).filter(has_time).n_unique() for more in ((), ("time",), ("x", "y"))
-    )
-    n_again = 0
-    if n_times > n_trials or n_positions == n_trials:
-        is_last = _hashes(rows, *trial, "fixation", "time").is_last_distinct()
-        rows, n_again = _filtered(rows, is_last | ~has_time)
-    follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in (*trial, "fixation"))
-    is_last = rows.select(pl.col("fixation").is_null() | ~follows).to_series()
-    rows, n_dropped = _filtered(rows, is_last)
-    left_out.add(
-        "that repeat a fixation (the same observer, trial and image, and time or number), of which the last is "
-        "counted",
-        n_again + n_dropped,
-    )
+    numbered = ("image", "observer", "table", "trial", "fixation")
+    rows, n_dropped = _filtered(rows, _hashes(rows, *numbered, *NUMBERS).is_last_distinct())
+    left_out["that repeat another row in all columns"] += n_dropped
+    n_before = len(rows)
+    has_both = pl.col("fixation").is_not_null() & pl.col("time").is_not_null()
+    is_last = _hashes(rows, *numbered, "time").is_last_distinct()
+    rows, _ = _filtered(rows, is_last | ~rows.select(has_both).to_series())
+    follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in numbered)
+    rows, _ = _filtered(rows, rows.select(pl.col("fixation").is_null() | ~follows).to_series())
+    reason = "that repeat a fixation (the same observer, trial, image and number), of which the last is counted"
+    left_out[reason] += n_before - len(rows)
     return rows.drop("table", "trial", "fixation", "time", "duration")
 
 
@@ -363,14 +295,11 @@ def _hashes(rows: pl.DataFrame, *names: str) -> pl.Series:
 
 def placed(
     rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut
-) -> tuple[pl.DataFrame, Points]:
-    """The rows inside of their images (see `gaze.inside`), and their (n, 2) pixels (y, x); the others are counted.
+) -> tuple[pl.DataFrame, Points, str]:
+    """The rows inside of their images (see `layout.inside`), and their (n, 2) pixels (y, x); others are counted.
 
-    Args:
-        rows: the rows.
-        geometry: what their positions mean.
-        sizes: (images, 2) of (height, width), pixels.
-        left_out: counts the rows outside. Its hint says so if exchanged x and y explain them.
+    `sizes` are (height, width) of all images. The last value says so if exchanged x and y explain the others;
+    else it is empty.
 
     Raises:
         UserError: most positions are outside.
@@ -379,14 +308,7 @@ def placed(
     n_outside = len(rows) - len(points)
     exchanged = _exchanged(rows, geometry, sizes, n_outside)
     if 2 * n_outside > len(rows):
-        remedy = "set coordinates, or screen_size and image_on_screen"
-        if geometry.is_set:
-            remedy = "correct screen_size or image_on_screen"
-        if geometry.screen and np.mean(_pixels(rows, geometry.swapped, sizes)[1]) > NEARLY_ALL:
-            width, height = geometry.screen
-            remedy = f"did you swap the sides of screen_size? Write height x width: {height}x{width}"
-        elif exchanged:
-            remedy = exchanged
+        remedy = exchanged or "correct coordinates, or screen_size and image_on_screen"
         x, y = rows["x"].to_numpy(), rows["y"].to_numpy()
         raise UserError(
             f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {geometry.text}: x "
@@ -395,9 +317,8 @@ def placed(
         )
     share = n_outside / len(rows)
     percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
-    left_out.add(f"of {len(rows):,} outside of their images ({percent})", n_outside)
-    left_out.hint = exchanged
-    return _filtered(rows, pl.Series(is_inside))[0], points
+    left_out[f"of {len(rows):,} outside of their images ({percent})"] += n_outside
+    return _filtered(rows, pl.Series(is_inside))[0], points, exchanged
 
 
 def _exchanged(rows: pl.DataFrame, geometry: Geometry, sizes: Points, n_outside: int) -> str:

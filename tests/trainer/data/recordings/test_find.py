@@ -7,9 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.small_sources import density_map, files, point_map, save, stimulus, write_tree, write_zip
+from tests.small_sources import density_map, files, write_tree, write_zip
 from tests.trainer.data.recordings.recorded import (
-    SIZE,
     gaze_of,
     plain_rows,
     rows,
@@ -21,7 +20,6 @@ from trainer import artifacts
 from trainer.config import FetchConfig
 from trainer.data import fetch, tfrecords
 from trainer.errors import UserError
-from trainer.reports.preview import write_preview
 
 FIXATIONS = [[5, 10], [6, 20], [7, 30]]
 
@@ -140,7 +138,6 @@ def test_a_table_for_each_image_or_for_each_observer(tmp_path):
     [
         (("p1", "p1 ", " p2"), [0, 0, 1]),
         (("1", "1.0", "2.00"), [0, 0, 1]),
-        (("1", "1.0", "x"), [0, 1, 2]),
         (("1", "1.5", "10"), [0, 1, 2]),
         (("1", "2", " "), None),
     ],
@@ -150,14 +147,6 @@ def test_an_observer_is_the_same_however_it_is_written(labels, observers, tmp_pa
     lines = [f"a,10,{position},{label}" for position, label in enumerate(labels)]
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y,observer", *lines, f"b,1,2,{labels[0]}"))
     assert gaze_of(tmp_path / "set")["a.png"][1] == observers
-
-
-def test_columns_that_are_not_used_are_said(tmp_path):
-    write_images(tmp_path / "set", ("a.png", "b.png"))
-    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,Versuchsperson,wer", "a,10,5,q,3", "b,10,5,p,3"))
-    _, _, notes, _ = understand(tmp_path / "set")
-    assert "observer is 'Versuchsperson'" in notes[0]
-    assert "'wer'" in notes[1]
 
 
 # === Rows ===
@@ -185,17 +174,15 @@ def test_rows_that_repeat_a_fixation_are_counted_once(tmp_path):
     assert "1 that repeat another row in all columns; 1 that repeat a fixation" in note
 
 
-def test_the_time_at_which_a_trial_began_is_not_that_of_its_fixations(tmp_path):
+def test_rows_of_one_number_and_time_are_one_fixation_also_apart(tmp_path):
+    """Rows of one time without a number are fixations of their own: it may be that of the trial."""
     write_images(tmp_path / "set", ("a.png", "b.png"))
-    lines = ["a,p,7,10,5", "a,p,7,20,6", "b,p,9,1,1", "b,p,9,2,1"]
-    write_table(tmp_path / "set" / "t.csv", rows("image,observer,timestamp,x,y", *lines))
+    lines = ["a,p,1,7,10,5", "a,p,2,7,20,6", "a,p,1,7,11,5", "b,p,,9,1,1", "b,p,,9,2,1"]
+    write_table(tmp_path / "set" / "t.csv", rows("image,observer,fixation,timestamp,x,y", *lines))
     assert gaze_of(tmp_path / "set") == {
-        "a.png": ([[5, 10], [6, 20]], [0, 0]),
+        "a.png": ([[6, 20], [5, 11]], [0, 0]),
         "b.png": ([[1, 1], [1, 2]], [0, 0]),
     }
-    # Where times differ within a trial, they are those of fixations: rows of one time repeat it.
-    write_table(tmp_path / "set" / "t.csv", rows("image,observer,timestamp,x,y", *lines, "b,p,10,3,1"))
-    assert gaze_of(tmp_path / "set") == {"a.png": ([[6, 20]], [0]), "b.png": ([[1, 2], [1, 3]], [0, 0])}
 
 
 def test_what_was_understood_and_left_out_is_said(recorded):
@@ -207,21 +194,16 @@ def test_what_was_understood_and_left_out_is_said(recorded):
     _, row, notes, printed = understand(recorded)
     said = " ".join(notes)
     for part in (
-        *(
-            "x is 'x [px]', y is 'y [px]', image is 'image'",
-            "participants.tsv",
-            "pixels of the image",
-            "sigma 2.1",
-        ),
-        *("x 10, y 5 of pictures/a.png: pixel 10 from the left, 5 from the top", "4 training, 1 validation"),
-        *(
-            "fixations: 15",
-            "2 with more or fewer cells",
-            "2 without a position",
-            "1 with an infinite",
-            "1 (f.png)",
-        ),
-        *("1 without the name of an image", "1 of images that are not there ('nowhere.png')"),
+        "x is 'x [px]', y is 'y [px]', image is 'image'",
+        "participants.tsv",
+        "sigma 2.1",
+        "x 10, y 5 of pictures/a.png: pixel 10 from the left, 5 from the top",
+        "4 training, 1 validation; fixations: 15",
+        "1 with more cells",
+        "4 without a position",
+        "1 (f.png)",
+        "1 without the name of an image",
+        "1 of images that are not there ('nowhere.png')",
     ):
         assert part in said
     assert row.blur_sigma_px == 2.1
@@ -253,22 +235,15 @@ def test_a_column_splits(tmp_path):
     assert row.split == "column"
 
 
-def labelled(folder, *labels):
-    """Images with a column of splits."""
-    write_images(folder)
-    lines = [f"{name},1,2,{label}" for name, label in zip("abcde", labels, strict=True)]
-    write_table(folder / "t.csv", rows("image,x,y,split", *lines))
-    return str(folder)
-
-
-@pytest.mark.parametrize("test_of", ["", "custom"])
-def test_images_labelled_test_and_a_share_are_refused(test_of, tmp_path):
+def test_images_labelled_test_and_a_share_are_refused(tmp_path):
     """Unless the labels are ignored: a shuffle of five images holds one out, of which there is no half."""
-    source = labelled(tmp_path / "set", "train", "val", "val", "test", "test")
+    write_images(tmp_path / "set")
+    labels = zip("abcde", ("train", "val", "val", "test", "test"), strict=True)
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *(f"{n},1,2,{label}" for n, label in labels)))
     for split, message in (("auto", "2 images .* labelled test, and test_share"), ("shuffle", "keeps 0 apart")):
-        config = FetchConfig("custom", source, "48x64", split=split, test_share=0.5)
+        config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split=split, test_share=0.5)
         with pytest.raises(UserError, match=message):
-            fetch.fetch_dataset(config, tmp_path / "out", test_of=test_of)
+            fetch.fetch_dataset(config, tmp_path / "out")
 
 
 # === Maps ===
@@ -320,37 +295,6 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
         assert example.density[40, 60] == 0
     few = FetchConfig("custom", str(tmp_path / "set"), "48x64", max_examples=1)
     assert fetch.fetch_dataset(few, tmp_path / "few").expected_counts == {"train": 1, "valid": 1}
-
-
-def test_the_preview_says_what_was_understood_and_marks_the_fixations(recorded, tmp_path):
-    fetch.fetch_dataset(FetchConfig("custom", str(recorded), "72x128"), tmp_path / "out")
-    write_preview(tmp_path / "out", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "pixels of the image" in page
-    # 48 x 64 becomes 72 x 96, so x 10, y 5 is in pixel 15, 8; the padding is not shown.
-    assert page.count("M15.5 8.5h0M30.5 9.5h0M45.5 11.5h0") == 2 * 5
-
-
-def test_a_single_pixel_of_points_is_where_the_table_says(tmp_path):
-    """A table and a picture of its points prepare the same density."""
-    for kind in ("table", "picture"):
-        for name in "ab":
-            save(tmp_path / kind / "stimuli" / f"{name}.png", stimulus(ord(name), SIZE))
-            if kind == "picture":
-                save(tmp_path / kind / "fixation" / f"{name}.png", point_map(SIZE, np.array(FIXATIONS)))
-    write_table(tmp_path / "table" / "t.csv", plain_rows("ab"))
-    densities = []
-    for kind in ("table", "picture"):
-        config = FetchConfig("custom", str(tmp_path / kind), "48x64", blur_px=4.0)
-        fetch.fetch_dataset(config, tmp_path / f"{kind}-set")
-        densities.append([example.density for example in tfrecords.read(tmp_path / f"{kind}-set", "valid")])
-    np.testing.assert_array_equal(*densities)
-
-
-def test_a_column_id_is_not_the_number_of_a_fixation(tmp_path):
-    write_images(tmp_path / "set", ("a.png", "b.png"))
-    write_table(tmp_path / "set" / "t.csv", rows("image,id,x,y", "a,P1,10,5", "a,P1,20,6", "b,P1,1,2"))
-    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10], [6, 20]], None)
 
 
 def test_accents_may_be_composed_or_not(tmp_path):

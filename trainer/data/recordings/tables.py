@@ -1,0 +1,455 @@
+"""Find and read the tables of fixations: text with any usual delimiter, encoding and decimal point, and Parquet.
+
+The worker of `trainer.isolated` reads them: 2 kB of Parquet can unpack to 5 GB.
+"""
+
+import codecs
+import contextlib
+import csv
+import dataclasses
+import gzip
+import io
+import itertools
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TextIO, cast
+
+import polars as pl
+
+from trainer import isolated
+from trainer.data.recordings.columns import ROLES, Columns, ImageNames, find_columns, plain
+from trainer.errors import UserError, first_line
+from trainer.sources import DAMAGED, Member
+
+if TYPE_CHECKING:
+    from _csv import Reader
+
+PARQUET = ".parquet"
+EXCEL = (".xlsx", ".xlsm", ".xlsb", ".ods")
+SUFFIXES = (".csv", ".tsv", ".txt", ".xls", ".csv.gz", ".tsv.gz", ".txt.gz", PARQUET, *EXCEL)
+"""Suffixes of tables, and of workbooks, which are refused; EyeLink's Data Viewer calls its text .xls."""
+EXCEL_PREFIXES = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
+"""First bytes of workbooks of Excel."""
+DELIMITERS = {"\t": "tabs", ";": "semicolons", ",": "commas"}
+MISSING = ("", "-", ".", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "None", "UNDEFINED", "UNDEFINEDnull")
+"""Cells that hold nothing; EyeLink writes ., SMI writes -, BIDS writes n/a."""
+NUMBERS = ("x", "y", "time", "duration")
+"""Columns that become numbers. In x and y any other content is an error; in the others it is nothing."""
+THOUSANDS = r"^-?[1-9]\d{0,2},\d{3}$"
+"""Cells whose comma may separate thousands."""
+SAMPLE_ROWS = 1000
+SAMPLE_CHARACTERS = 2**20
+"""Length of the text in which the delimiter and the header are looked for, and of the longest cell there."""
+MAX_HEADER_LINE = 200
+MAX_ROWS = 100_000_000
+BATCH_ROWS = 50_000
+MAX_BYTES = 4 * 2**30
+"""Largest table in an archive, unpacked."""
+SLOWEST_BYTES_S, MEMORY_FACTOR = 500_000, 20
+"""Bytes of a file that are read in a second at least, and bytes of memory for each of them."""
+TABLES_OF_SURFACES = ("fixations_on_surface_", "gaze_positions_on_surface_")
+"""Prefixes of Pupil Player's tables of a surface."""
+REMEDY = "export it again"
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """The header of a table, and the form of its rows."""
+
+    header: list[str]
+    form: str
+    """A description for people, such as `tabs, utf-16`."""
+    sample: list[list[str]]
+    """The first rows, at most `SAMPLE_ROWS`, as texts."""
+    delimiter: str = ""
+    """The delimiter of the cells; empty for Parquet."""
+    encoding: str = ""
+    decimal: str = "."
+    n_lines: int = 0
+    """Number of lines up to the header and with it."""
+    has_plain_lines: bool = False
+    """Whether the text is UTF-8, and its lines end with a line feed."""
+
+    def cells(self, position: int) -> set[str]:
+        """The different first cells of the column at a position, without blanks around them and empty ones."""
+        return {row[position].strip() for row in self.sample if position < len(row)} - {*MISSING}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A table of fixations, and what its columns hold."""
+
+    path: pathlib.Path
+    origin: str
+    """The table's name in messages."""
+    head: Head
+    columns: Columns
+    image: int | None
+    """The image of all its rows; None if a column names each row's."""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What a column holds -> its name."""
+        return {role: self.head.header[position] for role, position in self.columns.index.items()}
+
+    @property
+    def unused(self) -> list[str]:
+        """The names of the columns that are not used."""
+        used = set(self.columns.index.values())
+        return [name for position, name in enumerate(self.head.header) if name and position not in used]
+
+    @property
+    def owner(self) -> str:
+        """The name of the table without suffixes such as `_fixations`: perhaps the name of an observer."""
+        path, slash, file = self.origin.rpartition("/")
+        return path + slash + re.sub(r"(?i)[ _-]*(all[ _-]?gaze|fixations?|fix)$", "", file.split(".")[0])
+
+
+# === Find the tables of fixations ===
+
+
+def is_table(path: str) -> bool:
+    """Whether a file is a table, by its name."""
+    return path.lower().endswith(SUFFIXES)
+
+
+def open_tables(
+    members: Sequence[Member], named: dict[str, str], names: ImageNames, needed: bool, unpacked: pathlib.Path
+) -> tuple[list[Source], list[str]]:
+    """Find the tables of fixations among files for which `is_table`, and the names of those that hold none.
+
+    Args:
+        members: the files.
+        named: the columns that the user names (see `parse_columns`).
+        names: the images.
+        needed: whether nothing else tells where people looked.
+        unpacked: an existing folder, for the tables of archives. They are needed there until they are read.
+
+    Raises:
+        UserError: a table cannot be read, or fixations are needed and none holds any.
+    """
+    tables, others, errors = [], [], []
+    for number, member in enumerate(members):
+        path = member.file
+        if path is None:
+            path = unpacked / f"{number}{pathlib.PurePosixPath(member.path).suffix}"
+            path.write_bytes(member.content(MAX_BYTES))
+        is_letter = member.path.lower().endswith((".txt", ".txt.gz"))  # perhaps, to the reader
+        try:
+            head = read_head(path, member.origin, named)
+            tables.append(_with_images(path, member, head, named, names))
+        except UserError as error:
+            if not (is_letter or isinstance(error, _NoFixationsError)):
+                raise
+            others.append(member.origin)
+            errors.append((is_letter, str(error)))
+    if needed and not tables and errors:
+        more = f" ({len(errors) - 1} more tables have no fixations either)" if len(errors) > 1 else ""
+        raise UserError(min(errors, key=lambda pair: pair[0])[1] + more)
+    return tables, others
+
+
+class _NoFixationsError(UserError):
+    """The reason why a table is none of fixations."""
+
+
+def _with_images(
+    path: pathlib.Path, member: Member, head: Head, named: dict[str, str], names: ImageNames
+) -> Source:
+    """The table with the column or the image of its rows; raises `_NoFixationsError` if it has none."""
+    header, origin, columns = head.header, member.origin, find_columns(head.header, named)
+    shown = ", ".join(repr(name[:40]) for name in header[:12]) + (", ..." if len(header) > 12 else "")
+    for role in ("image", "x", "y"):
+        if role in named and role not in columns.index:
+            raise _NoFixationsError(
+                f"{origin} has no column {named[role]!r}, which `columns` names; its columns are {shown}"
+            )
+    if not columns.has_positions:
+        raise _NoFixationsError(
+            f"{origin} has no columns of positions of fixations; its columns are {shown}; export fixations, not "
+            "single samples of the gaze, or name the columns with `columns`, such as image=NAME,x=NAME,y=NAME"
+        )
+    image = None
+    if "image" not in named:
+        by_user = {columns.index[role] for role in named.keys() & columns.index.keys() - {"trial"}}
+        position = _image_column(head, columns, names, by_user)
+        if position is not None:
+            columns.index["image"] = position
+        else:
+            columns.index.pop("image", None)
+            image = _image_of_path(member.path, names)
+            if image is None:
+                raise _NoFixationsError(
+                    f"{origin} has no column that names the image of each row, or it is named for something else; "
+                    f"its columns are {shown}; name it with `columns`, such as image=NAME, or give the table the "
+                    "name of its image"
+                )
+    return Source(path, origin, head, columns, image)
+
+
+def _image_column(head: Head, columns: Columns, names: ImageNames, by_user: set[int]) -> int | None:
+    """The column of images: of those with a usual name the one that names most images, else any that does.
+
+    Columns that the user names for something else are never taken.
+    """
+
+    def matches(position: int) -> int:
+        return names.count(head.cells(position))
+
+    words = [plain(name)[0] for name in head.header]
+    usual = [words.index(name) for name in ROLES["image"] if name in words and words.index(name) not in by_user]
+    usual = [position for position in usual if head.cells(position) or not head.sample]
+    others = [each for each in range(len(words)) if each not in columns.index.values() and each not in by_user]
+    for candidates in (usual, others):
+        best = max(candidates, key=matches, default=None)  # the first of several
+        if best is not None and matches(best):
+            return best
+    return usual[0] if usual else None
+
+
+def _image_of_path(path: str, names: ImageNames) -> int | None:
+    """The image that the name of a table, or of a folder around it, names, or the only one beside the table."""
+    *folders, file = path.split("/")
+    stem = file.split(".")[0]
+    for prefix in TABLES_OF_SURFACES:
+        stem = stem.removeprefix(prefix)
+    for name in (stem, *reversed(folders)):
+        image = names.find(name, path)
+        if image is not None:
+            return image
+    return names.only_in("/".join(folders))
+
+
+# === Read, in the worker ===
+
+
+def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
+    """Find the header of a table: its first line with columns of positions, by usual names or those of `named`.
+
+    Raises:
+        UserError: the file is empty, no table, or damaged.
+    """
+    head: Head = isolated.call(
+        f"{__name__}.parse_head", path, origin, dict(named), file=origin, remedy=REMEDY, limits=_limits(path)
+    )
+    return head
+
+
+def read_table(
+    path: pathlib.Path, origin: str, head: Head, columns: Mapping[str, int]
+) -> tuple[pl.DataFrame, int]:
+    """Read columns of the table with this head; `columns` has what a column holds -> its position.
+
+    Returns:
+        A frame with a column for each of `columns`: float64 for those of `NUMBERS`, categorical for the others,
+        null where a cell holds nothing. And the number of rows left out because they have more cells than the
+        header.
+
+    Raises:
+        UserError: a cell of x or y is no number, or the table is damaged or too large.
+    """
+    arguments = path, origin, head, dict(columns)
+    frame, n_ragged = isolated.call(
+        f"{__name__}.parse_table", *arguments, file=origin, remedy=REMEDY, limits=_limits(path)
+    )
+    return frame, n_ragged
+
+
+def _limits(path: pathlib.Path) -> isolated.Limits:
+    """What reading a table may take: more than any sound one of the size of the file needs."""
+    n_bytes = path.stat().st_size
+    return isolated.Limits(
+        seconds=30 + n_bytes / SLOWEST_BYTES_S,
+        memory_bytes=isolated.Limits.memory_bytes + MEMORY_FACTOR * n_bytes,
+    )
+
+
+@contextlib.contextmanager
+def _readable(origin: str) -> Iterator[None]:
+    """Turn the errors of libraries about a table into a `UserError`."""
+    try:
+        yield
+    except (csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException, *DAMAGED, OSError) as error:
+        raise UserError(f"{origin} cannot be read as a table ({first_line(error)}); {REMEDY}") from None
+
+
+def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
+    """Find the header of a table in this process; arguments and errors are those of `read_head`."""
+    with _readable(origin):
+        if path.suffix.lower() == PARQUET:
+            frame = pl.read_parquet(path, n_rows=SAMPLE_ROWS, glob=False)
+            sample = frame.select(_texts(column).fill_null("") for column in frame).rows()
+            return Head(frame.columns, "Parquet", [list(row) for row in sample])
+        encoding = _encoding(path, origin)
+        with _open(path, encoding) as file:
+            text = file.read(SAMPLE_CHARACTERS)
+        lines = list(io.StringIO(text, newline=""))
+        if "\0" in text or not any(line.strip() for line in lines[:MAX_HEADER_LINE]):
+            raise UserError(f"{origin} is not a table, or is empty; export it again as CSV, or remove it")
+        delimiter, n_lines = _find_header(lines, named)
+        header = [" ".join(name.split()) for name in list(_reader(lines[:n_lines], delimiter))[-1]]
+        rows = list(itertools.islice(_reader(lines[n_lines:], delimiter), SAMPLE_ROWS))
+    form = DELIMITERS[delimiter] + (f", {encoding}" if encoding != "utf-8-sig" else "")
+    has_plain_lines = encoding == "utf-8-sig" and re.search(r"\r(?!\n)", text[:-1]) is None
+    return Head(header, form, rows, delimiter, encoding, _decimal_point(rows, delimiter), n_lines, has_plain_lines)
+
+
+def parse_table(
+    path: pathlib.Path, origin: str, head: Head, columns: Mapping[str, int]
+) -> tuple[pl.DataFrame, int]:
+    """Read columns of a table in this process; arguments, result and errors are those of `read_table`."""
+    parts = [_typed(pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), origin, head, columns)]
+    n_rows = n_ragged = 0
+    with _readable(origin):
+        for cells in _rows(path, head, columns).collect_batches(chunk_size=BATCH_ROWS):
+            n_rows += len(cells)
+            if n_rows > MAX_ROWS:
+                raise UserError(f"{origin} has more than {MAX_ROWS:,} rows; split it into several tables")
+            if cells["holds rows"].any():
+                raise UserError(
+                    f"{origin} has a quote that begins a cell and is not closed; remove it, or close it"
+                )
+            complete = cells.filter(~pl.col("is ragged"))
+            n_ragged += len(cells) - len(complete)
+            parts.append(_typed(complete.select(*columns), origin, head, columns))
+    return pl.concat(parts), n_ragged
+
+
+def _rows(path: pathlib.Path, head: Head, columns: Mapping[str, int]) -> pl.LazyFrame:
+    """The cells of some columns as texts, or as Parquet has them; and two columns about each row.
+
+    `is ragged` says whether it has more cells than the header, and `holds rows` whether one of its cells holds the
+    delimiters of a row, as after a quote that is not closed.
+    """
+    if not head.delimiter:
+        cells = {role: pl.col(head.header[position]) for role, position in columns.items()}
+        no = pl.lit(value=False)
+        return pl.scan_parquet(path, glob=False).select(no.alias("is ragged"), no.alias("holds rows"), **cells)
+    text: pathlib.Path | bytes = path
+    if not head.has_plain_lines:
+        with _open(path, head.encoding, newline=None) as file:
+            text = file.read().encode()
+    n_columns = len(head.header)
+    rows = pl.scan_csv(
+        text,
+        has_header=False,
+        separator=head.delimiter,
+        skip_lines=head.n_lines,
+        schema={str(position): pl.String for position in range(n_columns + 1)},  # one more, for what is too much
+        missing_columns="insert",
+        empty_string_is_null=False,
+        truncate_ragged_lines=True,
+        glob=False,
+        raise_if_empty=False,
+    )
+    delimiters = f"[^\n]*{re.escape(head.delimiter)}" * max(1, n_columns - 1)
+    return rows.select(
+        (pl.col(str(n_columns)).fill_null("") != "").alias("is ragged"),
+        pl.any_horizontal(pl.all().str.contains(rf"\n{delimiters}")).fill_null(value=False).alias("holds rows"),
+        **{role: pl.col(str(position)) for role, position in columns.items()},
+    )
+
+
+def _typed(cells: pl.DataFrame, origin: str, head: Head, columns: Mapping[str, int]) -> pl.DataFrame:
+    """The columns as numbers and categories; raises `UserError` for a cell of x or y that is no number."""
+    typed = []
+    for column in cells:
+        texts = _texts(column)
+        if column.name not in NUMBERS:
+            typed.append(texts.set(texts.is_in(MISSING), None).cast(pl.Categorical))
+            continue
+        numbers = _numbers(texts, head.decimal).fill_nan(None)
+        if column.name in ("x", "y"):
+            wrong = texts.filter(numbers.is_null() & ~texts.is_in(MISSING))
+            if len(wrong):
+                raise UserError(
+                    f"{origin} has {wrong[0][:60]!r} in its column {head.header[columns[column.name]]!r}, which "
+                    "is no plain number such as 512.5; correct it, or name another column with `columns`"
+                )
+        typed.append(numbers)
+    return pl.DataFrame(typed)
+
+
+def _numbers(texts: pl.Series, decimal: str) -> pl.Series:
+    """The numbers of a column of texts; null for a text that is none, or may be another number."""
+    if decimal == ",":  # a point would separate thousands: it must not become a decimal point
+        texts = texts.str.replace_all(".", "'", literal=True)
+    elif texts.str.contains(THOUSANDS).any():
+        texts = texts.set(texts.str.contains(THOUSANDS), None)
+    return texts.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+
+
+def _texts(column: pl.Series) -> pl.Series:
+    """The cells of a column as texts: dates as their numbers, since Polars panics about some; null for lists."""
+    if column.dtype.is_nested():
+        return pl.Series(column.name, [None] * len(column), pl.String)
+    physical = column.to_physical() if column.dtype.is_temporal() else column
+    return physical.cast(pl.String, strict=False).str.strip_chars()
+
+
+# === Text ===
+
+
+def _open(path: pathlib.Path, encoding: str, newline: str | None = "", errors: str = "replace") -> TextIO:
+    if path.suffix.lower() == ".gz":
+        return cast("TextIO", gzip.open(path, "rt", encoding=encoding, errors=errors, newline=newline))
+    return path.open(encoding=encoding, errors=errors, newline=newline)
+
+
+def _encoding(path: pathlib.Path, origin: str) -> str:
+    """The encoding of a text: UTF-16 by its first bytes, else UTF-8 if all of it is, else Latin-1."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        begin = file.read(400)
+    if begin.startswith(EXCEL_PREFIXES):
+        raise UserError(f"{origin} is an Excel workbook; save its sheet as CSV (UTF-8), and put that in its place")
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if begin[1::2].count(0) > 0.8 * len(begin[1::2]):
+        return "utf-16-le"
+    try:
+        with _open(path, "utf-8-sig", errors="strict") as text:
+            while text.read(2**20):
+                pass
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8-sig"
+
+
+def _find_header(lines: Sequence[str], named: Mapping[str, str]) -> tuple[str, int]:
+    """The delimiter and the last line, counted from 1, of the first row with columns of positions.
+
+    Without such a row it is the line with most delimiters, for the message that says so.
+    """
+    headers = []
+    for order, delimiter in enumerate(DELIMITERS):
+        reader = _reader(lines, delimiter)
+        for cells in itertools.islice(reader, MAX_HEADER_LINE):
+            if find_columns(cells, named).has_positions:
+                headers.append((reader.line_num, order, delimiter))
+                break
+    if headers:
+        n_lines, _, delimiter = min(headers)
+        return delimiter, n_lines
+    first = [(number, line) for number, line in enumerate(lines[:MAX_HEADER_LINE], 1) if line.strip()][:20]
+    _, before, delimiter = max((line.count(each), -number, each) for number, line in first for each in DELIMITERS)
+    return delimiter, -before
+
+
+def _reader(lines: Iterable[str], delimiter: str) -> "Reader":
+    csv.field_size_limit(SAMPLE_CHARACTERS)
+    return csv.reader(lines, delimiter=delimiter)
+
+
+def _decimal_point(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    """The decimal point of a table: a comma if more cells have a comma for certain than have a point."""
+    commas = points = 0
+    for column in itertools.zip_longest(*rows, fillvalue=""):
+        cells = [cell.strip() for cell in column]
+        points += sum(re.fullmatch(r"-?\d+\.\d+", cell) is not None for cell in cells)
+        with_comma = [cell for cell in cells if re.fullmatch(r"-?\d+,\d+", cell)]
+        clear = [cell for cell in with_comma if not re.search(THOUSANDS, cell)]
+        # Decimals have three digits in all cells, or in some of them fewer; among thousands are smaller numbers.
+        may_be_thousands = delimiter == "," or any(re.fullmatch(r"-?\d+", cell) for cell in cells)
+        commas += len(clear if may_be_thousands else with_comma)
+    return "," if commas > points else "."
