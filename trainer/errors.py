@@ -56,15 +56,16 @@ def first_line(error: Exception) -> str:
 def reported(interrupted: str = "interrupted") -> Iterator[None]:
     """Exit without a traceback: `UserError` prints `error: ...` and exits with 1, `UsageError` with USAGE_STATUS.
 
-    Ctrl-C and `Terminated` print `interrupted` and exit with `interrupted_status`.
+    An `OSError`, which names its file, is printed so, too. Ctrl-C and `Terminated` print `interrupted` and exit
+    with `interrupted_status`.
     """
     try:
         yield
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(USAGE_STATUS) from None
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from None
+    except (UserError, OSError) as error:
+        raise SystemExit(f"error: {visible(str(error))}") from None
     except KeyboardInterrupt as error:
         print(interrupted, file=sys.stderr)
         raise SystemExit(interrupted_status(error)) from None
