@@ -133,8 +133,8 @@ def _path(archive: str, member: str) -> str:
 
 def _not_plain(name: str, archive: str) -> UserError:
     return UserError(
-        f"{archive} has a member {name!r} that is a link or a device, or whose path leads out of the archive; do "
-        "not trust it, pack it again with plain files only"
+        f"{archive} has a member {name!r}, whose path leads out of the archive, or which is a link or a device; "
+        "do not trust it, pack it again with plain files only"
     )
 
 

@@ -17,8 +17,6 @@ from trainer.text import SHOWN, shown
         ("https://h.org/a\x1b[31m.zip", "characters"),
         ("https://h.org\\@127.0.0.1/a.zip", "characters"),
         ("https://[::1/a.zip", "no address"),
-        ("gs://bucket/folder https://h.org/a.zip", "gs://bucket/folder"),
-        ("drive:../../x", "drive:../../x"),
         ("https://drive.google.com/drive/folders/abc", "no link to a file on Google Drive"),
     ],
 )
