@@ -7,8 +7,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.text
-    trainer.errors trainer.metric_table trainer.progress
+    trainer.errors trainer.metric_table
+    trainer.progress
     trainer.isolated
     trainer.losses trainer.recipes
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files

@@ -20,11 +20,10 @@ from typing import IO, Any
 
 from trainer import files
 from trainer.artifacts import SourceObject
-from trainer.errors import UserError, first_line
+from trainer.errors import UserError, first_line, shown
 from trainer.files import MOUNT as MOUNT
 from trainer.files import checksum, local_path
 from trainer.progress import Tracker, map_ahead, open_pool
-from trainer.text import shown
 
 REMOTE = "gs://"
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")

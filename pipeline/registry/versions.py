@@ -12,9 +12,8 @@ from typing import Any, Protocol
 
 from trainer import artifacts, generated
 from trainer.artifacts import SPLIT_NAMES
-from trainer.errors import check
+from trainer.errors import check, printable
 from trainer.metric_table import METRICS
-from trainer.text import printable
 
 NO_VERSION = 0
 """Number of the default version if there is none yet; versions count from 1."""

@@ -9,8 +9,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import Environment
-from trainer.errors import check
-from trainer.text import format_duration
+from trainer.errors import check, format_duration
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 """Form of the id of a run."""

@@ -27,9 +27,8 @@ from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.servers import addresses_in
-from trainer.errors import UserError, check, check_choice
+from trainer.errors import UserError, check, check_choice, format_duration
 from trainer.models import author
-from trainer.text import format_duration
 
 MOUNTED = f"{storage.MOUNT}/"
 """Vertex AI mounts buckets below this path."""

@@ -16,9 +16,8 @@ from requests.adapters import HTTPAdapter  # type: ignore[import-untyped]
 from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.datasets import DATASETS, DRIVE
-from trainer.errors import UserError, check
+from trainer.errors import UserError, check, shown
 from trainer.storage import ARCHIVES, is_archive
-from trainer.text import shown
 
 ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
 """Beginnings of the addresses that can be fetched."""

@@ -1,8 +1,7 @@
 import pytest
 
 from trainer.downloads.servers import addresses_in, checked_addresses, without_queries, without_query
-from trainer.errors import UserError
-from trainer.text import SHOWN, shown
+from trainer.errors import SHOWN, UserError, shown
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,8 @@ from trainer.data.recordings.images import (
     turned_text,
 )
 from trainer.datasets import Dataset
-from trainer.errors import UserError, check, some
+from trainer.errors import UserError, check, some, visible
 from trainer.sources import Member
-from trainer.text import visible
 
 Numbers = NDArray[np.int64]
 
