@@ -10,7 +10,7 @@ LEVELS = [
     trainer.errors trainer.metric_table
     trainer.progress
     trainer.isolated
-    trainer.losses trainer.recipes
+    trainer.losses
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files
 
     trainer.machine

@@ -76,7 +76,7 @@ def check_place(path: str | os.PathLike[str], into: bool = False) -> None:
             it is replaced as `replacing` does it.
     """
     output = pathlib.Path(path).absolute()
-    with _explained(output, PlaceError):
+    with _explained(pathlib.Path(path), PlaceError):
         exists = output.exists()  # raises an error if the name is too long
         is_kept = exists and into and output.is_dir()
         _try(output if is_kept else next(parent for parent in output.parents if parent.exists()))

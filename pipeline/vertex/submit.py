@@ -24,7 +24,7 @@ from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.checks import MISSING, Api, Question, ask
 from pipeline.vertex.template import Template
-from trainer import recipes, storage
+from trainer import config, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.servers import addresses_in
 from trainer.errors import UserError, check, check_choice, format_duration
@@ -186,7 +186,7 @@ def summary(planned: Planned, **first: str) -> list[str]:
         "Account": environment.service_account or "the default account of Vertex AI",
         "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
         "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
-        "Parameters": recipes.listed(changed) or "those of the template",
+        "Parameters": config.listed(changed) or "those of the template",
     }
     return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
 
