@@ -268,11 +268,11 @@ def _described() -> str:
 
 def _steps(recipe: Recipe) -> str:
     steps = {"base training": recipe.base, "fine-tuning": recipe.finetune}
-    parts = [f"{step} with {_listed(settings)}" for step, settings in steps.items() if settings]
+    parts = [f"{step} with {listed(settings)}" for step, settings in steps.items() if settings]
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _listed(settings: Mapping[str, Any]) -> str:
+def listed(settings: Mapping[str, Any]) -> str:
     """Write settings as parameters, such as `epochs=3 flip=true`."""
     return " ".join(f"{name}={_written(value)}" for name, value in settings.items())
 
@@ -524,11 +524,11 @@ def with_recipe(
     own = {name: getattr(config, name) for name in chosen if was_given[name]}
     twice = {name: value for name, value in own.items() if value != chosen[name]}
     if twice:
-        values = _listed({named(name): value for name, value in twice.items()})
-        theirs = _listed({named(name): chosen[name] for name in twice})
+        values = listed({named(name): value for name, value in twice.items()})
+        theirs = listed({named(name): chosen[name] for name in twice})
         raise UserError(
             f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {values}, "
-            f"and {_listed({named('recipe'): config.recipe})} sets {theirs}; leave out one"
+            f"and {listed({named('recipe'): config.recipe})} sets {theirs}; leave out one"
         )
     return dataclasses.replace(config, **chosen)
 
