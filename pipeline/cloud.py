@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from trainer import credentials
+from pipeline import grants
 from trainer.errors import UserError, check
 from trainer.storage import LOGIN
 
@@ -69,11 +69,12 @@ def session(place: Place) -> Any:
 
     The project of `place` pays for requests of people who have not chosen another.
     """
+    import google.auth
     from google.auth.transport.requests import AuthorizedSession, Request
     from google.oauth2.credentials import Credentials
 
     with reported_errors():
-        found = _credentials(place) or credentials.find(SCOPE)[0]
+        found = _credentials(place) or google.auth.default(scopes=[SCOPE])[0]
         if isinstance(found, Credentials) and not found.quota_project_id:
             found = found.with_quota_project(place.project)
         if not place.endpoint.startswith("http://"):

@@ -20,7 +20,6 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.config",
     "trainer.datasets",
     "trainer.artifacts",
-    "trainer.text",
     "trainer.errors",
     "trainer.files",
     "trainer.metric_table",

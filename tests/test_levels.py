@@ -7,10 +7,10 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.text
-    trainer.errors trainer.credentials trainer.metric_table trainer.progress
+    trainer.errors trainer.metric_table
+    trainer.progress
     trainer.isolated
-    trainer.losses trainer.recipes
+    trainer.losses
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files
 
     trainer.machine

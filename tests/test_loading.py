@@ -196,22 +196,3 @@ def test_memory_can_be_locked_for_a_tpu_before_tensorflow_starts(tmp_path, monke
     finished = load(tmp_path, lower, LIMITS, prefix)
     assert finished.stderr == f"{LOADING} ...\n", finished.stderr
     assert finished.stdout.splitlines()[0] == str((raised, raised))
-
-
-@pytest.mark.parametrize(
-    ("flags", "status", "said"),
-    [
-        ("model name\t: avx\nflags\t\t: fpu sse4_2 popcnt\n", 1, "TensorFlow needs a CPU with AVX instructions"),
-        ("flags\t: fpu avx\n", 0, "this machine's CPU has no AVX2"),
-        ("flags\t: fpu avx avx2\n", 0, LOADING),
-        ("Features\t: fp asimd\n", 0, LOADING),
-    ],
-    ids=["old", "avx", "avx2", "arm"],
-)
-def test_cpu_without_avx_is_an_error_before_tensorflow_would_end_the_process(tmp_path, flags, status, said):
-    (tmp_path / "cpuinfo").write_text(flags)
-    code = f"import pathlib, trainer.machine as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')"
-    finished = load(tmp_path, code)
-    assert finished.returncode == status
-    assert said in finished.stderr.splitlines()[-1 if status else 0]
-    assert ("imported" in finished.stdout) == (status == 0)

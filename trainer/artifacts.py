@@ -13,12 +13,11 @@ import os
 import pathlib
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any, NotRequired
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
-from trainer.config import wrong_image_size
-from trainer.errors import ContentError, UserError
+from trainer.errors import UserError
 from trainer.files import checked_json, read_json, write_json
 
 StrPath = str | os.PathLike[str]
@@ -159,17 +158,7 @@ class Manifest:
                 f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"
             )
         manifest: Manifest = checked_json(fields, str(path), PREPARE_AGAIN, cls)
-        if wrong := _wrong_splits(manifest) or wrong_image_size(manifest.image_size):
-            raise ContentError(f"{path} is damaged ({wrong}): {PREPARE_AGAIN}")
         return manifest
-
-
-def _wrong_splits(manifest: Manifest) -> str:
-    """Explain why the splits of a manifest contradict each other; empty if they do not."""
-    splits = set(manifest.counts)
-    if splits not in ({TEST}, set(SPLITS)) or splits != set(manifest.shards):
-        return f"its counts are of {sorted(splits)} and its shards of {sorted(manifest.shards)}"
-    return "" if min(manifest.counts.values()) >= 0 else f"its counts are {manifest.counts}"
 
 
 def prepared_by_name(folders: Iterable[StrPath]) -> dict[str, pathlib.Path]:
@@ -208,17 +197,9 @@ def images(folder: StrPath, splits: Collection[str]) -> list[tuple[str, str]]:
         raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
 
 
-@dataclasses.dataclass(frozen=True)
-class _Attempts:
-    """The part of RUN_FILE about the attempts at a run."""
-
-    earlier: list[str] = dataclasses.field(default_factory=list)
-    """Names of the folders of the attempts that existed when the run was started last."""
-
-
 def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:
     """The folder of the last attempt at a local run; None if no task of it has started."""
-    earlier = read_json(run / RUN_FILE, f"{run} is not a run", _Attempts).earlier
+    earlier = read_json(run / RUN_FILE, f"{run} is not a run", dict[str, Any]).get("earlier", [])
     return max((attempt for attempt in run.glob(RUN_ATTEMPTS) if attempt.name not in earlier), default=None)
 
 
@@ -242,23 +223,7 @@ def code_version() -> str:
 # version has; they are kept where the content goes into another file, such as a model's into its evaluation.
 
 
-class _InputSize:
-    """Has pydantic check a size, but takes no 0.1 s to import it where no file is read, as for `--help`."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        from pydantic_core.core_schema import no_info_after_validator_function
-
-        return no_info_after_validator_function(_valid_size, handler(source))
-
-
-def _valid_size(size: list[int]) -> list[int]:
-    if wrong := wrong_image_size(size) if len(size) == 2 else "not a height and a width":
-        raise ValueError(wrong)
-    return size
-
-
-ImageSize = Annotated[list[int], _InputSize]
+ImageSize = list[int]
 """Height and width of the network's input, pixels."""
 Aliases = dict[str, int]
 """Content of ALIASES: alias -> version."""

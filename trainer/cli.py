@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from trainer.artifacts import MODEL_NAME, code_version
 from trainer.config import PRETRAINED, group_of
-from trainer.errors import UsageError, UserError, check_choice, nearest
+from trainer.errors import UsageError, UserError, nearest
 from trainer.files import check_place, write_json
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -81,57 +81,40 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Also refuses unknown arguments, unless this parser takes some or has subcommands."""
+        """Also refuse unknown flags, and other unknown arguments unless this parser takes some."""
         given = sys.argv[1:] if args is None else list(args)
-        # Before argparse asks for a required flag, which may be there with a letter missing.
-        known, unknown = super().parse_known_args(list(self._checked(given)), namespace)
-        if unknown and not (self._takes or self._subparsers):
-            self.error(f"unknown argument {unknown[0]!r}")
+        known, unknown = super().parse_known_args(self._plain(given), namespace)
+        for argument in () if self._subparsers else unknown:  # a subcommand has refused its own
+            if argument.startswith("-"):
+                flag = argument.partition("=")[0]
+                self.error(f"unknown flag {flag!r}{nearest(flag, self._option_string_actions)}")
+            if not self._takes:
+                self.error(f"unknown argument {argument!r}")
         return known, unknown
 
-    def _checked(self, args: Sequence[str]) -> Iterator[str]:
-        """`args` with switches in argparse's own form; raises `UsageError` for unknown flags."""
-        flags = {option: action for action in self._actions for option in action.option_strings}
-        left = list(args)
-        while left:
-            name, equals, value = left[0].partition("=")
-            if left[0] == "--" or (self._subparsers and not name.startswith("-")):
-                break  # a subcommand checks its own flags
-            argument = left.pop(0)
-            if name.startswith("--") and name not in flags:
-                self.error(f"unknown flag {name!r}{nearest(name, flags)}")
-            if isinstance(flags.get(name), argparse.BooleanOptionalAction):
-                if not equals and left and self._is_word(left[0]):
-                    equals, value = "=", left.pop(0)
-                argument = self._switch(name, value) if equals else name
-            yield argument
-        yield from left
-
-    def _is_word(self, text: str) -> bool:
-        """Whether `text` after a switch is its value."""
-        return text.lower() in WORDS or not (
-            text.startswith("-") or self._get_positional_actions() or (self._takes and "=" in text)
-        )
-
-    def _switch(self, name: str, word: str) -> str:
-        """The form without a value of the switch `name` with the value `word`."""
-        positive = "--" + name.removeprefix("--").removeprefix("no-")
-        negative = f"--no-{positive.removeprefix('--')}"
-        if name == negative or word.lower() not in WORDS:
-            self.error(f"{name} is {word!r}; write {positive} or {negative}, or {positive} with true or false")
-        return positive if WORDS[word.lower()] else negative
+    def _plain(self, args: Sequence[str]) -> list[str]:
+        """The arguments with `--flip true` and `--flip=true` as `--flip`, `--flip false` as `--no-flip`."""
+        switches = {
+            action.option_strings[0]
+            for action in self._actions
+            if isinstance(action, argparse.BooleanOptionalAction)
+        }
+        plain: list[str] = []
+        for argument in args:
+            name, _, word = argument.partition("=")
+            if plain and plain[-1] in switches and argument.lower() in WORDS:
+                name, word = plain.pop(), argument
+            if name in switches and word.lower() in WORDS:
+                plain.append(name if WORDS[word.lower()] else f"--no-{name.removeprefix('--')}")
+            else:
+                plain.append(argument)
+        return plain
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Raise `UsageError` with the nearest choice unless `value` is one of the action's."""
-        if action.choices is None or value in action.choices:
-            return
-        choices = [str(choice) for choice in action.choices]
-        if isinstance(action, argparse._SubParsersAction):
-            raise UsageError(f"unknown command {value!r}{nearest(value, choices)} (known: {', '.join(choices)})")
-        try:
-            check_choice("/".join(action.option_strings) or action.dest, value, choices)
-        except UserError as error:
-            self.error(str(error))
+        """Refuse what is none of the action's choices, with the nearest one."""
+        if action.choices is not None and value not in action.choices:
+            name, choices = "/".join(action.option_strings) or "the command", list(map(str, action.choices))
+            self.error(f"{name} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")
 
 
 def program(command: str, package: str, description: str) -> tuple[Parser, Any]:
@@ -244,23 +227,6 @@ def summarize(file: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any
     return summary
 
 
-class _Once(argparse.Action):
-    """A flag that must not be given again, because its first value would be lost."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, *given: Any, **named: Any) -> None:
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{self.option_strings[0]} is given twice; give it once")
-        super().__call__(parser, namespace, *given, **named)
-
-
-class _TextOnce(_Once, argparse._StoreAction):
-    pass
-
-
-class _SwitchOnce(_Once, argparse.BooleanOptionalAction):
-    pass
-
-
 def flag_of(name: str) -> str:
     """The flag of the setting `name`."""
     return "--" + name.replace("_", "-")
@@ -277,20 +243,17 @@ def add_flag(
         kind: bool, int, float or str. A bool is a switch of `Parser`.
         default: value of the setting without the flag.
         help: description of the setting.
-        is_text: leave the value a text, for the caller to convert, and None without the flag, which must not be
-            given twice. Otherwise nothing is parsed without the flag, so that `settings` can tell what was typed
-            from a default.
+        is_text: leave the value a text, for the caller to convert, and None without the flag. Otherwise nothing is
+            parsed without the flag, so that `settings` can tell what was typed from a default.
     """
     flag, value = flag_of(name), None if is_text else argparse.SUPPRESS
     shown = f"{help} (default: {str(default).lower() if kind is bool else repr(default)})".replace("%", "%%")
     if kind is bool:
-        switch_action = _SwitchOnce if is_text else argparse.BooleanOptionalAction
-        switch = group.add_argument(flag, action=switch_action, default=value)
+        switch = group.add_argument(flag, action=argparse.BooleanOptionalAction, default=value)
         switch.help = shown  # before Python 3.13, the action adds a default of its own
     else:
         metavar = kind.__name__.upper()
-        text: dict[str, Any] = {"type": str, "action": _TextOnce} if is_text else {"type": kind}
-        group.add_argument(flag, default=value, metavar=metavar, help=shown, **text)
+        group.add_argument(flag, default=value, metavar=metavar, help=shown, type=str if is_text else kind)
 
 
 def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> None:

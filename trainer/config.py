@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
 
-from trainer import recipes
 from trainer.errors import UserError, check, check_choice, look_up
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
@@ -180,11 +179,9 @@ def parse_profile_steps(text: str) -> tuple[int, int] | None:
 
 
 def parse_screen_size(text: str) -> tuple[int, int]:
-    """(height, width) in pixels of a text such as `1080x1920`; raises `UserError` if it is malformed."""
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if match is None:
-        raise UserError(f"screen_size is {text!r}; write height x width in pixels, such as 1080x1920")
-    return int(match[1]), int(match[2])
+    """(height, width) in pixels of a `FetchConfig.screen_size` such as `1080x1920`."""
+    height, width = map(int, text.split("x"))
+    return height, width
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -193,21 +190,97 @@ def parse_columns(text: str) -> dict[str, str]:
     Raises:
         UserError: the text is malformed, or names something unknown.
     """
-    if re.search(rf";\s*({'|'.join(COLUMNS)})\s*=", text):
-        raise UserError(f"columns is {text!r}; separate the pairs with commas")
     named: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
-        role, equals, name = (piece.strip() for piece in part.partition("="))
-        if not equals or not name:
-            raise UserError(f"columns is {text!r}; write pairs such as image=stimulus,x=gx,y=gy")
+        role, _, name = (piece.strip() for piece in part.partition("="))
         if role not in COLUMNS:
             raise UserError(f"columns names {role!r}; what a column may hold is: {', '.join(COLUMNS)}")
-        if role in named:
-            raise UserError(f"columns names {role} twice: {named[role]} and {name}; keep one")
+        if not name or role in named:
+            raise UserError(f"columns is {text!r}; write pairs such as image=stimulus,x=gx,y=gy, each role once")
         named[role] = name
     if ("x" in named) != ("y" in named):
         raise UserError(f"columns is {text!r}; name both x and y, or neither")
     return named
+
+
+# === Recipes: names for sets of training settings ===
+
+PAPER, BEST, SMALL = "paper", "best", "small"
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Settings of `TrainConfig` by name; those that are not named keep their values."""
+
+    summary: str
+    base: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Settings of a training that starts from an encoder, or from nothing."""
+    finetune: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Settings of a training that starts from a model."""
+
+    def settings(self, fine_tuning: bool) -> Mapping[str, Any]:
+        """The settings of a fine-tuning or of a base training."""
+        return self.finetune if fine_tuning else self.base
+
+
+_BEST_BASE = {
+    "epochs": 6,
+    "learning_rate": 2e-5,
+    "learning_rate_scaling": "sqrt",
+    "warmup_epochs": 0.5,
+    "schedule": "cosine",
+    "flip": True,
+}
+RECIPES = {
+    PAPER: Recipe("the defaults, those of Kroner et al. 2020"),
+    BEST: Recipe(
+        "mirrored images and a falling learning rate, for hundreds of images",
+        base=_BEST_BASE,
+        finetune={
+            "epochs": 3,
+            "learning_rate": 6e-5,
+            "learning_rate_scaling": "sqrt",
+            "warmup_epochs": 0.3,
+            "schedule": "cosine",
+            "flip": True,
+        },
+    ),
+    SMALL: Recipe(
+        "for fine-tuning on a few hundred images of your own",
+        base=_BEST_BASE,
+        finetune={
+            "epochs": 5,
+            "learning_rate": 3e-5,
+            "learning_rate_scaling": "sqrt",
+            "warmup_epochs": 0.3,
+            "schedule": "cosine",
+            "patience": 2,
+            "flip": True,
+        },
+    ),
+}
+
+
+def _described() -> str:
+    """Describe all recipes and their settings for a help text."""
+    return "; ".join(f"{name}: {recipe.summary}{_steps(recipe)}" for name, recipe in RECIPES.items())
+
+
+def _steps(recipe: Recipe) -> str:
+    steps = {"base training": recipe.base, "fine-tuning": recipe.finetune}
+    parts = [f"{step} with {listed(settings)}" for step, settings in steps.items() if settings]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def listed(settings: Mapping[str, Any]) -> str:
+    """Write settings as parameters, such as `epochs=3 flip=true`."""
+    return " ".join(f"{name}={_written(value)}" for name, value in settings.items())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # === The settings of each part ===
@@ -263,6 +336,8 @@ class FetchConfig:
         "custom: size of the screen, height x width in pixels, if positions are on the screen; empty if they are "
         "on the image.",
         group=RECORDINGS,
+        pattern=r"([1-9]\d*x[1-9]\d*)?",
+        form="height x width in pixels, such as 1080x1920",
     )
     image_on_screen: str = setting(
         "center",
@@ -299,7 +374,15 @@ class FetchConfig:
         check_ranges(self)
         if self.image_size:
             parse_image_size(self.image_size)
-        _check_recordings(self)
+        parse_columns(self.columns)
+        check(
+            self.coordinates != "degrees" or self.pixels_per_degree > 0,
+            "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
+        )
+        check(
+            self.image_on_screen != "fit" or bool(self.screen_size),
+            "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
+        )
         check(
             (self.dataset, self.source) != (CUSTOM, SAMPLE),
             f"{CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, "
@@ -314,21 +397,6 @@ class FetchConfig:
     def n_kept_apart(self, n_valid: int) -> int:
         """Number of the `n_valid` validation images that `test_share` makes a test set, rounded to the nearest."""
         return round(n_valid * self.test_share)
-
-
-def _check_recordings(settings: Any) -> None:
-    """Raise `UserError` if a setting of a `FetchConfig` is malformed, or needs another that is not given."""
-    parse_columns(settings.columns)
-    check(
-        settings.coordinates != "degrees" or settings.pixels_per_degree > 0,
-        "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
-    )
-    if settings.screen_size:
-        parse_screen_size(settings.screen_size)
-    check(
-        settings.image_on_screen != "fit" or bool(settings.screen_size),
-        "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
-    )
 
 
 def check_recordings_used(configs: Sequence[Any]) -> None:
@@ -350,10 +418,10 @@ class TrainConfig:
 
     TITLE: ClassVar[str] = "training"
     recipe: str = setting(
-        recipes.PAPER,
-        f"Set of settings of the trainings. {recipes.described()}. A setting of a recipe cannot be given as well. "
+        PAPER,
+        f"Set of settings of the trainings. {_described()}. A setting of a recipe cannot be given as well. "
         "In a form that gives every setting, as in the console, one with its default value becomes the recipe's.",
-        choices=recipes.RECIPES,
+        choices=RECIPES,
     )
     epochs: int = setting(10, "Passes over the training set.", ge=1)
     batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.", ge=0)
@@ -448,7 +516,7 @@ def with_recipe(
     Raises:
         UserError: a setting was given that the recipe sets to another value.
     """
-    chosen = recipes.RECIPES[config.recipe].settings(fine_tuning)
+    chosen = RECIPES[config.recipe].settings(fine_tuning)
     was_given = {
         field.name: field.name in given or getattr(config, field.name) != field.default
         for field in dataclasses.fields(config)
@@ -456,14 +524,11 @@ def with_recipe(
     own = {name: getattr(config, name) for name in chosen if was_given[name]}
     twice = {name: value for name, value in own.items() if value != chosen[name]}
     if twice:
-
-        def listed(settings: Mapping[str, Any]) -> str:
-            return recipes.listed({named(name): value for name, value in settings.items()})
-
+        values = listed({named(name): value for name, value in twice.items()})
+        theirs = listed({named(name): chosen[name] for name in twice})
         raise UserError(
-            f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {listed(twice)}, "
-            f"and {listed({'recipe': config.recipe})} sets {listed({name: chosen[name] for name in twice})}; "
-            f"leave out one, or give all settings without a recipe: {listed({**chosen, **twice})}"
+            f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {values}, "
+            f"and {listed({named('recipe'): config.recipe})} sets {theirs}; leave out one"
         )
     return dataclasses.replace(config, **chosen)
 
@@ -561,7 +626,7 @@ class PredictConfig:
     @property
     def most_pixels(self) -> int:
         """Number of pixels of the largest image."""
-        return int(min(self.most_megapixels * MEGAPIXEL, 1e18))
+        return int(self.most_megapixels * MEGAPIXEL)
 
 
 PREDICT_DEFAULTS = PredictConfig()

@@ -1,14 +1,14 @@
-"""Errors that a user can cause and correct, and the checks that raise them."""
+"""Errors that a user can cause and correct, the checks that raise them, and texts as a terminal may show them."""
 
+import datetime
 import difflib
 import signal
 import sys
 import threading
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
-
-from trainer.text import visible
 
 Row = TypeVar("Row")
 
@@ -56,15 +56,16 @@ def first_line(error: Exception) -> str:
 def reported(interrupted: str = "interrupted") -> Iterator[None]:
     """Exit without a traceback: `UserError` prints `error: ...` and exits with 1, `UsageError` with USAGE_STATUS.
 
-    Ctrl-C and `Terminated` print `interrupted` and exit with `interrupted_status`.
+    An `OSError`, which names its file, is printed so, too. Ctrl-C and `Terminated` print `interrupted` and exit
+    with `interrupted_status`.
     """
     try:
         yield
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(USAGE_STATUS) from None
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from None
+    except (UserError, OSError) as error:
+        raise SystemExit(f"error: {visible(str(error))}") from None
     except KeyboardInterrupt as error:
         print(interrupted, file=sys.stderr)
         raise SystemExit(interrupted_status(error)) from None
@@ -129,3 +130,46 @@ def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
     """Raise `UserError` with all choices and the nearest one, unless `value` is one of them."""
     choices = tuple(choices)
     check(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")
+
+
+# === Texts for people ===
+
+SHOWN = 200
+"""Number of characters of a server's text that a message shows."""
+HIDDEN = ("Cc", "Cf", "Cs")
+"""Categories of characters that steer a terminal, turn the direction of text, or cannot be encoded."""
+
+
+def printable(name: str) -> str:
+    """A file's name as one printable line; file systems, archives and buckets allow any bytes."""
+    return name if name.isprintable() else ascii(name)
+
+
+def shown(text: str) -> str:
+    """A server's text as one short line, without the characters that control a terminal."""
+    clean = "".join(c if c.isprintable() and unicodedata.category(c) not in HIDDEN else " " for c in text)
+    line = " ".join(clean.split())
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."
+
+
+def visible(text: str) -> str:
+    """A text of lines in which characters that control a terminal are escaped as in Python's source."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c.encode("unicode_escape").decode() if c not in "\n\t" and unicodedata.category(c) in HIDDEN else c
+        for c in text
+    )
+
+
+def format_duration(seconds: float) -> str:
+    """`65 s`, `7 min` or `3 h 25 min`: seconds up to two minutes, minutes from there."""
+    if round(seconds) < 120:
+        return f"{round(seconds)} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def now() -> str:
+    """The date and time in UTC, such as `2026-01-31 12:05 UTC`."""
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,22 +1,16 @@
-"""Write files completely or not at all, read JSON and arrays, and make temporary folders.
-
-The names of temporary folders tell their process, so that the next one removes what a killed one has left.
-"""
+"""Write files completely or not at all, read JSON and arrays, and make temporary folders."""
 
 import atexit
 import dataclasses
 import errno
 import functools
-import hashlib
 import json
 import os
 import pathlib
-import re
 import secrets
 import shutil
 import socket
 import tempfile
-import time
 import types
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,8 +26,6 @@ MOUNT = pathlib.Path("/gcs")
 """Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
 UNFINISHED = ".unfinished"
 """File in a folder whose contents are still being copied, or whose copy was interrupted."""
-MOST_JSON_BYTES = 2**28
-"""The largest file that is read as JSON: what has no end, such as a device, is refused there."""
 SHOWN = 60
 """Characters of a value that are shown in a message."""
 PARTIAL, FETCH, TEST_SET = ".partial-", ".fetch-", ".test-set-"
@@ -41,10 +33,6 @@ PARTIAL, FETCH, TEST_SET = ".partial-", ".fetch-", ".test-set-"
 HIDDEN = (PARTIAL, FETCH, TEST_SET)
 LOCAL = "msinet-"
 """Beginning of the names of folders in the system's folder for temporary files."""
-NAME = re.compile(rf"(?:{'|'.join(map(re.escape, (*HIDDEN, LOCAL)))})([0-9a-f]{{8}})-(\d+)-\w{{8}}")
-"""Name of a folder; group 1 is the machine, group 2 the process."""
-OTHERS_S = 24 * 3600.0
-"""How long a folder of another machine must be unchanged to count as left over."""
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
 PROCESSES = pathlib.Path("/proc/self/ns/pid")
 
@@ -88,15 +76,10 @@ def check_place(path: str | os.PathLike[str], into: bool = False) -> None:
             it is replaced as `replacing` does it.
     """
     output = pathlib.Path(path).absolute()
-    folder = output.parent
-    try:
-        output.exists()  # raises an error if the name is too long
-        is_kept = into and output.is_dir()
-        folder = output if is_kept else next(parent for parent in output.parents if parent.exists())
-        _try(folder)
-    except OSError as error:
-        reason = f"nothing can be written to {folder} ({error.strerror or error})"
-        raise PlaceError(f"cannot write {path}: {reason}; name another place") from None
+    with _explained(pathlib.Path(path), PlaceError):
+        exists = output.exists()  # raises an error if the name is too long
+        is_kept = exists and into and output.is_dir()
+        _try(output if is_kept else next(parent for parent in output.parents if parent.exists()))
 
 
 @contextmanager
@@ -105,7 +88,7 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
 
     It is next to `path`, or on the local disk if `path` is on a mounted bucket, so that each byte is sent once. It
     has the name of `path`, whose suffix some writers look at. An existing file, an empty folder or an interrupted
-    copy at `path` is replaced. What killed processes have left next to `path` is removed.
+    copy at `path` is replaced.
 
     Args:
         path: the output.
@@ -116,7 +99,7 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
 
     Raises:
         PlaceError: nothing can be written there; raised before the caller has written anything.
-        UserError: the disk is full, or may not be written.
+        UserError: the disk is full.
     """
     path = pathlib.Path(path)
     mounted = is_mounted(path)
@@ -128,7 +111,7 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
                 _try(path.parent)
             beside = stack.enter_context(folder(LOCAL) if mounted else folder(PARTIAL, path.parent))
         partial = beside / path.name
-        with _explained(path, partial=partial):
+        with _explained(path):
             yield partial
             if flushed and not mounted:  # a mount sends a file when it is closed
                 _flush(partial)
@@ -160,40 +143,17 @@ def remove(path: pathlib.Path) -> None:
 
 
 @contextmanager
-def _explained(
-    path: pathlib.Path, otherwise: type[UserError] | None = None, partial: pathlib.Path | None = None
-) -> Iterator[None]:
-    """Translate `OSError` to `UserError`.
-
-    Args:
-        path: the output, for the message.
-        otherwise: class for errors other than a full disk or a missing permission; None lets them pass.
-        partial: where the block writes the output; a missing permission elsewhere is reported for that file.
-    """
+def _explained(path: pathlib.Path, kind: type[UserError] | None = None) -> Iterator[None]:
+    """Turn an `OSError` about the output `path` into a `UserError` of this kind; None for a full disk alone."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            disk, verb = (f"in {tempfile.gettempdir()} ", "set TMPDIR to") if is_mounted(path) else ("", "name")
-            remedy = f"free some, or {verb} a folder on another disk"
-            raise UserError(f"no space left {disk}to write {path} ({error.strerror}); {remedy}") from None
-        if isinstance(error, PermissionError):
-            if partial and error.filename and not _is_within(error.filename, partial, path):
-                remedy = "change its permissions (chmod, chown)"
-                raise UserError(
-                    f"no permission for {error.filename} ({error.strerror or error}); {remedy}"
-                ) from None
-            raise UserError(
-                f"no permission to write {path} ({error.strerror or error}); name a folder that you can write to"
-            ) from None
-        if otherwise is None:
+            remedy = "free some, or use another disk (TMPDIR names that of temporary files)"
+            raise UserError(f"no space left to write {path} ({error.strerror}); {remedy}") from None
+        if kind is None:
             raise
-        raise otherwise(f"cannot write {path} ({error.strerror or error}); name another place") from None
-
-
-def _is_within(name: object, *paths: pathlib.Path) -> bool:
-    """Whether the file named by an `OSError` is one of `paths`, or is below one."""
-    return any(pathlib.Path(str(name)).absolute().is_relative_to(path.absolute()) for path in paths)
+        raise kind(f"cannot write {path} ({error.strerror or error}); name another place") from None
 
 
 def _move(partial: pathlib.Path, path: pathlib.Path, last: str) -> None:
@@ -264,17 +224,14 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
             it is in the file, with the keys that `kind` does not name.
 
     Raises:
-        ContentError: the file is missing, cannot be read, is too large, is not JSON, or holds something else.
+        ContentError: the file cannot be read, is not JSON, or holds something else.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_JSON_BYTES + 1)
+        content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise ContentError(f"{path} does not exist: {remedy}") from None
     except OSError as error:
-        raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None
-    if len(content) > MOST_JSON_BYTES:
-        raise ContentError(f"{path} has more than {MOST_JSON_BYTES:,} bytes: {remedy}")
+        raise ContentError(f"{path} cannot be read ({error.strerror}): {remedy}") from None
     return parse_json(content, str(path), remedy, kind)
 
 
@@ -344,7 +301,7 @@ def read_map(path: pathlib.Path, remedy: str) -> "npt.NDArray[np.float32]":
     return result
 
 
-# === Temporary folders ===
+# === Processes and temporary folders ===
 
 
 @functools.cache
@@ -367,7 +324,7 @@ def is_running(process: int) -> bool:
 
 @contextmanager
 def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
-    """A new folder in `parent`, which is removed at the end; those that killed processes left there are removed.
+    """A new folder in `parent`, which is removed at the end.
 
     Args:
         kind: one of HIDDEN, or LOCAL.
@@ -376,11 +333,8 @@ def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[
     Raises:
         OSError: nothing can be written there.
     """
-    parent = pathlib.Path(tempfile.gettempdir() if parent is None else parent).absolute()
-    _sweep(parent)
-    prefix = f"{kind}{_digest()}-{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as path:
-        yield pathlib.Path(path)
+    with tempfile.TemporaryDirectory(prefix=kind, dir=parent, ignore_cleanup_errors=True) as path:
+        yield pathlib.Path(path).absolute()
 
 
 def folder_for_now() -> pathlib.Path:
@@ -391,25 +345,7 @@ def folder_for_now() -> pathlib.Path:
 
 
 def remove_leftovers(parent: pathlib.Path) -> None:
-    """Remove the folders in `parent` whose processes have ended; of other machines after an unchanged day."""
-    with suppress(OSError):  # it may not be listed
-        for path in parent.iterdir():
-            if (match := NAME.fullmatch(path.name)) and not path.is_symlink():
-                is_own = match[1] == _digest()
-                if not is_running(int(match[2])) if is_own else time.time() - _changed_s(path) > OTHERS_S:
-                    shutil.rmtree(path, ignore_errors=True)
-
-
-@functools.cache
-def _sweep(parent: pathlib.Path) -> None:
-    """Do what `remove_leftovers` does, once in a process: a folder may get thousands of outputs."""
-    remove_leftovers(parent)
-
-
-def _digest() -> str:
-    return hashlib.sha256(machine().encode()).hexdigest()[:8]
-
-
-def _changed_s(path: pathlib.Path) -> float:
-    """When something in a folder was changed last, seconds since the epoch."""
-    return max(below.lstat().st_mtime for below in (path, *path.rglob("*")))
+    """Remove what killed processes have left in `parent`; no other process may be writing there."""
+    for kind in HIDDEN:
+        for path in parent.glob(f"{kind}*"):
+            remove(path)

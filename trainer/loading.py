@@ -11,8 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from trainer.machine import check_cpu
-
 LOADING = "loading TensorFlow"
 ERRORS_ALONE = "2"
 """Value of TF_CPP_MIN_LOG_LEVEL: 0 for everything, 1 for warnings and errors, 2 for errors."""
@@ -25,15 +23,10 @@ def load_tensorflow() -> None:
     """Import TensorFlow, after a line on stderr; do nothing if it is already loaded.
 
     What TensorFlow's C++ writes to stderr is limited to errors, unless the environment has another level.
-
-    Raises:
-        UserError: if the CPU is too old for it.
     """
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", ERRORS_ALONE)
-    if too_old := check_cpu():
-        print(too_old, file=sys.stderr, flush=True)
     announce(LOADING)
     if is_for_tpu():
         raise_locked_memory()

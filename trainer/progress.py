@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from trainer.text import format_duration, visible
+from trainer.errors import format_duration, visible
 
 LOG_EVERY_S, LOG_AT_LEAST_EVERY_S = 5.0, 30.0
 """Shortest and longest time between two lines in a log."""

@@ -7,7 +7,6 @@ import gzip
 import lzma
 import pathlib
 import posixpath
-import shutil
 import stat
 import tarfile
 import threading
@@ -16,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, NoReturn, cast
+from typing import IO, cast
 
 from trainer import storage
 from trainer.artifacts import SourceObject
@@ -24,7 +23,6 @@ from trainer.errors import UserError
 from trainer.files import local_path
 from trainer.progress import Tracker
 from trainer.storage import ARCHIVES, check_name, is_archive, is_junk
-from trainer.text import printable
 
 DAMAGED = (
     EOFError,
@@ -39,8 +37,6 @@ DAMAGED = (
 )
 """Python's exceptions for archives that are truncated, damaged, encrypted or of an unknown compression."""
 TAR_END = bytes(512)
-GZIP = b"\x1f\x8b"
-"""How a gzip file begins."""
 
 
 class DamagedError(UserError):
@@ -126,18 +122,7 @@ def opened_files(files: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> It
 
 def _file(path: pathlib.Path, name: str, origin: str) -> Member:
     """A member that is a file of this machine."""
-
-    def read() -> bytes:
-        try:
-            return path.read_bytes()
-        except OSError as error:
-            raise UserError(f"cannot read {origin} ({error.strerror}); it was changed or removed") from None
-
-    try:
-        size_bytes = path.stat().st_size
-    except OSError:
-        size_bytes = None  # reading it says why
-    return Member(name, origin, read, size_bytes, path)
+    return Member(name, origin, path.read_bytes, path.stat().st_size, path)
 
 
 def _path(archive: str, member: str) -> str:
@@ -146,22 +131,10 @@ def _path(archive: str, member: str) -> str:
     return posixpath.join(stem, member)
 
 
-def _safe_name(name: str, archive: str) -> str:
-    """The member's normalised name; `UserError` if it would be unpacked outside the target folder."""
-    normal = posixpath.normpath(name.replace("\\", "/"))
-    if "\0" in normal or normal.startswith(("/", "../")) or normal in ("..", ".") or normal[1:2] == ":":
-        raise UserError(
-            f"{archive} has a member {name!r}, whose path leads out of the archive; do not trust it, pack it again"
-        )
-    if not is_junk(normal):
-        check_name(normal, archive, "rename it, and pack the archive again")
-    return normal
-
-
-def _refuse_special(name: str, archive: str) -> NoReturn:
-    raise UserError(
-        f"{archive} has a member {name!r} that is a link, a device or a sparse file; pack it again with plain "
-        "files only"
+def _not_plain(name: str, archive: str) -> UserError:
+    return UserError(
+        f"{archive} has a member {name!r}, whose path leads out of the archive, or which is a link or a device; "
+        "do not trust it, pack it again with plain files only"
     )
 
 
@@ -180,7 +153,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
     # Opening and closing members is not thread-safe; reading them is.
     lock = threading.Lock()
 
-    def reader(info: zipfile.ZipInfo) -> Callable[[], bytes]:
+    def reader(info: zipfile.ZipInfo, name: str) -> Callable[[], bytes]:
         def read() -> bytes:
             try:
                 with lock:
@@ -191,7 +164,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
                     with lock:
                         member.close()
             except (*DAMAGED, OSError) as error:
-                raise _damaged(f"{_name_of(info)} in {origin}", error, origin) from None
+                raise _damaged(f"{name} in {origin}", error, origin) from None
 
         return read
 
@@ -199,14 +172,13 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
         members = []
         for info in archive.infolist():
             given = _name_of(info)
-            if given.endswith("/"):
+            name = posixpath.normpath(given.replace("\\", "/"))
+            if given.endswith("/") or is_junk(name):
                 continue
-            name = _safe_name(given, origin)
-            if is_junk(name):
-                continue
-            if stat.S_ISLNK(info.external_attr >> 16):
-                _refuse_special(given, origin)
-            members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info), info.file_size))
+            if stat.S_ISLNK(info.external_attr >> 16) or name.startswith(("/", "../")) or name[1:2] == ":":
+                raise _not_plain(given, origin)
+            check_name(name, origin)
+            members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info, name), info.file_size))
         yield members
 
 
@@ -244,41 +216,39 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
     """Unpack the files one by one; yields the name of each below `folder`."""
     is_gzip = not origin.lower().endswith(".tar")
     with ExitStack() as stack:
-        # tarfile's own gzip streams accept truncated files and wrong checksums; GzipFile refuses both.
         try:
+            # tarfile's own gzip streams accept truncated files and wrong checksums; GzipFile refuses both.
             stream = _unzipped(raw, stack) if is_gzip else raw
             for info in (archive := stack.enter_context(tarfile.open(fileobj=stream, mode="r|"))):
-                name = _safe_name(info.name, origin) if not info.isdir() else ""
-                if not name or is_junk(name):
+                name = posixpath.normpath(info.name).lstrip("/")
+                if info.isdir() or is_junk(name):
                     continue
-                if not info.isreg() or info.issparse():  # the holes of a sparse file fill the disk
-                    _refuse_special(info.name, origin)
+                check_name(name, origin)
+                if not info.isreg():
+                    raise _not_plain(info.name, origin)
                 room = storage.room_bytes(folder)
                 if info.size > room:
                     raise UserError(
-                        f"{origin} has a file {printable(name)} that unpacks to {info.size / 1e9:,.3g} GB, but "
+                        f"{origin} has a file {name} that unpacks to {info.size / 1e9:,.3g} GB, but "
                         f"the disk has room for {room / 1e9:,.3g} GB more; free some, or write to another disk"
                     )
-                target = folder / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with cast("IO[bytes]", archive.extractfile(info)) as content, target.open("wb") as file:
-                    shutil.copyfileobj(content, file)
+                archive.extract(info, folder, set_attrs=False, filter="data")
                 yield name
             if is_gzip:  # the rest, to verify the final checksum
                 while stream.read(2**20):
                     pass
             else:
                 _check_end(raw)
+        except tarfile.OutsideDestinationError:
+            raise _not_plain(info.name, origin) from None
         except DAMAGED as error:
             raise _damaged(origin, error, origin) from None
-        except OSError as error:
-            raise UserError(f"cannot unpack {origin} to {folder} ({error.strerror or error})") from None
 
 
 def _unzipped(raw: IO[bytes], stack: ExitStack) -> IO[bytes]:
     """The content of a gzip file; some servers pack an archive once more on its way, and it is kept so."""
     stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
-    if stream.peek(len(GZIP)).startswith(GZIP):
+    if stream.peek(2).startswith(b"\x1f\x8b"):
         stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
     return cast("IO[bytes]", stream)
 

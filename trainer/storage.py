@@ -1,33 +1,29 @@
 """List, read, write and download files, local or on Cloud Storage (`gs://`).
 
 A *source* is a folder, a `gs://` prefix, or one archive, here or on Cloud Storage. google-cloud-storage retries
-transient failures; all other failures are `UserError`s that say what to do.
+transient failures; `explained` turns its other errors into `UserError`s.
 """
 
 import base64
 import io
-import math
 import mimetypes
 import os
 import pathlib
 import posixpath
 import secrets
 import shutil
-import sys
-import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
-from trainer import credentials, files
+from trainer import files
 from trainer.artifacts import SourceObject
-from trainer.errors import UserError
+from trainer.errors import UserError, first_line, shown
 from trainer.files import MOUNT as MOUNT
 from trainer.files import checksum, local_path
 from trainer.progress import Tracker, map_ahead, open_pool
-from trainer.text import printable, shown
 
 REMOTE = "gs://"
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
@@ -58,9 +54,8 @@ def is_remote(source: str) -> bool:
 def unmounted(path: str) -> str:
     """The `gs://` address of a path of the mount; any other path or address as it is.
 
-    The mount shows a file of another machine as it was a minute ago. On the machines that gcsfuse calls
-    high-performance, such as ct5lp-hightpu-8t, it does so forever (gcsfuse 3.11.4, cfg/params.yaml:
-    metadata-cache.ttl-secs). It has no locks for two machines either.
+    The mount has no locks for two machines, and shows a file of another machine as it was a minute ago, on some
+    machines forever (gcsfuse 3.11.4, cfg/params.yaml: metadata-cache.ttl-secs).
     """
     return REMOTE + path.removeprefix(f"{MOUNT}/") if path.startswith(f"{MOUNT}/") else path
 
@@ -131,10 +126,11 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
 
     Raises:
         UserError: an object is gone, may not be read, or its checksum differs from the listed one.
+        OSError: a file cannot be written.
     """
     for name in (entry.name for entry in objects):
         if posixpath.normpath(name) != name or name.startswith(("/", "../")):
-            raise UserError(f"{source} has an object named {printable(name)!r}, which leads out of it; rename it")
+            raise UserError(f"{source} has an object named {name!r}, which leads out of it; rename it")
     folder.mkdir(parents=True, exist_ok=True)
     total_bytes, room = sum(entry.size_bytes for entry in objects), room_bytes(folder)
     if total_bytes > room:
@@ -142,7 +138,7 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
             f"{source} has {total_bytes / 1e9:,.3g} GB, but the disk of {folder} has room for {room / 1e9:,.3g} "
             "GB; free some, or write to another disk"
         )
-    with _local_errors("write"), Tracker(f"download {source}", round(total_bytes / MEGABYTE), "MB") as tracker:
+    with Tracker(f"download {source}", round(total_bytes / MEGABYTE), "MB") as tracker:
         for entry in objects:
             (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
         done_bytes = 0
@@ -225,26 +221,10 @@ def is_junk(name: str) -> bool:
     return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db", "Icon\r") for part in parts)
 
 
-def check_name(name: str, origin: str, remedy: str) -> None:
-    """Raise `UserError`, with the `remedy`, for a name that cannot be written to a file or a terminal.
-
-    Args:
-        name: path of a file, with `/`, as Python decodes it.
-        origin: the folder, archive or bucket that has it, for messages.
-        remedy: what to do, such as `rename it`.
-    """
-    if reason := _reason(name):
-        begin = name if len(name) <= 80 else f"{name[:77]}..."
-        raise UserError(f"{origin} has a file {printable(begin)!s} whose name {reason}; {remedy}")
-
-
-def _reason(name: str) -> str:
-    if not name.strip("/"):
-        return "is empty"
-    categories = {unicodedata.category(character) for character in name} if not name.isprintable() else set()
-    if "Cs" in categories:
-        return "is not UTF-8"
-    return "has control characters" if "Cc" in categories else ""
+def check_name(name: str, origin: str) -> None:
+    """Raise `UserError` for the name of a file in `origin` that is not UTF-8 or has control characters."""
+    if {unicodedata.category(character) for character in name} & {"Cc", "Cs"}:
+        raise UserError(f"{origin} has a file {name[:80]!r} whose name has no printable form; rename it")
 
 
 # === Local files ===
@@ -254,43 +234,28 @@ def paths_at(path: pathlib.Path) -> dict[str, pathlib.Path]:
     """The files of a folder by their names below it, or one archive, without hidden files; links are followed.
 
     Raises:
-        UserError: there are none, or one is no regular file or cannot be read.
+        UserError: there are none, or one is no regular file.
+        OSError: a folder cannot be read.
     """
-    shown_path = printable(str(path))
-    with _local_errors("read"):
-        is_folder, exists = path.is_dir(), path.exists()
-    if not exists:
-        hint = "; of several sources each must be an address" if " " in str(path) else ""
-        raise UserError(
-            f"source {shown_path} does not exist; give a folder, an archive, a gs:// address, or `sample`{hint}"
-        )
-    if not is_folder and not (path.is_file() and is_archive(path.name)):
-        raise UserError(
-            f"source {shown_path} is neither a folder nor an archive ({', '.join(ARCHIVES)}); put a table and its "
-            "images into one folder, and give the folder"
-        )
-    with _local_errors("read"):
-        paths = dict(_walk(path)) if is_folder else {path.name: path}
+    if not path.exists():
+        raise UserError(f"source {path} does not exist; give a folder, an archive, a gs:// address, or `sample`")
+    if path.is_dir():
+        paths = dict(_walk(path))
+    elif is_archive(path.name):
+        paths = {path.name: path}
+    else:
+        raise UserError(f"source {path} is neither a folder nor an archive ({', '.join(ARCHIVES)})")
     if not paths:
-        raise UserError(f"source {shown_path} is an empty folder; put the dataset's archives or folders into it")
+        raise UserError(f"source {path} is an empty folder; put the dataset's archives or folders into it")
     return paths
 
 
 def _list_local(path: pathlib.Path) -> list[SourceObject]:
     paths = paths_at(path)
-    with _local_errors("read"), ThreadPoolExecutor(WORKERS) as pool:
+    with ThreadPoolExecutor(WORKERS) as pool:
         checksums = list(pool.map(checksum, paths.values()))
-        sizes = [file.stat().st_size for file in paths.values()]
+    sizes = [file.stat().st_size for file in paths.values()]
     return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
-
-
-@contextmanager
-def _local_errors(verb: str) -> Iterator[None]:
-    """Translate `OSError` of a local file to `UserError`."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"cannot {verb} {printable(str(error.filename))} ({error.strerror})") from None
 
 
 def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
@@ -303,12 +268,9 @@ def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
         folders[:] = [name for name in folders if not is_junk(name)]
         for path in (pathlib.Path(parent, name) for name in names if not is_junk(name)):
             if not path.is_file():
-                raise UserError(
-                    f"{printable(str(path))} is no regular file, or a link to none; remove it, or get its content "
-                    "(such as with `datalad get` or `git annex get`)"
-                )
+                raise UserError(f"{path} is no regular file, or a link to none; remove it, or get its content")
             name = path.relative_to(folder).as_posix()
-            check_name(name, str(folder), "rename it")
+            check_name(name, str(folder))
             yield name, path
 
 
@@ -328,43 +290,28 @@ def client(write: bool = False) -> Any:
 
     With STORAGE_EMULATOR_HOST set, requests go to that server.
     """
-    from google.auth.exceptions import DefaultCredentialsError
+    import google.auth
     from google.cloud import storage
 
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         return storage.Client.create_anonymous_client()
     scope = f"https://www.googleapis.com/auth/devstorage.{'read_write' if write else 'read_only'}"
     try:
-        found, project = credentials.find(scope)
-    except DefaultCredentialsError:
+        found, project = google.auth.default(scopes=[scope])
+    except google.auth.exceptions.DefaultCredentialsError:
         return storage.Client.create_anonymous_client()
     return storage.Client(project=project or "none", credentials=found)
 
 
 def retry() -> Any:
-    """google-cloud-storage's policy of retries, for `RETRY_S`; a line on stderr says that it waits, and why."""
+    """google-cloud-storage's policy of retries, for `RETRY_S`."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
-    policy = DEFAULT_RETRY.with_timeout(RETRY_S)
-    policy._on_error = _say_waiting  # it has no method for this
-    return policy
+    return DEFAULT_RETRY.with_timeout(RETRY_S)
 
 
-_said_at = -math.inf
-"""When `_say_waiting` last printed."""
-
-
-def _say_waiting(error: Exception) -> None:
-    """Print why Cloud Storage is asked again, unless that was said within `RETRY_S`."""
-    global _said_at
-    if time.monotonic() - _said_at > RETRY_S:
-        _said_at = time.monotonic()
-        text = f"Cloud Storage does not answer ({in_short(error)}); trying again for up to {RETRY_S:.0f} s"
-        print(text, file=sys.stderr, flush=True)
-
-
-def write_object(address: str, content: pathlib.Path | bytes | IO[bytes], connected: Any) -> None:
-    """Write a file, a path or bytes to the object at a `gs://` address, by a `client(write=True)`.
+def write_object(address: str, content: pathlib.Path | bytes, connected: Any) -> None:
+    """Write a file or bytes to the object at a `gs://` address, by a `client(write=True)`.
 
     Raises:
         MissingError: the bucket does not exist.
@@ -376,8 +323,7 @@ def write_object(address: str, content: pathlib.Path | bytes | IO[bytes], connec
         if isinstance(content, pathlib.Path):
             blob.upload_from_filename(content, **options)
         else:
-            file = io.BytesIO(content) if isinstance(content, bytes) else content
-            blob.upload_from_file(file, rewind=True, **options)
+            blob.upload_from_file(io.BytesIO(content), **options)
 
 
 def split(source: str) -> tuple[str, str]:
@@ -437,17 +383,8 @@ def _list_remote(source: str) -> list[SourceObject]:
 def _entry(blob: Any, source: str, root: str) -> SourceObject:
     """An object of a listing, with its name below `root`."""
     name = blob.name.removeprefix(root)
-    check_name(name, source, "rename the object")
-    try:
-        size_bytes, crc32c = int(blob.size), base64.b64decode(blob.crc32c, validate=True)
-    except (AttributeError, TypeError, ValueError):  # of what is no description of an object
-        size_bytes, crc32c = -1, b""
-    if size_bytes < 0 or len(crc32c) != 4:
-        raise UserError(
-            f"{source}: the server lists {printable(name)} without its size or its CRC32C, so it is not Cloud "
-            "Storage, or a proxy is between; check the network, and STORAGE_EMULATOR_HOST if it is set"
-        )
-    return SourceObject(name, size_bytes, crc32c.hex())
+    check_name(name, source)
+    return SourceObject(name, int(blob.size), base64.b64decode(blob.crc32c).hex())
 
 
 def _nothing_at(address: str) -> UserError:
@@ -457,8 +394,8 @@ def _nothing_at(address: str) -> UserError:
 
 @contextmanager
 def explained(source: str, write: bool = False) -> Iterator[None]:
-    """Turn errors of Cloud Storage about `source` into a `UserError` that says what to do."""
-    import google.auth.exceptions
+    """Turn errors of Cloud Storage about `source` into a `UserError`."""
+    import google.auth.exceptions as auth
     import requests  # type: ignore[import-untyped]
     from google.api_core import exceptions
     from google.cloud.storage.exceptions import DataCorruption
@@ -470,38 +407,26 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
         raise MissingError(
             f"{source}: there is no bucket {bucket!r}, or no such object in it; check the address"
         ) from None
-    except (exceptions.Forbidden, exceptions.Unauthorized, google.auth.exceptions.InvalidOperation) as error:
+    except (exceptions.Forbidden, exceptions.Unauthorized, auth.InvalidOperation, auth.RefreshError) as error:
         # InvalidOperation follows a 401 without credentials, because there is nothing to renew.
         verb, role = ("write", "User") if write else ("read", "Viewer")
         raise UserError(
-            f"no permission to {verb} {source} ({getattr(error, 'code', 401)}): {LOGIN}, or have its owner give "
+            f"no permission to {verb} {source} ({first_line(error)}): {LOGIN}, or have its owner give "
             f"your account the role Storage Object {role} on the bucket {bucket!r}"
         ) from None
-    except google.auth.exceptions.RefreshError as error:
-        raise UserError(f"the credentials for {source} have expired ({error}): {LOGIN}") from None
-    except DataCorruption as error:
-        text = " ".join(str(error).split())
-        raise UserError(f"{source} arrived damaged: its checksum differs ({text}); try again") from None
     except (
         exceptions.RetryError,
         exceptions.ServerError,
         exceptions.TooManyRequests,
-        google.auth.exceptions.TransportError,
+        auth.TransportError,
+        requests.exceptions.RequestException,
     ) as error:
         cause = error.cause if isinstance(error, exceptions.RetryError) else error
         raise UnreachableError(
             f"cannot reach Cloud Storage for {source} ({in_short(cause)}); check the network"
         ) from None
-    except (requests.exceptions.RequestException, AttributeError, KeyError, TypeError, ValueError) as error:
-        if str(error).startswith("Bucket names"):
-            raise UserError(f"{source} cannot be read: {str(error).rstrip('.')}; check the address") from None
-        # The client takes whatever JSON arrives for an answer, and that of a captive portal is none.
-        raise UnreachableError(
-            f"what answers for {source} is not Cloud Storage ({in_short(error)}); check the network: a proxy or "
-            "a page to log in may be between"
-        ) from None
-    except exceptions.GoogleAPICallError as error:
-        raise UserError(f"Cloud Storage refuses {source}: {error.message}; check the address") from None
+    except (exceptions.GoogleAPICallError, DataCorruption, ValueError) as error:
+        raise UserError(f"Cloud Storage refuses {source}: {first_line(error)}") from None
 
 
 def in_short(error: Exception) -> str:
@@ -522,6 +447,9 @@ def in_short(error: Exception) -> str:
 
 class ChangedError(UserError):
     """An object that another process has replaced, created or removed meanwhile."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"{address} was changed by another process meanwhile; try again")
 
 
 def read_state(address: str, connected: Any) -> tuple[bytes, int]:
@@ -571,7 +499,7 @@ def replace_state(address: str, content: bytes, generation: int, connected: Any)
             # A request is repeated when its reply is lost; then the first one has made the change.
             there = blob.bucket.get_blob(blob.name, retry=retry())
             if there is None or there.metadata != blob.metadata:
-                raise _changed(address) from None
+                raise ChangedError(address) from None
             return int(there.generation)
     return int(blob.generation)
 
@@ -589,11 +517,7 @@ def remove_state(address: str, generation: int, connected: Any) -> None:
         except NotFound:
             return
         except PreconditionFailed:
-            raise _changed(address) from None
-
-
-def _changed(address: str) -> ChangedError:
-    return ChangedError(f"{address} was changed by another process meanwhile; try again")
+            raise ChangedError(address) from None
 
 
 # === Flat folders, here or on Cloud Storage ===
@@ -621,8 +545,7 @@ class Folder:
     def remove_leftovers(self) -> None:
         """Remove the leftovers of interrupted writes. No other process may be writing here."""
         if not self._remote:  # an object exists only once it is complete
-            for path in pathlib.Path(self.address).glob(f"{files.PARTIAL}*"):
-                files.remove(path)
+            files.remove_leftovers(pathlib.Path(self.address))
 
     def names(self) -> list[str]:
         """The names of the files; empty if the folder does not exist."""
@@ -639,10 +562,7 @@ class Folder:
         From Cloud Storage it is loaded into memory, and its checksum is verified.
         """
         if not self._remote:
-            try:
-                return pathlib.Path(self.address, name).open("rb")
-            except PermissionError:
-                raise UserError(f"no permission to read {self.path(name)}; change it with chmod") from None
+            return pathlib.Path(self.address, name).open("rb")
         try:
             return io.BytesIO(read_object(self.path(name)))
         except MissingError:
@@ -656,23 +576,27 @@ class Folder:
         if self._remote:
             content = io.BytesIO()
             write(content)
-            write_object(self.path(name), content, client(write=True))
+            write_object(self.path(name), content.getvalue(), client(write=True))
             return
+        with self._local("write", name), files.replacing(self.path(name)) as partial, partial.open("wb") as file:
+            write(file)
+
+    @contextmanager
+    def _local(self, verb: str, name: str) -> Iterator[None]:
+        """Turn the `OSError` of a local file into a `UserError`."""
         try:
-            with files.replacing(self.path(name)) as partial, partial.open("wb") as file:
-                write(file)
+            yield
         except OSError as error:
-            raise UserError(f"cannot write {self.path(name)}: {error.strerror or error}") from None
+            raise UserError(f"cannot {verb} {self.path(name)}: {error.strerror or error}") from None
 
     def content(self, name: str) -> bytes | None:
         """The content of a small file; None if it does not exist."""
-        try:
-            with self.read(name) as file:
-                return file.read()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise UserError(f"cannot read {self.path(name)}: {error.strerror or error}") from None
+        with self._local("read", name):
+            try:
+                with self.read(name) as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
 
     def swap(self, name: str, old: bytes | None, new: bytes | None) -> bool:
         """Replace the content of a small file if it is `old`; None stands for no file. Returns whether it was.
@@ -681,10 +605,25 @@ class Folder:
         file; else the last writer wins, and it alone reads its own content afterwards.
         """
         if self._remote:
-            return self._swap_object(name, old, new)
-        if old is None:
-            assert new is not None
-            return self._create(name, new)
+            connected = client(write=True)
+            content, generation = read_state(self.path(name), connected)
+            if (content if generation else None) != old:
+                return False
+            with suppress(ChangedError):
+                if new is None:
+                    remove_state(self.path(name), generation, connected)
+                else:
+                    replace_state(self.path(name), new, generation, connected)
+                return True
+            return False
+        if old is None and new is not None:
+            path = pathlib.Path(self.address, name)
+            with self._local("write", name), suppress(FileExistsError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("xb") as file:
+                    file.write(new)
+                return True
+            return False
         if self.content(name) != old:
             return False
         if new is None:
@@ -693,39 +632,11 @@ class Folder:
             self.write(name, lambda file: file.write(new))
         return self.content(name) == new
 
-    def _create(self, name: str, content: bytes) -> bool:
-        path = pathlib.Path(self.address, name)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                file.write(content)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror or error}") from None
-        return True
-
-    def _swap_object(self, name: str, old: bytes | None, new: bytes | None) -> bool:
-        path, connected = self.path(name), client(write=True)
-        content, generation = read_state(path, connected)
-        if (content if generation else None) != old:
-            return False
-        try:
-            if new is None:
-                remove_state(path, generation, connected)
-            else:
-                replace_state(path, new, generation, connected)
-        except ChangedError:
-            return False
-        return True
-
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
-        if not self._remote:
-            try:
-                pathlib.Path(self.address, name).unlink(missing_ok=True)
-            except OSError as error:
-                raise UserError(f"cannot remove {self.path(name)}: {error.strerror}") from None
+        if self._remote:
+            with suppress(MissingError), explained(self.path(name), write=True):
+                blob_at(self.path(name), client(write=True)).delete(retry=retry())
             return
-        with suppress(MissingError), explained(self.path(name), write=True):
-            blob_at(self.path(name), client(write=True)).delete(retry=retry())
+        with self._local("remove", name):
+            pathlib.Path(self.address, name).unlink(missing_ok=True)

@@ -18,8 +18,7 @@ from pipeline.plan.settings import AcceleratorConfig
 from trainer import accelerators, datasets
 from trainer.cli import Parser, add_settings, settings
 from trainer.config import FetchConfig, TrainConfig
-from trainer.errors import check, nearest
-from trainer.text import format_duration
+from trainer.errors import check, format_duration, nearest
 
 HELP = "compare the accelerators: time, cost, and which fit"
 DATA = ("dataset", "image_size")

@@ -22,7 +22,7 @@ from trainer.cli import Parser, add_settings, settings
 from trainer.errors import check
 from trainer.metric_table import METRICS
 from trainer.models.registry_layout import number_of
-from trainer.text import printable
+from trainer.errors import printable
 
 HELP = "list model versions, show one, or set the default"
 SCORES = ("kld", "cc", "nss")

@@ -17,9 +17,8 @@ from pipeline.graph.parameters import FINETUNE, PARAMETERS, STEPS, Value, conver
 from pipeline.plan.plan import check_outside_pod, check_region
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
-from trainer.config import SAMPLE, TrainConfig
+from trainer.config import PAPER, RECIPES, SAMPLE, TrainConfig
 from trainer.errors import UserError, check, check_choice, look_up, nearest
-from trainer.recipes import PAPER, RECIPES
 
 PIPELINE_NAME = "msinet"
 IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")

@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainer.text import format_duration
+from trainer.errors import format_duration
 
 STEPS_LINE = "pipeline steps: "
 """Prefix of the worker's first line, followed by `pipeline.local.worker.outline` as JSON."""

@@ -22,8 +22,7 @@ from pipeline.local.progress import ANSI, Progress
 from pipeline.registry.address import VERTEX
 from trainer import artifacts, files, generated
 from trainer.downloads.servers import without_queries
-from trainer.errors import UserError
-from trainer.text import visible
+from trainer.errors import UserError, visible
 
 LOG = "log.txt"
 GRACE_S = 10.0

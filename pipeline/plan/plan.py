@@ -14,7 +14,8 @@ from trainer import accelerators, datasets
 from trainer.accelerators import FLEX_START, Accelerator
 from trainer.config import SAMPLE, FetchConfig, TrainConfig, parse_image_size, wrong_image_size
 from trainer.errors import UserError, check, nearest
-from trainer.text import format_duration
+from trainer.errors import format_duration
+from trainer.errors import UserError, check, format_duration
 
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""

@@ -8,7 +8,8 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import Environment
-from trainer.text import format_duration
+from trainer.errors import format_duration
+from trainer.errors import check, format_duration
 
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}

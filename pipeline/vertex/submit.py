@@ -22,12 +22,12 @@ from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs
 from pipeline.vertex.checks import MISSING, Api, Question, ask
-from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.servers import addresses_in
 from trainer.errors import check, check_choice
+from trainer import config, storage
+from trainer.errors import UserError, check, check_choice, format_duration
 from trainer.models import author
-from trainer.text import format_duration
 
 MOUNTED = f"{storage.MOUNT}/"
 """Vertex AI mounts buckets below this path."""
@@ -180,7 +180,7 @@ def summary(planned: Planned, **first: str) -> list[str]:
         "Account": environment.service_account or "the default account of Vertex AI",
         "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
         "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
-        "Parameters": recipes.listed(changed) or "those of the template",
+        "Parameters": config.listed(changed) or "those of the template",
     }
     return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
 

@@ -19,7 +19,7 @@ def elsewhere(tmp_path, monkeypatch):
         (["base_epochs=three"], r"base_epochs is 'three'; it must be an integer \(int\)"),
         (["base_epochs"], "unknown argument 'base_epochs'; write a parameter as"),
         (["base_epochs=3", "base_epochs=4"], "base_epochs is given twice, as 3 and as 4"),
-        (["--base-epochs", "3", "--base-epochs=4"], "--base-epochs is given twice"),
+        (["--base-epochs", "3", "base_epochs=3"], "base_epochs is given twice"),
         (["base_model_uri=pretrained", "base_epochs=9"], "base_epochs would have no effect: base_model_uri=pre"),
         (["base_batch_size=-1"], "base training: batch_size is -1; it must be at least 0"),
         (["base_source=ftp://h.org/a.zip"], "ftp://h.org/a.zip' is no address that can be fetched"),

@@ -45,17 +45,10 @@ def test_switch_is_written_alone_or_with_a_word(parser, line, flip, exact):
     assert others == [word for word in line.split() if word == "a=1"]
 
 
-@pytest.mark.parametrize("line", ["--flip maybe", "--flip=maybe", "--no-flip=true"])
-def test_other_value_of_a_switch_is_refused_with_the_right_ones(parser, line):
-    with pytest.raises(UsageError, match="write --flip or --no-flip, or --flip with true or false"):
+@pytest.mark.parametrize("line", ["--flp", "--flip=maybe", "--no-flip=true"])
+def test_mistake_in_a_flag_names_it(parser, line):
+    with pytest.raises(UsageError, match=line.partition("=")[0]):
         parser.parse_known_args(["--output-dir", "b", *line.split()])
-
-
-def test_unknown_flag_is_named_before_a_missing_one(parser):
-    with pytest.raises(
-        UsageError, match=r"^unknown flag '--no-flp'; did you mean '--no-flip'\? \(see `it --help`\)$"
-    ):
-        parser.parse_known_args(["--no-flp"])
 
 
 def test_help_has_groups_and_a_usage_of_what_must_be_given(parser):

@@ -7,7 +7,16 @@ import pytest
 
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from trainer.config import EvaluateConfig, FetchConfig, PageConfig, PredictConfig, TrainConfig
+from trainer.config import (
+    RECIPES,
+    EvaluateConfig,
+    FetchConfig,
+    PageConfig,
+    PredictConfig,
+    Recipe,
+    TrainConfig,
+    with_recipe,
+)
 from trainer.errors import UserError
 
 CONFIGS = (
@@ -57,5 +66,33 @@ def test_message_shows_the_whole_range(config, settings, message):
         config(**settings)
 
 
-def test_any_finite_limit_is_a_number_of_pixels():
-    assert PredictConfig(most_megapixels=1e308).most_pixels == 10**18
+# === Recipes ===
+
+STEPS = {False: "base", True: "finetune"}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("fine_tuning", STEPS)
+def test_settings_of_a_recipe_are_taken_once(name, fine_tuning):
+    given = RECIPES[name].settings(fine_tuning)
+    config = with_recipe(TrainConfig(recipe=name), fine_tuning)
+    assert config == TrainConfig(recipe=name, **given)
+    assert with_recipe(config, fine_tuning) == config
+
+
+def test_setting_that_a_recipe_sets_too_is_refused_with_both_values():
+    with pytest.raises(UserError, match=r"epochs=99 patience=2.*epochs=3"):
+        with_recipe(dataclasses.replace(TrainConfig(recipe="few"), epochs=99, patience=2), False)
+
+
+def test_default_value_that_was_given_is_refused_as_any_other():
+    config = TrainConfig(recipe="few", epochs=TrainConfig.epochs)
+    assert with_recipe(config, False).epochs == 3
+    with pytest.raises(UserError, match="epochs is given twice"):
+        with_recipe(config, False, given=["recipe", "epochs"])
+    assert with_recipe(dataclasses.replace(config, epochs=3), False, given=["epochs"]).epochs == 3
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setitem(RECIPES, "few", Recipe("few", {"epochs": 3, "patience": 1}))

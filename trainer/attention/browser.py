@@ -24,8 +24,7 @@ from playwright.async_api import TimeoutError as QuietTimeoutError
 
 from trainer.config import PageConfig
 from trainer.downloads.servers import check_characters, without_query
-from trainer.errors import UserError, check
-from trainer.text import shown
+from trainer.errors import UserError, check, shown
 
 WEB = ("http", "https")
 INLINE = ("about", "blob", "data")

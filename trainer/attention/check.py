@@ -12,10 +12,10 @@ from rich.text import Text
 
 from trainer.attention.page import Design
 from trainer.attention.requirements import SHARE, Requirement, Verdict, judge, shown
+from trainer.errors import printable
 from trainer.files import replacing
 from trainer.prediction.regions import Measure, measure
 from trainer.prediction.render import Map
-from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor

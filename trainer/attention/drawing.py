@@ -10,13 +10,13 @@ from PIL import Image, ImageDraw, ImageFont
 from trainer.attention.check import Checked, Measured
 from trainer.attention.page import Design
 from trainer.attention.requirements import SHARE, Verdict, shown
+from trainer.errors import printable
 from trainer.files import replacing
 from trainer.heat import tint
 from trainer.picture import Pixels
 from trainer.prediction.predict import protect
 from trainer.prediction.regions import Measure
 from trainer.prediction.render import FONT, INK, PAPER, Color, shortened
-from trainer.text import printable
 
 PASSED, FAILED, PLAIN = (122, 220, 250), (255, 138, 76), PAPER
 """Colours of regions that pass, that fail, and without a requirement; colour-blind people tell them apart."""

@@ -16,14 +16,13 @@ from PIL import Image
 
 from trainer.config import PageConfig
 from trainer.downloads.servers import check_characters
-from trainer.errors import UserError, check, some
+from trainer.errors import UserError, check, printable, some
 from trainer.files import local_path
 from trainer.picture import MAX_PIXELS, Pixels, read_picture
 from trainer.prediction.designs import check_aspect_ratios
 from trainer.prediction.inputs import Input, find_inputs
 from trainer.prediction.predict import open_input
 from trainer.prediction.regions import Region
-from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.attention.browser import Found

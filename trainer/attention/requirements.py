@@ -6,9 +6,8 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from trainer.errors import UserError, check, look_up, nearest
+from trainer.errors import UserError, check, look_up, nearest, printable
 from trainer.prediction.regions import Measure
-from trainer.text import printable
 
 OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
     ">=": (operator.ge, "at least"),

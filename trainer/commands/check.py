@@ -37,9 +37,8 @@ from trainer.cli import (
     summarize,
 )
 from trainer.config import PageConfig, PredictConfig
-from trainer.errors import UsageError, UserError, check
+from trainer.errors import UsageError, UserError, check, printable
 from trainer.loading import load_tensorflow
-from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.attention.page import Element

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from trainer import datasets
 from trainer.cli import Parser, add_cache_dir, add_settings, output_dir, output_file, settings
-from trainer.config import CUSTOM, PRETRAINED, FetchConfig, check_recordings_used
+from trainer.config import CUSTOM, PRETRAINED, SMALL, FetchConfig, check_recordings_used
+from trainer.errors import visible
 from trainer.loading import announce
-from trainer.recipes import SMALL
-from trainer.text import visible
 
 if TYPE_CHECKING:
     from trainer.artifacts import Manifest

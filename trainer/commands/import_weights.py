@@ -15,7 +15,7 @@ import argparse
 from trainer.cli import output_dir
 from trainer.config import FetchConfig
 from trainer.datasets import DATASETS
-from trainer.text import visible
+from trainer.errors import visible
 
 HELP = "convert published weights to a model"
 

@@ -29,10 +29,9 @@ from trainer.cli import (
     summarize,
 )
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
-from trainer.errors import check, interrupted_status, some
+from trainer.errors import check, interrupted_status, printable, some
 from trainer.files import local_path
 from trainer.loading import announce, load_tensorflow
-from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.prediction.predict import Outcome

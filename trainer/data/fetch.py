@@ -17,11 +17,10 @@ from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample
 from trainer.downloads import archives, cache
 from trainer.downloads.archives import Origin
-from trainer.errors import UserError
+from trainer.errors import UserError, visible
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
 from trainer.sources import Member
-from trainer.text import visible
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -116,7 +116,6 @@ def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
                 copy = cache.copy_for(cache.find(root, server.address) if root else None, error)
                 offer = dataclasses.replace(copy.offer, name=archive.name or copy.offer.name)
             said.append(offer.object)
-    _check_names([each.name for each in said], origin)
     return said
 
 
@@ -136,17 +135,13 @@ def fetch(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
             cache.fetch(root, server, archive.sha256)
             for archive, server in zip(origin.archives, servers, strict=True)
         ]
-    _check_names([each.offer.name for each in downloads], origin)
-    return downloads
-
-
-def _check_names(names: Sequence[str], origin: Origin) -> None:
-    name, count = collections.Counter(names).most_common(1)[0]
+    name, count = collections.Counter(each.offer.name for each in downloads).most_common(1)[0]
     if count > 1:
         raise UserError(
             f"{origin.source}: {count} archives have the name {name}; download them, rename one, and pass "
             "their folder"
         )
+    return downloads
 
 
 @contextmanager

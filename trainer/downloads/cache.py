@@ -27,13 +27,11 @@ VARIABLE = "MSINET_CACHE"
 DEFAULT = "~/.cache/msinet"
 RECORD, PARTIAL, LOCK = "download.json", "partial", "lock"
 PARTIAL_RECORD = "partial.json"
-ATTEMPTS = 3
-"""Attempts at a file that changes while it is downloaded."""
 
 
 @dataclasses.dataclass(frozen=True)
-class _Facts:
-    """What is known of a downloaded archive."""
+class Download:
+    """A downloaded archive, and the content of the file RECORD about it."""
 
     offer: Offer
     """What its server said about it when it was downloaded."""
@@ -44,40 +42,19 @@ class _Facts:
     """When it was downloaded, ISO 8601."""
     mtime_ns: int
     """Modification time of the file, by which a change is noticed."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Download(_Facts):
-    """A downloaded archive."""
-
     path: pathlib.Path
-
-
-@dataclasses.dataclass(frozen=True)
-class _Kept(_Facts):
-    """Content of the file RECORD: a download, the name of its file, and the address for people."""
-
-    path: str
-    address: str
+    """Where it is; in RECORD its name alone."""
 
 
 def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
     """The folder of the cache: `chosen`, else the one that the environment names; None for no cache.
 
-    Raises:
-        UserError: it is in the home folder of a user who is unknown here.
+    There is none either if whoever runs this has no home folder, as in some containers.
     """
-    named = os.environ.get(VARIABLE) if chosen is None else chosen
-    folder = DEFAULT if named is None else named
-    try:
+    folder = os.environ.get(VARIABLE, DEFAULT) if chosen is None else chosen
+    with contextlib.suppress(RuntimeError):
         return pathlib.Path(folder).expanduser().absolute() if folder else None
-    except RuntimeError:
-        if named is None:  # whoever runs this has no home folder, as in some containers
-            return None
-        raise UserError(
-            f"the cache of downloads {folder} is in a home folder that is not known here; name another "
-            f"folder with {VARIABLE}, or none with an empty one"
-        ) from None
+    return None
 
 
 def find(root: pathlib.Path, address: str) -> Download | None:
@@ -134,34 +111,28 @@ def _fetch(folder: pathlib.Path, server: Server, sha256: str) -> Download:
         kept = copy_for(kept, error)
         _check_sha256(kept, server, sha256)
         return kept
-    for _ in range(ATTEMPTS):
-        if kept and dataclasses.replace(kept.offer, name=offer.name) == offer:
-            _check_sha256(kept, server, sha256)
-            print(f"{offer.name} is in the cache: {kept.path}", flush=True)
-            if not (sha256 or offer.has_state):
-                print(f"its server gives nothing by which a change shows; remove {folder} to fetch it again")
-            return dataclasses.replace(kept, offer=offer)
-        with contextlib.suppress(ChangedError):
-            return _download(folder, server, offer, sha256)
-        _discard(folder)
-        offer = server.offer()
-    raise NoAnswerError(f"{server.shown} changes while it is downloaded; try again later")
+    if kept and dataclasses.replace(kept.offer, name=offer.name) == offer:
+        _check_sha256(kept, server, sha256)
+        print(f"{offer.name} is in the cache: {kept.path}", flush=True)
+        return dataclasses.replace(kept, offer=offer)
+    return _download(folder, server, offer, sha256)
 
 
 def _download(folder: pathlib.Path, server: Server, offer: Offer, sha256: str) -> Download:
     partial, record = folder / PARTIAL, folder / PARTIAL_RECORD
-    is_resumed = partial.exists() and _offer_of(record) == offer
-    if not is_resumed:
+    if not (partial.exists() and _offer_of(record) == offer):
         partial.unlink(missing_ok=True)
         write_json(record, dataclasses.asdict(offer))
     size = "" if offer.size_bytes is None else f", {offer.size_bytes / 1e6:,.1f} MB"
     print(f"download {offer.name} from {server.shown}{size}", flush=True)
-    _receive(server, offer, partial)
+    try:
+        _receive(server, offer, partial)
+    except ChangedError:
+        _discard(folder)
+        raise
     found = _finished(partial, folder / offer.name, offer)
     if (offer.crc32c and found.crc32c != offer.crc32c) or (sha256 and found.sha256 != sha256):
         _discard(folder)
-        if is_resumed:  # what an earlier process began is tried once more from its beginning
-            raise ChangedError
         _check_sha256(found, server, sha256)
         raise NoAnswerError(
             f"{offer.name} of {server.shown} arrived with checksum {found.crc32c}, its server says "
@@ -197,17 +168,13 @@ def _transfer(server: Server, offer: Offer, partial: pathlib.Path) -> None:
         return
     with server.receive(offer, done) as (start, chunks), partial.open("ab") as file:
         file.truncate(start)
-        total_mb = None
-        if offer.size_bytes is not None:
-            _check_room(server, offer, partial, offer.size_bytes - start)
-            total_mb = round(offer.size_bytes / MEGABYTE)
+        _check_room(server, offer, partial, (offer.size_bytes or start) - start)
+        total_mb = None if offer.size_bytes is None else round(offer.size_bytes / MEGABYTE)
         shown_mb = start // MEGABYTE
         with Tracker(f"download {offer.name}", total_mb, "MB", shown_mb) as tracker:
             for chunk in chunks:
                 file.write(chunk)
                 tracker.advance(file.tell() // MEGABYTE - shown_mb)
-                if offer.size_bytes is None and shown_mb != file.tell() // MEGABYTE:
-                    _check_room(server, offer, partial, len(chunk))
                 shown_mb = file.tell() // MEGABYTE
         arrived = file.tell()
     if offer.size_bytes not in (None, arrived):
@@ -270,12 +237,11 @@ def _offer_of(record: pathlib.Path) -> Offer | None:
 def _kept(folder: pathlib.Path) -> Download | None:
     """The archive in a folder of the cache; None if there is none, or if it was changed."""
     try:
-        kept = read_json(folder / RECORD, "remove it", _Kept)
-        path = folder / kept.path
-        status = path.stat()
-    except (ContentError, OSError, ValueError):  # ValueError: no file can have the name
+        recorded: Download = read_json(folder / RECORD, "remove it", Download)
+        found = dataclasses.replace(recorded, path=folder / recorded.path)
+        status = found.path.stat()
+    except (ContentError, OSError):
         return None
-    found = Download(**{name: value for name, value in vars(kept).items() if name != "address"} | {"path": path})
     return found if (status.st_size, status.st_mtime_ns) == (found.size_bytes, found.mtime_ns) else None
 
 

@@ -1,7 +1,6 @@
 """Archives on web servers, Google Drive and Cloud Storage: their addresses, what is offered, and its bytes."""
 
 import base64
-import binascii
 import contextlib
 import dataclasses
 import email.message
@@ -9,7 +8,6 @@ import posixpath
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import requests  # type: ignore[import-untyped]
 import urllib3
@@ -18,9 +16,8 @@ from requests.adapters import HTTPAdapter  # type: ignore[import-untyped]
 from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.datasets import DATASETS, DRIVE
-from trainer.errors import UserError, check
+from trainer.errors import UserError, check, shown
 from trainer.storage import ARCHIVES, is_archive
-from trainer.text import shown
 
 ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
 """Beginnings of the addresses that can be fetched."""
@@ -67,26 +64,19 @@ def checked_addresses(source: str, allow_http: bool = False) -> list[str]:
     Raises:
         UserError: an address cannot be fetched, judged by its text; no server is asked.
     """
-    addresses = [_as_drive(each) for each in addresses_in(source)]
-    for each in addresses:
-        if each.startswith(DRIVE):
-            is_id = re.fullmatch(r"[A-Za-z0-9_-]{10,}", each.removeprefix(DRIVE))
-            check(
-                bool(is_id),
-                f"{shown(each)} has no id of a file on Google Drive; write {DRIVE}ID, or its whole link",
-            )
-        elif storage.is_remote(each):
-            check(
-                len(addresses) == 1 or is_archive(each),
-                f"source {each} is no archive; of several addresses each must be one",
-            )
-        else:
-            _check_web(each, allow_http)
+    addresses = []
+    for each in addresses_in(source):
+        if not each.startswith((DRIVE, storage.REMOTE)):
+            each = _checked_web(each, allow_http)
+        addresses.append(each)
     return addresses
 
 
-def _check_web(address: str, allow_http: bool) -> None:
-    """Raise `UserError` unless an address is https, or http where that is allowed, and has no password."""
+def _checked_web(address: str, allow_http: bool) -> str:
+    """The address of an archive, `drive:ID` for a link to Google Drive.
+
+    Raises `UserError` unless it is https, or http where that is allowed, and has no password.
+    """
     where = without_query(address)
     check_characters(address, where)
     try:
@@ -94,6 +84,11 @@ def _check_web(address: str, allow_http: bool) -> None:
         host = parts.hostname
     except ValueError as error:
         raise UserError(f"{where} is no address ({error}); check it") from None
+    if host in ("drive.google.com", "docs.google.com"):
+        found = re.search(r"/file/d/([\w-]+)", parts.path) or re.search(r"(?:^|&)id=([\w-]+)", parts.query)
+        if not found:
+            raise UserError(f"{where} is no link to a file on Google Drive; share an archive")
+        return DRIVE + found[1]
     check(
         parts.scheme in ("https", "http") and bool(host),
         f"source {where!r} is no address that can be fetched; give https://, gs:// or {DRIVE}ID, several with "
@@ -104,26 +99,13 @@ def _check_web(address: str, allow_http: bool) -> None:
         parts.scheme == "https" or allow_http or address in TABLE_HTTP,
         f"{where}: http is fetched only with private_sources=true; use an https:// address",
     )
+    return address
 
 
 def check_characters(url: str, where: str) -> None:
     """Raise `UserError` for characters that programs read differently, such as a backslash before the host."""
     if any(character.isspace() or not character.isprintable() or character == "\\" for character in url):
         raise UserError(f"{where}: the address has characters that none may have; check it")
-
-
-def _as_drive(address: str) -> str:
-    """`drive:ID` for a link that Google Drive gives to share a file; any other address as it is."""
-    try:
-        parts = urllib.parse.urlsplit(address)
-    except ValueError:
-        return address  # `_check_web` names it
-    if parts.hostname not in ("drive.google.com", "docs.google.com"):
-        return address
-    found = re.search(r"/file/d/([\w-]+)", parts.path) or re.search(r"(?:^|&)id=([\w-]+)", parts.query)
-    if not found:
-        raise UserError(f"{without_query(address)} is no link to a file on Google Drive; share an archive")
-    return DRIVE + found[1]
 
 
 def drive_link(address: str) -> str:
@@ -149,7 +131,7 @@ class NoAnswerError(UserError):
     """A server cannot be reached, or does not say or send what it is asked for."""
 
 
-class ChangedError(Exception):
+class ChangedError(NoAnswerError):
     """A file is no longer the one that its server offered."""
 
 
@@ -177,44 +159,23 @@ class Offer:
         return self.last_modified if self.etag.startswith("W/") else self.etag or self.last_modified
 
     @property
-    def has_state(self) -> bool:
-        """Whether the server says anything but the size by which two states of the file differ."""
-        return bool(self.crc32c or self.etag or self.last_modified)
-
-    @property
     def object(self) -> SourceObject:
         """The file for a fingerprint. What tells its states apart takes the place of an unknown checksum."""
         size = -1 if self.size_bytes is None else self.size_bytes
         return SourceObject(self.name, size, self.crc32c or self.etag or self.last_modified)
 
-    def contradicts(self, other: "Offer") -> bool:
-        """Whether the two cannot describe the same state of a file."""
-        fields = ("size_bytes", "crc32c", "etag", "last_modified")
-        pairs = [(getattr(self, name), getattr(other, name)) for name in fields]
-        return any(mine != its for mine, its in pairs if mine not in (None, "") and its not in (None, ""))
-
 
 def read_offer(headers: Mapping[str, str], name: str) -> Offer:
     """The offer in the headers of an answer whose body is the whole file."""
     length = headers.get("Content-Length", "")
+    crc32c = re.search(r"crc32c=([\w+/]+=*)", headers.get("x-goog-hash", ""))
     return Offer(
         name,
-        int(length) if length.isascii() and length.isdigit() else None,
-        _crc32c(headers.get("x-goog-hash", "")),
+        int(length) if length.isdecimal() else None,
+        base64.b64decode(crc32c[1]).hex() if crc32c else "",
         shown(headers.get("ETag", "")),
         shown(headers.get("Last-Modified", "")),
     )
-
-
-def _crc32c(hashes: str) -> str:
-    for each in hashes.split(","):
-        kind, _, value = each.strip().partition("=")
-        if kind == "crc32c":
-            try:
-                return base64.b64decode(value, validate=True).hex()
-            except binascii.Error:
-                return ""
-    return ""
 
 
 def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
@@ -226,11 +187,7 @@ def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
     message = email.message.Message()
     message["Content-Disposition"] = headers.get("Content-Disposition", "")
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
-    try:
-        given = message.get_filename("")
-    except (TypeError, ValueError):  # Python raises whatever odd parameters lead it to
-        given = ""
-    name = given or next((each for each in names if is_archive(each)), names[0])
+    name = message.get_filename("") or next((each for each in names if is_archive(each)), names[0])
     if not is_archive(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
         raise UserError(
             f"{address}: its file name {shown(name)!r} is not the plain name of an archive "
@@ -240,37 +197,6 @@ def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
 
 
 # === Servers ===
-
-
-class Server(Protocol):
-    """A server with an archive."""
-
-    @property
-    def address(self) -> str:
-        """Address of the archive, which is its key in the cache."""
-
-    @property
-    def shown(self) -> str:
-        """The address for messages."""
-
-    def offer(self) -> Offer:
-        """Ask what the server says about the archive.
-
-        Raises:
-            NoAnswerError: the server cannot be reached, or offers no archive.
-        """
-
-    def receive(self, offer: Offer, start: int) -> contextlib.AbstractContextManager[tuple[int, Iterator[bytes]]]:
-        """Open a transfer of the offered file from byte `start` on.
-
-        Yields:
-            The position of the first byte, 0 if the server cannot begin elsewhere, and the chunks.
-
-        Raises:
-            ChangedError: the server has another state of the file by now.
-            CutError: the transfer ended early; also while the chunks are read.
-            NoAnswerError: as in `offer`.
-        """
 
 
 class Web:
@@ -307,21 +233,21 @@ class Web:
 
     @contextlib.contextmanager
     def receive(self, offer: Offer, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """Open a transfer of the offered file from byte `start` on, as in `Server`."""
+        """Open a transfer of the offered file from byte `start` on.
+
+        Yields:
+            The position of the first byte, 0 if the server cannot begin elsewhere, and the chunks.
+
+        Raises:
+            ChangedError: the server has another state of the file by now.
+            CutError: the transfer ended early; raised while the chunks are read.
+            NoAnswerError: the server cannot be reached, or offers no archive.
+        """
         headers = {}
         if start and offer.validator:
             headers = {"Range": f"bytes={start}-", "If-Range": offer.validator}
         with self._answer(headers) as response:
-            is_rest = response.status_code == 206
-            if is_rest and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
-                raise ChangedError
-            position = start if is_rest else 0
-            answered = read_offer(response.headers, offer.name)
-            if answered.size_bytes is not None:
-                answered = dataclasses.replace(answered, size_bytes=position + answered.size_bytes)
-            if answered.contradicts(offer):
-                raise ChangedError
-            yield position, _chunks(response)
+            yield start if response.status_code == 206 else 0, _chunks(response)
 
     @contextlib.contextmanager
     def _answer(self, headers: Mapping[str, str]) -> Iterator[requests.Response]:
@@ -335,7 +261,7 @@ class Web:
         with response:
             host = shown(urllib.parse.urlsplit(response.url).hostname or "")
             if response.status_code == 416:
-                raise ChangedError
+                raise ChangedError(f"{self.shown} has another file than before; try again")
             if response.status_code not in (200, 206):
                 raise NoAnswerError(
                     f"{self.shown}: {host} answers {response.status_code} {shown(response.reason)}"
@@ -343,7 +269,7 @@ class Web:
             if self.address.startswith("https://") and not (self._allow_http or _is_https(response)):
                 raise NoAnswerError(f"{self.shown} leads to an address without https; it is not followed")
             if _is_page(response):
-                raise self._page_error(response)
+                raise self._page_error()
             yield response
 
     def _ask(self, headers: Mapping[str, str]) -> requests.Response:
@@ -352,7 +278,7 @@ class Web:
     def _get(self, url: str, headers: Mapping[str, str]) -> requests.Response:
         return self._session.get(url, headers=dict(headers), stream=True, timeout=TIMEOUT_S)
 
-    def _page_error(self, _: requests.Response) -> NoAnswerError:
+    def _page_error(self) -> NoAnswerError:
         return NoAnswerError(
             f"{self.shown} answers with a web page instead of an archive: it wants a login, the network does, or "
             "this is the address of a page; open it in a browser"
@@ -386,13 +312,10 @@ class Drive(Web):
                 return response
         return self._get(url, headers)
 
-    def _page_error(self, response: requests.Response) -> NoAnswerError:
-        if any(word in response.text.lower() for word in ("too many users", "quota")):
-            said = "was downloaded too often today, and is over its quota; try again tomorrow, or download it"
-        else:
-            said = "is not shared with everybody, or does not exist; look at it"
+    def _page_error(self) -> NoAnswerError:
         return NoAnswerError(
-            f"{self.shown} on Google Drive {said} in a browser, logged in: {drive_link(self.shown)}"
+            f"{self.shown} on Google Drive is not shared with everybody, does not exist, or was downloaded too "
+            f"often today; download it in a browser, logged in: {drive_link(self.shown)}"
         )
 
 
@@ -417,7 +340,7 @@ class Bucket:
 
     @contextlib.contextmanager
     def receive(self, offer: Offer, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """Open a transfer of the offered generation from byte `start` on, as in `Server`."""
+        """Open a transfer of the offered generation from byte `start` on, as `Web.receive`."""
         yield start, self._chunks(offer, start)
 
     def _chunks(self, offer: Offer, start: int) -> Iterator[bytes]:
@@ -425,7 +348,11 @@ class Bucket:
         try:
             yield from storage.read_parts(self.address, offer.size_bytes or 0, start, generation)
         except storage.MissingError:
-            raise ChangedError from None
+            raise ChangedError(f"{self.address} has changed; try again") from None
+
+
+Server = Web | Bucket
+"""A server with an archive; the cache keeps it under the server's address, and messages have `shown`."""
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:

@@ -15,12 +15,11 @@ import numpy as np
 from trainer import artifacts, files
 from trainer.artifacts import StrPath
 from trainer.config import EvaluateConfig
-from trainer.errors import UserError
+from trainer.errors import UserError, now
 from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
-from trainer.text import now
 
 PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.errors import UserError
+from trainer.errors import UserError, printable
 from trainer.files import checksum, local_path
-from trainer.text import printable
 
 KINDS = (
     "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), or "

@@ -14,7 +14,7 @@ from typing import Self
 from trainer import datasets, files, storage
 from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
 from trainer.config import NO_FILE, PRETRAINED, parse_image_size
-from trainer.errors import UserError
+from trainer.errors import UserError, printable
 from trainer.files import checksum, is_taken
 from trainer.models import author
 from trainer.models.find import find_model, nearest_model
@@ -32,7 +32,6 @@ from trainer.models.local_weights import (
     whole,
 )
 from trainer.models.registry_layout import PATH_OF_WEIGHTS, holds_model
-from trainer.text import printable
 
 
 @contextmanager

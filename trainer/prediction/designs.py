@@ -11,14 +11,13 @@ from PIL import Image
 from rich.table import Table
 from rich.text import Text
 
-from trainer.errors import UserError
+from trainer.errors import UserError, printable
 from trainer.files import replacing
 from trainer.picture import Pixels
 from trainer.prediction import render
 from trainer.prediction.inputs import Input
 from trainer.prediction.predict import Outcome, open_input
 from trainer.prediction.regions import Measure, Region, measure
-from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor

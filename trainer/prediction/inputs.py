@@ -12,11 +12,10 @@ from typing import Any
 
 from trainer import storage
 from trainer.config import BESIDE_FORMATS
-from trainer.errors import UserError, first_line, nearest
+from trainer.errors import UserError, first_line, nearest, printable
 from trainer.files import local_path
 from trainer.picture import SUFFIXES
 from trainer.storage import is_junk
-from trainer.text import printable
 
 RESULT_ENDS = tuple(end for end in BESIDE_FORMATS.values() if end.lower().endswith(SUFFIXES))
 """Suffixes of the pictures that `predict` writes next to their images."""

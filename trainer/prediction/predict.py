@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from trainer.config import BESIDE_FORMATS, MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
-from trainer.errors import PlaceError, UserError, check
+from trainer.errors import PlaceError, UserError, check, printable
 from trainer.files import replacing, write_array
 from trainer.heat import tint
 from trainer.picture import Picture, Pixels
@@ -28,7 +28,6 @@ from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
 from trainer.prediction.render import Map, draw_grey
 from trainer.progress import map_ahead, open_pool
 from trainer.storage import is_remote
-from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.artifacts import MarkedRegion, Predicted, WrittenRegion
-from trainer.errors import UserError, check
+from trainer.errors import UserError, check, printable
 from trainer.files import read_json
-from trainer.text import printable
 
 FORM = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer import artifacts, files
+from trainer.errors import now
 from trainer.evaluation import confidence
 from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.metric_table import METRICS
 from trainer.reports import charts, gallery, pages, score_rows
-from trainer.text import now
 
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Colours of the models, by Okabe and Ito; a seventh model has the first colour again."""

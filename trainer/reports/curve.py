@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files, generated
-from trainer.errors import check
+from trainer.errors import check, format_duration, now
 from trainer.reports import charts, pages
-from trainer.text import format_duration, now
 
 
 def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer import artifacts, generated
+from trainer.errors import now
 from trainer.evaluation import confidence
 from trainer.files import read_map
 from trainer.heat import blend
 from trainer.reports import gallery, pages
-from trainer.text import now
 
 PREVIEW_IMAGES = {"train": 15, "valid": 10, "test": 15}
 

@@ -8,7 +8,6 @@ import stat
 import pytest
 
 from pipeline.local.prepare import Run, prepare_run
-from tests.leftovers import leave
 from trainer import files
 from trainer.artifacts import DEFAULT, RUN_FILE
 from trainer.errors import PlaceError, UserError
@@ -68,7 +67,7 @@ def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
 def test_new_attempt_removes_what_killed_tasks_left_in_the_earlier_ones(tmp_path):
     task = tmp_path / "msinet-20260102030405" / "fetch-dataset"
     (task / "dataset").mkdir(parents=True)
-    leave(FETCH, task)
+    (task / f"{FETCH}killed").mkdir()
     assert Run(tmp_path, "sample", {}).start_attempt().earlier == ("msinet-20260102030405",)
     assert list(task.iterdir()) == [task / "dataset"]
 

@@ -11,9 +11,9 @@ from PIL import Image
 from tests.golden.inputs import image
 from tests.trainer.attention.pages import CONFIG, needs_browser, serving
 from trainer.__main__ import main
+from trainer.errors import printable
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import measure, parse_region
-from trainer.text import printable
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -115,7 +115,6 @@ def test_a_full_disk(tmp_path, tree):
     shards, unpacked = (line for line in answer.stdout.splitlines() if line.endswith(" []"))  # nothing is left
     full = f"no space left to write {tmp_path}/disk/set ("
     assert shards.startswith(full)
-    assert shards.endswith("free some, or name a folder on another disk []")
     no_room = "large.tar has a file stimuli/0.bin that unpacks to 0.0001 GB, but the disk has room for 0 GB more"
     # The limit of file sizes does not show beforehand.
-    assert unpacked.startswith((no_room, full, f"cannot unpack large.tar to {tmp_path}/disk/"))
+    assert unpacked.startswith((no_room, full))

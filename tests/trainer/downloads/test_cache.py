@@ -151,17 +151,6 @@ def test_a_file_that_changed_since_the_cut_begins_anew(site, tmp_path):
     assert kept(tmp_path) == ["download.json", "set.zip"]
 
 
-def test_a_file_that_changes_under_the_download_is_asked_for_again(site, tmp_path):
-    """The server announces one state and sends the next one, at first."""
-    etags = ['"1"', '"2"', '"2"', '"2"']
-    site.paths["/set.zip"] = lambda handler: handler.say(200, ZIP, {"ETag": etags.pop(0)})
-    assert cache.fetch(tmp_path, remote(site.url + "/set.zip")).offer.etag == '"2"'
-    etags += [f'"{number}"' for number in range(20)]
-    with pytest.raises(NoAnswerError, match="changes while it is downloaded; try again later"):
-        cache.fetch(tmp_path / "other", remote(site.url + "/set.zip"))
-    assert kept(tmp_path / "other") == []
-
-
 def test_a_wrong_sha256_is_refused_and_nothing_is_left(site, tmp_path):
     address = site.serve("/set.zip", ZIP)
     with pytest.raises(UserError, match=f"{SHA256}.* 000"):
@@ -170,21 +159,12 @@ def test_a_wrong_sha256_is_refused_and_nothing_is_left(site, tmp_path):
     assert cache.fetch(tmp_path, remote(address), SHA256).path.read_bytes() == ZIP
 
 
-def test_what_was_damaged_in_transit_is_refused_and_a_damaged_rest_begins_anew(site, tmp_path):
+def test_what_was_damaged_in_transit_is_refused_and_nothing_is_left(site, tmp_path):
     hashed = base64.b64encode(google_crc32c.Checksum(ZIP).digest()).decode()
     address = site.serve("/set.zip", OTHER, headers={"x-goog-hash": f"crc32c={hashed}"})
-    with pytest.raises(NoAnswerError, match="damaged in transit"):
+    with pytest.raises(NoAnswerError, match=r"set\.zip"):
         cache.fetch(tmp_path, remote(address))
     assert kept(tmp_path) == []
-    address = site.serve(
-        "/set.zip", ZIP, cuts=[300_000] * 20, has_ranges=False, headers={"x-goog-hash": f"crc32c={hashed}"}
-    )
-    with pytest.raises(NoAnswerError):
-        cache.fetch(tmp_path, remote(address))
-    partial = next(tmp_path.glob(f"*/{cache.PARTIAL}"))
-    partial.write_bytes(b"\0" * 300_000)
-    site.paths["/set.zip"].cuts, site.paths["/set.zip"].has_ranges = [], True
-    assert cache.fetch(tmp_path, remote(address)).path.read_bytes() == ZIP
 
 
 def test_a_cache_that_cannot_be_written_is_named(site, tmp_path):
@@ -204,12 +184,8 @@ def test_the_folder_of_the_cache_is_chosen_or_that_of_the_environment(monkeypatc
     assert cache.cache_folder("") is None
 
 
-def test_a_cache_in_a_home_folder_that_is_not_known_is_said(monkeypatch):
+def test_without_a_home_folder_there_is_no_cache(monkeypatch):
     monkeypatch.setenv(cache.VARIABLE, "~nobody-here/x")
-    with pytest.raises(UserError, match=r"the cache of downloads ~nobody-here/x is in a home folder .*; name"):
-        cache.cache_folder()
-    monkeypatch.delenv(cache.VARIABLE)
-    monkeypatch.setattr(cache, "DEFAULT", "~nobody-here/x")
     assert cache.cache_folder() is None
 
 
@@ -256,12 +232,9 @@ def test_a_new_generation_is_fetched_again(tmp_path, bucket):
         next(chunks)
 
 
-@pytest.mark.parametrize(
-    "content", ["null", "5", '"x"', '{"path": "a\\u0000", "address": "", "offer": {"name": "a", "size_bytes": 1}}']
-)
-def test_a_record_that_is_none_is_no_download(site, tmp_path, content):
+def test_a_record_that_is_none_is_no_download(site, tmp_path):
     address = site.serve("/set.zip", ZIP)
     cache.fetch(tmp_path, remote(address))
-    next(tmp_path.rglob(cache.RECORD)).write_text(content)
+    next(tmp_path.rglob(cache.RECORD)).write_text("null")
     assert cache.find(tmp_path, address) is None
     assert cache.fetch(tmp_path, remote(address)).path.read_bytes() == ZIP

@@ -18,10 +18,10 @@ from tests.narrow import quick_trainings, unexported
 from tests.prepared import write_prepared
 from tests.reference_graph import write_checkpoint
 from tests.weight_files import by_layer, write_legacy
-from trainer import accelerators, machine, recipes
+from trainer import accelerators, machine
 from trainer.accelerators import ACCELERATORS
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
-from trainer.config import TrainConfig, with_batch
+from trainer.config import RECIPES, Recipe, TrainConfig, with_batch
 from trainer.errors import UserError
 from trainer.models import weight_sources
 from trainer.models.load import load_model
@@ -219,8 +219,8 @@ def test_training_without_progress_stops_when_patience_ends(dataset, quick, tmp_
 
 
 def test_recipe_is_trained_and_recorded_with_its_settings(dataset, quick, tmp_path, monkeypatch):
-    few = recipes.Recipe("few", base={"epochs": 1, "flip": True}, finetune={"epochs": 2, "patience": 2})
-    monkeypatch.setitem(recipes.RECIPES, "few", few)
+    few = Recipe("few", base={"epochs": 1, "flip": True}, finetune={"epochs": 2, "patience": 2})
+    monkeypatch.setitem(RECIPES, "few", few)
     config = dataclasses.replace(CONFIG, epochs=TrainConfig.epochs, recipe="few")
     base = train(config, dataset, tmp_path / "base", tmp_path / "base-state")
     tuned = train(config, dataset, tmp_path / "tuned", tmp_path / "tuned-state", tmp_path / "base")

@@ -42,8 +42,8 @@ from trainer.datasets import Dataset
 from trainer.errors import UserError, check, some
 from trainer.picture import open_header, orientation_of
 from trainer.progress import Tracker, map_ahead, open_pool
+from trainer.errors import UserError, check, some, visible
 from trainer.sources import Member
-from trainer.text import visible
 
 BLUR_SHARE = 1 / 30
 """Default blur, as a share of the longer side of the median image. One degree of visual angle is 1/29 of it in

@@ -186,7 +186,7 @@ def test_splits_that_are_not_told(refused):
     [
         ({"columns": "image"}, "columns is 'image'"),
         ({"columns": "img=a"}, "'img'"),
-        ({"columns": "x=a,x=b,y=c"}, "x twice: a and b"),
+        ({"columns": "x=a,x=b,y=c"}, "x=a,x=b,y=c"),
         ({"columns": "x=a"}, "columns is 'x=a'"),
         ({"coordinates": "degrees"}, "pixels_per_degree"),
         ({"screen_size": "1920"}, "1080x1920"),

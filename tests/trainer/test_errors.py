@@ -1,7 +1,6 @@
 import pytest
 
-from trainer.errors import UserError, first_line
-from trainer.text import format_duration, printable, visible
+from trainer.errors import UserError, format_duration, printable, visible
 
 
 def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
@@ -21,10 +20,6 @@ def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
 def test_a_text_cannot_control_a_terminal(text, expected):
     assert visible(text) == expected
     assert str(UserError(text)) == expected
-
-
-def test_the_first_line_of_a_library_cannot_either():
-    assert first_line(ValueError("a\x1b[2J\nb")) == r"a\x1b[2J"
 
 
 def test_duration_has_one_or_two_units():
