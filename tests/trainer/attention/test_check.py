@@ -59,7 +59,7 @@ def test_a_design_that_meets_its_requirements(narrow_model, designs, capsys):
     assert check(narrow_model, "after.png", *FLAGS, f"--require=left>={round(99 * share, 3):g}%") == 0
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == "after.png meets the requirement"
-    assert re.search(r"^left>=\S+ +\S+% +pass", out, re.MULTILINE)
+    assert re.search(r"^left>=\S+( +\S+%){2} +pass", out, re.MULTILINE)
     assert sorted(path.name for path in designs.iterdir()) == ["after.png", "before.png", "large.png"]
 
 
@@ -150,18 +150,17 @@ MET = [*FLAGS, "--require=left>=8%"]
     [
         (["after.png", *FLAGS], "nothing is required"),
         (["after.png", "--require=left>=8%"], "there is no region to check"),
-        (["after.png", *FLAGS, "--require=lefd>=8%"], "did you mean 'left'? (given: left, right)"),
+        (["after.png", *FLAGS, "--require=lefd>=8%"], "unknown region 'lefd'; did you mean 'left'?"),
         (["after.png", *FLAGS, "--max-drop=20%"], "left.drop<=20% needs an earlier design"),
         (["after.png", *MET, FLAGS[0]], "several regions are named left"),
         (["after.png", "--region=left:0,0,30,400", "--require=left>=8%"], "is not inside after.png, which is 100"),
         (["nosuch.png", *MET], "cannot read nosuch.png"),
-        (["nosuch.html", *MET], "nosuch.html is no file"),
-        (["after.png", "--selector=#buy", "--require=buy>=8%"], "finds nothing in after.png, which is a picture"),
-        (["after.png", *MET, "--junit=-"], "--junit - names no file"),
-        (["after.png", *MET, "--json=c", "--junit=c"], "c would be read or written twice"),
+        (["after.png", "--selector=#buy", "--require=buy>=8%"], "finds nothing in after.png"),
+        (["after.png", *MET, "--json=c", "--junit=c"], "is read or written"),
+        (["after.png", *MET, "--json=after.png"], "is read or written"),
         (["after.png", *MET, "--timeout-s=0"], "timeout_s is 0"),
         (["after.png", *FLAGS, "--baseline=tall.png", "--max-drop=20%"], "two designs need the same aspect ratio"),
-        ([".", *MET], "check takes one picture, but . has 5"),
+        ([".", *MET], ". has 5 images"),
         (["design-attention.png", *MET, "--output-dir=."], "is an image and would be overwritten"),
     ],
 )

@@ -1,9 +1,8 @@
 /** One image, A or B: how the user chooses it, and the map over it. */
 
 import { Boxes } from "./boxes.js";
-import { announce, complain, forgive, make, percent } from "./dom.js";
-import { Measurable, measureAll } from "./measure.js";
-import { save } from "./save.js";
+import { announce, complain, forgive, make, percent, save } from "./dom.js";
+import { Measurable, measureAll } from "./map.js";
 import { Failure, derive, predict, readExample } from "./server.js";
 
 /** Views that fade into the image. */
