@@ -123,7 +123,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     regions = [parse_region(text) for text in parsed.region]
     regions += read_regions(parsed.regions) if parsed.regions else []
     elements = [parse_element(text) for text in parsed.selector]
-    names = [each.name for each in (*regions, *elements)]
+    names = [region.name for region in regions] + [element.name for element in elements]
     check(bool(names), "there is no region to check; give it with --region, --regions or --selector")
     check_names(names)
     requirements = all_requirements(parsed.require, parsed.max_drop, names)

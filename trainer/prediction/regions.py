@@ -162,7 +162,7 @@ def read_regions(path: str | os.PathLike[str]) -> list[Region]:
         marked = [entry for entry in content if entry["picture"] == content[0]["picture"]]
         texts = ["{region}:{x!r},{y!r},{width!r},{height!r}".format_map(entry) for entry in marked]
     else:
-        first = next((image["regions"] for image in content["images"] if image.get("regions")), [])
-        texts = [entry["region"] for entry in first]
+        measured = [image["regions"] for image in content["images"] if image.get("regions")]
+        texts = [entry["region"] for entry in measured[0]] if measured else []
     check(bool(texts), f"{printable(str(path))} has no regions: {REMEDY}")
     return [parse_region(text) for text in texts]

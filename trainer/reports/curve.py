@@ -9,7 +9,7 @@ import numpy as np
 
 from trainer import artifacts, files, generated
 from trainer.errors import check
-from trainer.reports import charts, pages
+from trainer.reports import pages
 from trainer.text import format_duration, now
 
 
@@ -34,7 +34,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
             ("Time", format_duration(seconds), "validation included"),
             ("Speed", f"{np.mean([row['images_per_s'] for row in history]):.3g}", "training images per second"),
         ],
-        curve=charts.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
+        curve=pages.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
         rows=[
             row
             | {
@@ -46,7 +46,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
             }
             for i, row in enumerate(history)
         ],
-        legend=[(charts.GREY, "training"), (charts.BLUE, "validation"), (charts.ORANGE, "best epoch")],
+        legend=[(pages.GREY, "training"), (pages.BLUE, "validation"), (pages.ORANGE, "best epoch")],
         settings=pages.grid(pages.columns({"This training": settings or None})),
     )
 
