@@ -89,7 +89,7 @@ def _list(name: str, skipped: list[str], output_dir: str, connect: Callable[[], 
         images = list(map(_check_key, found))
     except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
         reason = getattr(error, "strerror", None) or first_line(error)
-        raise UserError(f"cannot search {printable(name)}: {reason}") from None
+        raise UserError(f"cannot read {printable(name)}: {reason}") from None
     endings = ", ".join(SUFFIXES)
     check(bool(images), f"{printable(name)} leads to no images; in a folder, their names must end in {endings}")
     return images
@@ -150,6 +150,7 @@ def _list_local(name: str, skipped: list[str], output_dir: str) -> Iterator[Inpu
     if path.is_dir():
         yield from _walk(path, path, skipped, output_dir)
     elif not glob.has_magic(name) or path.exists():
+        path.stat()  # a missing file is said before the network is loaded
         yield _file(path, path.name)
     else:
         folder, pattern = _split_glob(str(path))

@@ -152,7 +152,9 @@ def test_images_with_the_same_name_keep_their_suffixes(folder):
     ],
 )
 def test_results_overwrite_neither_each_other_nor_an_image(folder, names, formats, output_dir, message):
-    pathlib.Path("x.png").touch()
+    pathlib.Path("other").mkdir()
+    for name in ("x.png", "x-overlay.png", "other/d.webp"):
+        pathlib.Path(name).touch()
     with pytest.raises(UserError, match=message):
         results(names, formats, output_dir)
 

@@ -100,7 +100,6 @@ export class Panel extends EventTarget {
     const request = new AbortController();
     this.#request = request;
     const url = URL.createObjectURL(file);
-    const start = performance.now();
     this.#wait(true);
     try {
       if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
@@ -110,7 +109,6 @@ export class Panel extends EventTarget {
       URL.revokeObjectURL(this.#url);
       this.#url = url;
       this.#receive(file, map);
-      performance.measure("map", { start });
       if (!visible) complain(`This browser cannot show ${file.name}; you only see its map.`);
     } catch (error) {
       if (url !== this.#url) URL.revokeObjectURL(url);
