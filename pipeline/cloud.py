@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from pipeline import grants
 from trainer.errors import UserError, check
 from trainer.storage import LOGIN
 

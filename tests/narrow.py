@@ -15,7 +15,6 @@ import keras
 import pytest
 import tensorflow as tf
 
-from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import isolated, model
 from trainer.config import TrainConfig

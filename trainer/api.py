@@ -22,7 +22,7 @@ from trainer.errors import UserError, check
 from trainer.loading import load_tensorflow
 from trainer.models.find import Answering, choose
 from trainer.prediction import regions
-from trainer.prediction.inputs import find_inputs
+from trainer.prediction.inputs import find_one
 from trainer.prediction.predict import open_input
 from trainer.prediction.regions import Measure, Region
 
@@ -109,12 +109,7 @@ def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[M
 def _pixels(image: Image) -> npt.NDArray[np.uint8]:
     """The pixels of an image, (h, w, 3), RGB."""
     if not isinstance(image, np.ndarray):
-        inputs = find_inputs([os.fspath(image)]).inputs
-        check(
-            len(inputs) == 1,
-            f"{os.fspath(image)} has {len(inputs)} images, but one is predicted at a time; name one",
-        )
-        return open_input(inputs[0], PREDICT_DEFAULTS.most_pixels).decode()
+        return open_input(find_one(os.fspath(image)), PREDICT_DEFAULTS.most_pixels).decode()
     check(
         image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size > 0,
         f"an image's pixels must be (h, w, 3) uint8, RGB from 0 to 255, but are {image.shape} {image.dtype}; "

@@ -1,4 +1,4 @@
-"""Colours of heat maps, and how a map is drawn over its stimulus.
+"""Colours of heat maps, and how a map is drawn, alone and over its stimulus. Needs no TensorFlow.
 
 The colour maps are matplotlib's `inferno` and Crameri's `managua`, which colour-blind people can tell apart.
 """
@@ -9,8 +9,14 @@ import matplotlib
 import numpy as np
 import numpy.typing as npt
 from matplotlib.colors import Colormap, to_hex
+from PIL import Image
 
 from trainer.config import PREDICT_DEFAULTS
+
+Map = npt.NDArray[np.floating]
+Pixels = npt.NDArray[np.uint8]
+Levels = Callable[[slice], npt.NDArray[np.integer]]
+"""Returns the level of each pixel in some rows of a map."""
 
 HEAT = matplotlib.colormaps["inferno"]
 CHANGE = matplotlib.colormaps["managua"]
@@ -27,23 +33,24 @@ BAND_PIXELS = 2**16
 """Pixels in a band of rows."""
 
 
-def colored(values: npt.ArrayLike, colors: Colormap = HEAT) -> npt.NDArray[np.uint8]:
-    """The colours of values in 0..1, which may have any shape (...): (..., 3) RGB."""
-    rgb: npt.NDArray[np.uint8] = np.rint(255 * colors(np.asarray(values))[..., :3]).astype(np.uint8)
+def colored(values: npt.ArrayLike, colors: Colormap = HEAT) -> Pixels:
+    """Return the colours of values in 0..1, which may have any shape (...): (..., 3) RGB."""
+    rgb: Pixels = np.rint(255 * colors(np.asarray(values))[..., :3]).astype(np.uint8)
     return rgb
 
 
-def color_scale(width: int = len(VALUES), height: int = 1, colors: Colormap = HEAT) -> npt.NDArray[np.uint8]:
-    """The colours of 0 to 1 from left to right, for a legend: (height, width, 3) RGB."""
-    return np.tile(colored(np.linspace(0, 1, width), colors), (height, 1, 1))
+def draw_grey(map: Map, largest: int = 255) -> Image.Image:
+    """Draw a map (h, w), 0..1, in grey levels 0..`largest`, rounded as in `preprocess.restore_map`.
+
+    The image has 8 bits per pixel if `largest` is at most 255, else 16.
+    """
+    levels = np.empty(map.shape, np.uint8 if largest <= 255 else np.uint16)
+    for rows in _bands(map.shape):
+        levels[rows] = np.rint(map[rows] * np.float32(largest))
+    return Image.fromarray(levels)
 
 
-def blend(
-    stimulus: npt.NDArray[np.uint8],
-    density: npt.NDArray[np.floating],
-    opacity: float = OPACITY,
-    dimming: float = 1,
-) -> npt.NDArray[np.uint8]:
+def blend(stimulus: Pixels, density: Map, opacity: float = OPACITY, dimming: float = 1) -> Pixels:
     """Draw a map in heat colours over its stimulus, which becomes grey and darker.
 
     Args:
@@ -55,54 +62,49 @@ def blend(
     Returns:
         (h, w, 3) RGB.
     """
-    return blend_levels(stimulus, _heat_levels(density), VALUES, HEAT(VALUES), opacity, dimming)
+    return _blend(stimulus, _heat_levels(density), VALUES, HEAT(VALUES), opacity, dimming)
 
 
-def tint(
-    stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating], opacity: float = OPACITY
-) -> npt.NDArray[np.uint8]:
+def tint(stimulus: Pixels, density: Map, opacity: float = OPACITY) -> Pixels:
     """Draw a map in heat colours over its stimulus, which keeps its own colours; otherwise as `blend`.
 
     The opacity grows in proportion to the map's values.
     """
-    return blend_levels(stimulus, _heat_levels(density), VALUES**2, HEAT(VALUES), opacity, dimming=0)
+    return _blend(stimulus, _heat_levels(density), VALUES**2, HEAT(VALUES), opacity, dimming=0)
 
 
-def _heat_levels(density: npt.NDArray[np.floating]) -> Callable[[slice], npt.NDArray[np.integer]]:
-    """The index in VALUES of each pixel of a map (h, w), 0..1, in some rows."""
-
-    def levels(rows: slice) -> npt.NDArray[np.integer]:
-        indices: npt.NDArray[np.uint8] = np.rint(np.clip(density[rows], 0, 1) * 255).astype(np.uint8)
-        return indices
-
-    return levels
+def _heat_levels(density: Map) -> Levels:
+    """Return the function of the index in VALUES of each pixel of a map (h, w), 0..1."""
+    return lambda rows: np.rint(np.clip(density[rows], 0, 1) * 255).astype(np.uint8)
 
 
-def blend_change(image: npt.NDArray[np.uint8], change: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
+def blend_change(image: Pixels, change: Map) -> Pixels:
     """Draw a signed map (h, w) over an image in darker grey. The value furthest from 0 is the strongest."""
     largest = furthest(change)
     stops = np.linspace(-1, 1, 255)
+    return _blend(
+        image,
+        lambda rows: np.rint(change[rows] / largest * 127).astype(np.int16) + 127,
+        np.abs(stops),
+        CHANGE(stops / 2 + 0.5),
+        OPACITY,
+        dimming=1,
+    )
 
-    def levels(rows: slice) -> npt.NDArray[np.integer]:
-        indices: npt.NDArray[np.int16] = np.rint(change[rows] / largest * 127).astype(np.int16) + 127
-        return indices
 
-    return blend_levels(image, levels, np.abs(stops), CHANGE(stops / 2 + 0.5))
-
-
-def furthest(change: npt.NDArray[np.floating]) -> float:
-    """Largest absolute value of a signed map; a number above 0 for a map of zeros."""
+def furthest(change: Map) -> float:
+    """Return the largest absolute value of a signed map; a number above 0 for a map of zeros."""
     return max(float(np.abs(change).max()), 1e-12)
 
 
-def blend_levels(
-    image: npt.NDArray[np.uint8],
-    levels: Callable[[slice], npt.NDArray[np.integer]],
+def _blend(
+    image: Pixels,
+    levels: Levels,
     strengths: npt.NDArray[np.floating],
     colors: npt.NDArray[np.floating],
-    opacity: float = OPACITY,
-    dimming: float = 1,
-) -> npt.NDArray[np.uint8]:
+    opacity: float,
+    dimming: float,
+) -> Pixels:
     """Draw a map of n levels in colours over an image: the rule of all overlays.
 
     Args:
@@ -112,26 +114,23 @@ def blend_levels(
         colors: (n, 3 or more) RGB, 0..1, the colour of each level.
         opacity: of the strength 1; the image shows through if it is below 1.
         dimming: 0..1, how grey and dark the image becomes; at 0 it keeps its colours.
-
-    Returns:
-        (h, w, 3) RGB.
     """
     # The square root makes small values visible.
     alpha = opacity * np.sqrt(strengths)
     kept = ((1 - alpha) * dimming * DIMMED / 3).astype(np.float32)
-    colored = ((1 - alpha) * (1 - dimming)).astype(np.float32)
+    tinted = ((1 - alpha) * (1 - dimming)).astype(np.float32)
     added = (255 * alpha[:, None] * colors[:, :3] + 0.5).astype(np.float32)
     blended = np.empty(image.shape, np.uint8)
-    for rows in bands(image.shape):
+    for rows in _bands(image.shape):
         indices = levels(rows)
         part = (image[rows].sum(axis=-1, dtype=np.uint16) * kept[indices])[..., None] + added[indices]
         if dimming < 1:
-            part += image[rows] * colored[indices][..., None]
+            part += image[rows] * tinted[indices][..., None]
         blended[rows] = part
     return blended
 
 
-def bands(size: Sequence[int]) -> Iterator[slice]:
-    """The rows of an image of `size` (h, w) in bands that fit into the CPU's cache."""
+def _bands(size: Sequence[int]) -> Iterator[slice]:
+    """Return the rows of an image of `size` (h, w) in bands that fit into the CPU's cache."""
     step = max(1, BAND_PIXELS // size[1])
     return (slice(top, min(size[0], top + step)) for top in range(0, size[0], step))

@@ -19,10 +19,9 @@ from pipeline.registry.versions import Version
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
-from trainer.errors import check
+from trainer.errors import check, printable
 from trainer.metric_table import METRICS
 from trainer.models.registry_layout import number_of
-from trainer.errors import printable
 
 HELP = "list model versions, show one, or set the default"
 SCORES = ("kld", "cc", "nss")

@@ -13,9 +13,7 @@ from pipeline.plan.settings import MAX_FLEX_START_HOURS, AcceleratorConfig
 from trainer import accelerators, datasets
 from trainer.accelerators import FLEX_START, Accelerator
 from trainer.config import SAMPLE, FetchConfig, TrainConfig, parse_image_size, wrong_image_size
-from trainer.errors import UserError, check, nearest
-from trainer.errors import format_duration
-from trainer.errors import UserError, check, format_duration
+from trainer.errors import UserError, check, format_duration, nearest
 
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""

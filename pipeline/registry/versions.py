@@ -11,10 +11,6 @@ from trainer import artifacts, storage
 from trainer.errors import check
 from trainer.models.registry_layout import model_at, model_in
 from trainer.storage import MOUNT, REMOTE
-from trainer import artifacts, generated
-from trainer.artifacts import SPLIT_NAMES
-from trainer.errors import check, printable
-from trainer.metric_table import METRICS
 
 NO_VERSION = 0
 """Number of the default version if there is none yet; versions count from 1."""

@@ -22,11 +22,10 @@ from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs
 from pipeline.vertex.checks import MISSING, Api, Question, ask
+from trainer import config, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.servers import addresses_in
-from trainer.errors import check, check_choice
-from trainer import config, storage
-from trainer.errors import UserError, check, check_choice, format_duration
+from trainer.errors import check, check_choice, format_duration
 from trainer.models import author
 
 MOUNTED = f"{storage.MOUNT}/"

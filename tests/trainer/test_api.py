@@ -65,7 +65,7 @@ def test_regions_are_those_of_the_command():
         (np.zeros((4, 4), np.uint8), r"must be \(h, w, 3\) uint8.* but are \(4, 4\) uint8"),
         (np.zeros((4, 4, 3)), r"but are \(4, 4, 3\) float64"),
         ("missing.png", "missing.png"),
-        (str(ROOT / "examples"), "examples has 5 images, but one is predicted at a time"),
+        (str(ROOT / "examples"), "examples has 5 images"),
         (str(ROOT / "README.md"), "README.md"),
     ],
 )

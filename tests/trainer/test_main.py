@@ -67,17 +67,12 @@ def test_setting_typed_beside_a_recipe_is_refused_even_with_its_default(typed, m
 
 
 COMMANDS = (
-    (["fetch", "--dataset=salicon", "--source=sample"], "--output-dir"),
     (["fetch", "--dataset=salicon", "--source=sample", "--output-dir=b"], "--preview"),
     (["train", "--dataset-dir=a"], "--output-dir"),
     (["train", "--dataset-dir=a", "--output-dir=b"], "--checkpoint-dir"),
-    (["train", "--dataset-dir=a", "--output-dir=b"], "--logs-dir"),
     (["evaluate", "--model=m", "--dataset-dir=a"], "--output-dir"),
-    (["evaluate", "--model=m", "--dataset-dir=a", "--output-dir=b"], "--report"),
     (["compare", "m", "n"], "--html"),
     (["predict", "photo.jpg"], "--output-dir"),
-    (["predict", "photo.jpg"], "--json"),
-    (["import-weights", "weights.h5"], "--output-dir"),
     (["export"], "--output"),
 )
 

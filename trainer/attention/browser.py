@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from playwright.async_api import Browser, CDPSession, Error, Page, Response, async_playwright
+from playwright.async_api import Browser, CDPSession, Error, Page, async_playwright
 from playwright.async_api import TimeoutError as QuietTimeoutError
 
 from trainer.config import PageConfig
@@ -37,8 +37,7 @@ VARIABLE = "CHROME_PATH"
 """Environment variable with the path of the browser; Lighthouse has the same."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """Programs to look for on the PATH."""
-APPLICATIONS = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
-"""Paths of the browser on macOS."""
+MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 INSTALL = f"install one (chromium, or `playwright install chromium`), or set {VARIABLE} to its path"
 NO_SANDBOX = "--no-sandbox"
 """Flag of `check` for a page that is shown without the browser's sandbox."""
@@ -59,42 +58,27 @@ class Found:
     """(left, top, right, bottom) of each element that can be seen, in pixels of the picture."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Photograph:
-    """The picture of a page, and where its elements are."""
-
-    png: bytes
-    size: tuple[int, int]
-    """(height, width) in pixels."""
-    found: Sequence[Found]
-    """The elements of each selector, in the order of the selectors."""
-
-
 def find_browser(own: str = "") -> str:
-    """Find the browser: VARIABLE, the first of NAMES on the PATH, one of APPLICATIONS, or playwright's own.
+    """Find the browser: VARIABLE, or the first of NAMES on the PATH, MAC_CHROME, or playwright's own.
 
     Args:
         own: where playwright has its own browser if somebody has downloaded it.
 
     Raises:
-        UserError: there is none, or VARIABLE names none.
+        UserError: there is none.
     """
-    if given := os.environ.get(VARIABLE):
-        found = shutil.which(given)
-        if found is None:
-            raise UserError(
-                f"{VARIABLE} is {given!r}, which is no program; set it to the path of a Chromium or Chrome"
-            )
-        return found
-    found = next(filter(None, map(shutil.which, (*NAMES, *APPLICATIONS, own))), None)
+    given = os.environ.get(VARIABLE)
+    names = [given] if given else [*NAMES, MAC_CHROME, own]
+    found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
-        raise UserError(f"no Chromium was found to show a page with: {INSTALL}; or give a picture of the page")
+        named = f" at {given!r}, the value of {VARIABLE}" if given else ""
+        raise UserError(f"no Chromium was found{named} to show a page with; {INSTALL}")
     return found
 
 
 def photograph(
     address: str, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int, refused: list[str]
-) -> Photograph:
+) -> tuple[bytes, list[Found]]:
     """Take a page's picture when it has come to rest, in a browser that has never seen another page.
 
     Args:
@@ -105,12 +89,14 @@ def photograph(
         max_pixels: a larger picture is refused.
         refused: receives the addresses that the page asked for and may not load, also if this raises.
 
+    Returns:
+        The picture as a PNG, and the elements of each selector.
+
     Raises:
-        UserError: there is no browser, it does not start, or the page cannot be shown.
-        TimeoutError: the page was not there after `config.timeout_s`.
+        UserError: there is no browser, it does not start, or the page cannot be shown in `config.timeout_s`.
     """
 
-    async def limited() -> Photograph:
+    async def limited() -> tuple[bytes, list[Found]]:
         async with asyncio.timeout(config.timeout_s), _running(config.sandbox) as browser:
             await _guard(await browser.new_browser_cdp_session(), refused)
             page = await browser.new_page(
@@ -119,16 +105,21 @@ def photograph(
                 reduced_motion="reduce",
             )
             page.set_default_timeout(0)  # the time of all steps together is limited
-            await _open(page, address, label)
+            response = await page.goto(address)
+            if response is not None and response.status >= 400:
+                raise UserError(f"{label} was answered with HTTP status {response.status}; check the address")
+            await _rest(page)
             return await _photograph(page, selectors, label, config, max_pixels)
 
     try:
         return asyncio.run(limited())
     except Error as error:
-        left = "context was destroyed" in str(error)
-        reason = "it went to another address while it was looked at" if left else _reason(error)
         raise UserError(
-            f"{label} cannot be shown ({reason}); try it in a browser, or give a picture of it"
+            f"{label} cannot be shown ({_reason(error)}); check that a browser shows it, or give a picture of it"
+        ) from None
+    except TimeoutError:
+        raise UserError(
+            f"{label} was not there after {config.timeout_s:g} s; check that it loads, or raise --timeout-s"
         ) from None
 
 
@@ -150,21 +141,15 @@ async def _running(sandbox: bool) -> AsyncIterator[Browser]:
                 executable_path=program, chromium_sandbox=sandbox, timeout=0
             )
         except Error as error:
-            raise _unstarted(program, str(error), sandbox) from None
+            said = re.findall(r"\[err\] (.*)", str(error)) or ["it said nothing"]
+            raise UserError(
+                f"{program} does not start ({shown(said[-1])}); try it by itself, or {INSTALL}. Its sandbox "
+                f"does not work for root and in many containers: run this as another user, or with {NO_SANDBOX} "
+                "for a page that you trust"
+            ) from None
         yield browser
     finally:
         await playwright.stop()
-
-
-def _unstarted(program: str, log: str, sandbox: bool) -> UserError:
-    """Return the error about a browser that did not start; `log` is playwright's message."""
-    if sandbox and "sandbox" in log.lower():
-        return UserError(
-            f"{program} does not start with its sandbox, as for root and in many containers; run this "
-            f"as another user, or, for a page that you trust, with {NO_SANDBOX}"
-        )
-    said = re.findall(r"\[err\] (.*)", log) or ["it said nothing"]
-    return UserError(f"{program} does not start ({shown(said[-1])}); try it by itself, or {INSTALL}")
 
 
 async def _guard(session: CDPSession, refused: list[str]) -> None:
@@ -191,24 +176,6 @@ async def _guard(session: CDPSession, refused: list[str]) -> None:
     await session.send("Fetch.enable")
 
 
-async def _open(page: Page, address: str, label: str) -> None:
-    """Load a page; raises `UserError` if there is none, or if its server answers with an error."""
-    statuses = []
-
-    def note(response: Response) -> None:
-        if response.request.is_navigation_request() and response.frame == page.main_frame:
-            statuses.append(response.status)
-
-    page.on("response", note)
-    try:
-        await page.goto(address)
-    except Error as error:
-        raise UserError(f"{label} does not load ({_reason(error)}); check that a browser shows it") from None
-    await _rest(page)
-    status = statuses[-1] if statuses else 200
-    check(status < 400, f"{label} was answered with HTTP status {status}; check the address")
-
-
 async def _rest(page: Page) -> None:
     """Wait until the page has loaded, and then at most QUIET_MS until it has stopped fetching."""
     with suppress(QuietTimeoutError):
@@ -218,40 +185,33 @@ async def _rest(page: Page) -> None:
 
 async def _photograph(
     page: Page, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int
-) -> Photograph:
+) -> tuple[bytes, list[Found]]:
     whole, width, height = config.full_page, config.viewport_width, config.viewport_height
     facts = await page.evaluate(f"{SCRIPT}.settle", whole)
-    if facts["kind"] not in KINDS:
-        remedy = "save it, and give the file" if facts["kind"].startswith("image/") else "give one of HTML"
-        raise UserError(f"{label} is {shown(facts['kind'])}, not a web page; {remedy}")
+    check(facts["kind"] in KINDS, f"{label} is {shown(facts['kind'])}, not a web page; save it, and give the file")
     if whole:
         await _rest(page)
         height = max(height, facts["height"])
         most = min(MAX_HEIGHT_PX, max_pixels // width)
-        remedy = "leave out --full-page, or use a larger --viewport-height"
-        check(height <= most, f"{label} is {height:,} pixels high, and at most {most:,} are possible; {remedy}")
-    found = [await _find(page, selector, whole) for selector in selectors]
+        check(height <= most, f"{label} is {height:,} pixels high, more than {most:,}; leave out --full-page")
+    found = []
+    for selector in selectors:
+        try:
+            answer = await page.locator(f"css={selector}").evaluate_all(f"{SCRIPT}.boxes", whole)
+        except Error as error:
+            raise UserError(f"selector {selector!r} cannot be looked for ({_reason(error)})") from None
+        found.append(Found(answer["count"], answer["boxes"]))
     clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
-    png = await page.screenshot(full_page=whole, clip=clip, animations="disabled")
-    return Photograph(png, (height, width), found)
-
-
-async def _find(page: Page, selector: str, whole: bool) -> Found:
-    try:
-        answer = await page.locator(f"css={selector}").evaluate_all(f"{SCRIPT}.boxes", whole)
-    except Error as error:
-        if "selector" not in str(error):
-            raise
-        raise UserError(
-            f"selector {selector!r} is not one of CSS; write it as in a style sheet, such as '#buy' or '.hero h1'"
-        ) from None
-    return Found(answer["count"], answer["boxes"])
+    return await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found
 
 
 def _reason(error: Error) -> str:
     """Return playwright's message without its function, the address (which may have a password) and its log."""
     first = str(error).splitlines()[0]
     return shown(re.sub(r"^[\w.]+: | at \S+$", "", first))
+
+
+# === What a page may load ===
 
 
 @functools.cache

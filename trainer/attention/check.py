@@ -1,28 +1,199 @@
-"""Predicts the attention that designs get, judges it by requirements, and makes tables, JSON and XML of it."""
+"""Checks what is required of the attention that regions of a design get; the verdicts as a table, JSON and XML."""
 
 import dataclasses
+import math
+import operator
 import os
-import pathlib
+import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
 from trainer.attention.page import Design
-from trainer.attention.requirements import SHARE, Requirement, Verdict, judge, shown
-from trainer.errors import printable
+from trainer.errors import check, look_up, printable
 from trainer.files import replacing
+from trainer.heat import Map
+from trainer.prediction.designs import text_table
 from trainer.prediction.regions import Measure, measure
-from trainer.prediction.render import Map
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
+OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
+    ">=": (operator.ge, "at least"),
+    "<=": (operator.le, "at most"),
+    ">": (operator.gt, "more than"),
+    "<": (operator.lt, "less than"),
+}
+"""Operator -> the function that compares, and the words of a sentence."""
+PERCENT = "a percentage from 0% to 100%, such as 8%"
+NUMBER = "a number of at least 0, such as 1.5"
+RANK = "a whole number of at least 1, such as 2"
+SHARE, DROP = "share", "drop"
+MEASURES = {SHARE: PERCENT, "peak": PERCENT, "ratio": NUMBER, "rank": RANK, DROP: PERCENT}
+"""Measure of a region -> how the limit of a requirement on it is written."""
+FORM = "NAME>=8%, NAME.rank<=2 or NAME.ratio>1.5, in quotes, since a shell takes < and > for itself"
+ROUNDING = 1e-6
+"""Largest difference at which a value equals its limit; maps have seven digits."""
+DIGITS, MOST_DIGITS = 1, 6
+"""Decimals of a number in messages: usually, and at most, where fewer would make it look like its limit."""
 JSON_SCHEMA = 1
-"""Version of what `as_json` returns: it grows if a key goes away, or means something else."""
+"""Version of what `Checked.as_json` returns: it grows if a key goes away, or means something else."""
 PASSED, FAILED = "pass", "FAIL"
+
+
+# === Requirements ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Requirement:
+    """A requirement on one measure of a region; `str` gives the text of `--require` without spaces."""
+
+    region: str
+    measure: str
+    """One of MEASURES."""
+    operator: str
+    """One of OPERATORS."""
+    limit: float
+    """Limit of the measure; percentages are 0..1."""
+
+    def __str__(self) -> str:
+        measured = "" if self.measure == SHARE else f".{self.measure}"
+        return f"{self.region}{measured}{self.operator}{self.limit_text}"
+
+    @property
+    def in_words(self) -> str:
+        """The operator and the limit in words, such as `at least 8%`."""
+        return f"{OPERATORS[self.operator][1]} {self.limit_text}"
+
+    @property
+    def limit_text(self) -> str:
+        """The limit as it was written, such as `8%`."""
+        return shown(self.measure, self.limit, MOST_DIGITS)
+
+
+def all_requirements(texts: Sequence[str], max_drop: str, regions: Collection[str]) -> list[Requirement]:
+    """Collect the requirements, each once; `--max-drop` is for regions without a required drop of their own.
+
+    Raises:
+        UserError: as `parse`.
+    """
+    required = [parse(text, regions) for text in texts]
+    if max_drop:
+        limit = _limit(f"max_drop {max_drop!r}", DROP, max_drop.strip())
+        own = {each.region for each in required if each.measure == DROP}
+        required += [Requirement(name, DROP, "<=", limit) for name in regions if name not in own]
+    return list(dict.fromkeys(required))
+
+
+def parse(text: str, regions: Collection[str]) -> Requirement:
+    """Parse `REGION[.MEASURE]OPERATOR LIMIT`; the measure is the share if none is named.
+
+    Args:
+        text: such as `button>=8%` or `button.rank <= 2`.
+        regions: the names of all regions; they may contain any character.
+
+    Raises:
+        UserError: it has another form, or names another region, or its limit is out of range.
+    """
+    match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|>|<)\s*([^<>=\s]+)\s*", text, re.DOTALL)
+    name, sign, limit = match.groups() if match else ("", "", "")
+    check(match is not None, f"requirement {text!r} is not of the form {FORM}")
+    measure = SHARE
+    if name not in regions and "." in name:
+        name, measure = map(str.strip, name.rsplit(".", 1))
+    look_up("region", name, dict.fromkeys(regions))
+    look_up("measure", measure, MEASURES)
+    return Requirement(name, measure, sign, _limit(f"requirement {text!r}", measure, limit))
+
+
+def _limit(what: str, measure: str, text: str) -> float:
+    """Parse the limit of a measure, percentages to 0..1; messages call the text that has it `what`."""
+    kind = MEASURES[measure]
+    is_percent = text.endswith("%")
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    fits = {
+        PERCENT: is_percent and 0 <= value <= 100,
+        NUMBER: not is_percent and 0 <= value < math.inf,
+        RANK: not is_percent and 1 <= value < math.inf and value.is_integer(),
+    }
+    check(fits[kind], f"{what} has the limit {text!r}; the limit of a {measure} is {kind}")
+    return value / 100 if is_percent else value
+
+
+def shown(measure: str, value: float, digits: int = DIGITS) -> str:
+    """Format a value of a measure with at most `digits` decimals, without zeros at the end."""
+    if MEASURES[measure] == RANK:
+        return f"{value:.0f}"
+    scale, sign = (100, "%") if MEASURES[measure] == PERCENT else (1, "")
+    number = round(scale * value, digits) + 0.0  # which makes a 0 of -0
+    return f"{number:.{digits}f}".rstrip("0").rstrip(".") + sign
+
+
+# === Verdicts ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The measured value of a region, judged by a requirement."""
+
+    requirement: Requirement
+    measured: Measure
+    before: Measure | None
+    """Measures of the same region in the baseline; None without a baseline."""
+
+    @property
+    def value(self) -> float:
+        """The value of the required measure, percentages as 0..1; a drop is negative where the share has grown."""
+        if self.requirement.measure == DROP:
+            assert self.before is not None
+            # What had no attention has none to lose.
+            return 1 - self.measured.share / self.before.share if self.before.share else 0.0
+        return float(getattr(self.measured, self.requirement.measure))
+
+    @property
+    def passed(self) -> bool:
+        """True if the requirement is met. Values are equal up to ROUNDING, for all operators."""
+        value, limit = self.value, self.requirement.limit
+        if abs(value - limit) <= ROUNDING:
+            value = limit
+        return OPERATORS[self.requirement.operator][0](value, limit)
+
+    @property
+    def value_text(self) -> str:
+        """The value as text, with enough decimals to distinguish it from the limit."""
+        measure, limit = self.requirement.measure, self.requirement.limit
+        digits = range(DIGITS, MOST_DIGITS)
+        enough = (n for n in digits if shown(measure, self.value, n) != shown(measure, limit, n))
+        is_limit = abs(self.value - limit) <= ROUNDING
+        return shown(measure, self.value, DIGITS if is_limit else next(enough, MOST_DIGITS))
+
+    @property
+    def sentence(self) -> str:
+        """A sentence with the measured value and the required one."""
+        required = self.requirement
+        change = ""
+        if required.measure == DROP and self.before is not None:
+            change = f" (from {shown(SHARE, self.before.share)} to {shown(SHARE, self.measured.share)})"
+        return (
+            f"{printable(required.region)} has a {required.measure} of {self.value_text}{change}, "
+            f"{'and' if self.passed else 'but'} {required.in_words} is required"
+        )
+
+
+def judge(
+    requirements: Sequence[Requirement], measured: Sequence[Measure], before: Sequence[Measure] = ()
+) -> list[Verdict]:
+    """Judge each requirement, in order, by the measures of all regions in the design and in the baseline."""
+    now = {each.region.name: each for each in measured}
+    then = {each.region.name: each for each in before}
+    return [Verdict(each, now[each.region], then.get(each.region)) for each in requirements]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +204,12 @@ class Measured:
     map: Map
     """Saliency map, (h, w) of `design.size`, values 0..1."""
     measures: Sequence[Measure]
+
+    def as_json(self) -> dict[str, Any]:
+        """Convert the measures to values for JSON."""
+        height, width = self.design.size
+        regions = [each.as_json() for each in self.measures]
+        return {"image": self.design.label, "height": height, "width": width, "regions": regions}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,66 +233,48 @@ class Checked:
         label = self.design.design.label
         return f"{label} {'fails' if failed else 'meets'} {some if count > 1 else 'the requirement'}"
 
+    def as_json(self) -> dict[str, Any]:
+        """Convert the result to values for JSON."""
+        return {
+            "schema": JSON_SCHEMA,
+            "passed": not self.failed,
+            "design": self.design.as_json(),
+            "baseline": self.baseline.as_json() if self.baseline else None,
+            "requirements": [
+                {
+                    "requirement": str(verdict.requirement),
+                    **dataclasses.asdict(verdict.requirement),
+                    "value": verdict.value,
+                    "passed": verdict.passed,
+                    "sentence": verdict.sentence,
+                }
+                for verdict in self.verdicts
+            ],
+        }
+
 
 def run(predictor: "Predictor", designs: Sequence[Design], requirements: Sequence[Requirement]) -> Checked:
     """Judge the first design; a second one is its baseline. All requirements are judged, whatever comes of one."""
-    measured = [_measured(predictor, design) for design in designs]
+    measured = []
+    for design in designs:
+        # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
+        prediction = predictor.predict_prepared(predictor.prepare(design.pixels)[None])[0]
+        restored = predictor.restore(prediction, design.size)
+        measured.append(Measured(design, restored, measure(restored, design.regions)))
     first, before = measured[0], measured[1] if measured[1:] else None
     return Checked(first, before, judge(requirements, first.measures, before.measures if before else ()))
 
 
-def _measured(predictor: "Predictor", design: Design) -> Measured:
-    # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
-    prediction = predictor.predict_prepared(predictor.prepare(design.pixels)[None])[0]
-    restored = predictor.restore(prediction, design.size)
-    return Measured(design, restored, measure(restored, design.regions))
-
-
-def as_json(checked: Checked) -> dict[str, Any]:
-    """Convert the result of a check to values for JSON."""
-    return {
-        "schema": JSON_SCHEMA,
-        "passed": not checked.failed,
-        "design": _design_json(checked.design),
-        "baseline": _design_json(checked.baseline) if checked.baseline else None,
-        "requirements": [
-            {
-                "requirement": str(verdict.requirement),
-                **dataclasses.asdict(verdict.requirement),
-                "value": verdict.value,
-                "passed": verdict.passed,
-                "sentence": verdict.sentence,
-            }
-            for verdict in checked.verdicts
-        ],
-    }
-
-
-def _design_json(measured: Measured) -> dict[str, Any]:
-    height, width = measured.design.size
-    regions = [each.as_json() for each in measured.measures]
-    return {"image": measured.design.label, "height": height, "width": width, "regions": regions}
-
-
 def verdicts_table(checked: Checked) -> Table:
-    """Make a table of the requirements in order: measured value, share before and now, and verdict.
-
-    The share now is left out if all requirements are on shares, as it is what was measured.
-    """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    has_others = any(verdict.requirement.measure != SHARE for verdict in checked.verdicts)
-    shares = [*(["share before"] if checked.baseline else []), *(["share"] if has_others else [])]
-    titles = ["requirement", "measured", *shares, "verdict"]
-    for title in titles:
-        is_text = title in ("requirement", "verdict")
-        table.add_column(Text(title), justify="left" if is_text else "right", overflow="fold")
+    """Make a table of the requirements in order: measured value, share before and now, and verdict."""
+    before = ["share before"] if checked.baseline else []
+    table = text_table("requirement", "measured", *before, "share", "verdict")
     for verdict in checked.verdicts:
-        before = [shown(SHARE, verdict.before.share)] if verdict.before else []
         table.add_row(
             Text(printable(str(verdict.requirement))),
             verdict.value_text,
-            *before,
-            *([shown(SHARE, verdict.measured.share)] if has_others else []),
+            *([shown(SHARE, verdict.before.share)] if verdict.before else []),
+            shown(SHARE, verdict.measured.share),
             Text(PASSED, "green") if verdict.passed else Text(FAILED, "bold red"),
         )
     return table
@@ -129,13 +288,12 @@ def write_junit(path: str | os.PathLike[str], checked: Checked, properties: Mapp
         checked: what the check found.
         properties: of the run, such as the model; empty ones are left out.
     """
-    failed = {"tests": str(len(checked.verdicts)), "failures": str(len(checked.failed)), "errors": "0"}
-    suites = ElementTree.Element("testsuites", failed)
-    suite = ElementTree.SubElement(suites, "testsuite", {"name": "attention", **failed})
-    given = {name: value for name, value in properties.items() if value}
-    if given:
-        listed = ElementTree.SubElement(suite, "properties")
-        for name, value in given.items():
+    counts = {"tests": str(len(checked.verdicts)), "failures": str(len(checked.failed)), "errors": "0"}
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "attention", **counts})
+    listed = ElementTree.SubElement(suite, "properties")
+    for name, value in properties.items():
+        if value:
             ElementTree.SubElement(listed, "property", {"name": name, "value": printable(value)})
     for verdict in checked.verdicts:
         names = {"classname": checked.design.design.label, "name": printable(str(verdict.requirement))}
@@ -146,5 +304,5 @@ def write_junit(path: str | os.PathLike[str], checked: Checked, properties: Mapp
             failure = {"message": verdict.sentence, "type": "attention"}
             ElementTree.SubElement(case, "failure", failure).text = verdict.sentence
     ElementTree.indent(suites)
-    with replacing(pathlib.Path(path)) as partial:
+    with replacing(path) as partial:
         ElementTree.ElementTree(suites).write(partial, "utf-8", xml_declaration=True)

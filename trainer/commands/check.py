@@ -1,29 +1,26 @@
 """Check that regions of a design get the attention that they need; for a team's pipeline.
 
   python -m trainer check design.png --region button:20,300,160,48 --require 'button>=8%'
-  python -m trainer check design.png --regions before_regions.json --baseline before.png --max-drop 20%
-  python -m trainer check https://example.com --selector '#buy' --require 'buy>=8%' --require 'buy.rank<=2'
-  python -m trainer check page.html --selector buy='.hero a' --require 'buy>=8%' --junit attention.xml
+  python -m trainer check design.png --regions regions.json --baseline before.png --max-drop 20%
+  python -m trainer check https://example.com --selector '#buy' --require 'buy.rank<=2' --junit attention.xml
 
 DESIGN is a picture (a file, or gs://), an HTML file, or an address. An HTML file and an address are opened in the
-Chromium or Chrome of this machine, with an empty profile: the page's scripts run, in the browser's sandbox, and
-everything is fetched that the page asks for. CHROME_PATH names the browser; without it, it is looked for.
+Chromium or Chrome of this machine (CHROME_PATH, or looked for), with an empty profile: the page's scripts run, in
+the browser's sandbox, and everything is fetched that the page asks for.
 
 A requirement is NAME[.MEASURE], then >=, <=, > or <, then a limit. The measures:
   share   part of the attention that falls into the region, in % (without a measure: NAME>=8%)
   peak    largest value in the region, in % of the map's largest (NAME.peak>=50%)
   ratio   share divided by the region's part of the area; 1 if attention were spread evenly (NAME.ratio>1.5)
   rank    place among all regions by share, 1 for the largest (NAME.rank<=2)
-  drop    part of its share in the baseline that the region has lost, in % (NAME.drop<=20%): from 10% to 8% of the
-          attention is a drop of 20%
+  drop    part of its share in the baseline that the region has lost, in % (NAME.drop<=20%)
 
 The exit status is 0 if every requirement is met, 1 if one is not, and 2 if the check cannot be made.
 """
 
 import argparse
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainer.cli import (
     STDOUT,
@@ -39,10 +36,6 @@ from trainer.cli import (
 from trainer.config import PageConfig, PredictConfig
 from trainer.errors import UsageError, UserError, check, printable
 from trainer.loading import load_tensorflow
-
-if TYPE_CHECKING:
-    from trainer.attention.page import Element
-    from trainer.prediction.regions import Region
 
 HELP = "check that regions of a design get the attention that they need"
 FAILS = 1
@@ -109,54 +102,38 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _execute(parsed: argparse.Namespace) -> dict[str, Any]:
     results_dir(parsed.output_dir)
-    outputs = {"--json": parsed.json, "--junit": parsed.junit}
-    outputs = {flag: output_file(file) for flag, file in outputs.items() if file}
-    check(outputs.get("--junit") != STDOUT, f"--junit {STDOUT} names no file; {STDOUT} is for --json alone")
-    files = [os.path.realpath(file) for file in outputs.values() if file != STDOUT]
-    read = [os.path.realpath(file) for file in (parsed.design, parsed.baseline, parsed.regions) if file]
-    twice = [file for file in files if (files + read).count(file) > 1]
-    name = ", ".join(map(printable, twice[:1]))
-    check(not twice, f"{name} would be read or written twice; give each output a file of its own")
+    outputs = [output_file(file) for file in (parsed.json, parsed.junit) if file and file != STDOUT]
+    read = [file for file in (parsed.design, parsed.baseline, parsed.regions) if file]
+    places = [os.path.realpath(file) for file in (*outputs, *dict.fromkeys(read))]
+    check(len(set(places)) == len(places), "--json or --junit names a file that is read or written; name another")
     return summarize(parsed.json, lambda: _check(parsed))
-
-
-def _regions(parsed: argparse.Namespace) -> "tuple[list[Region], list[Element]]":
-    """The rectangles and the elements to measure; all have names of their own."""
-    from trainer.attention.page import parse_element
-    from trainer.prediction.regions import check_names, parse_region, read_regions
-
-    regions = [parse_region(text) for text in parsed.region]
-    regions += read_regions(parsed.regions) if parsed.regions else []
-    elements = [parse_element(text) for text in parsed.selector]
-    check(bool(regions or elements), "there is no region to check; give it with --region, --regions or --selector")
-    check_names(_names(regions, elements))
-    return regions, elements
-
-
-def _names(regions: "Sequence[Region]", elements: "Sequence[Element]") -> list[str]:
-    return [region.name for region in regions] + [element.name for element in elements]
 
 
 def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     """Check a design; returns the content of --json."""
     from rich.console import Console
 
-    from trainer.attention.check import as_json, run, verdicts_table, write_junit
+    from trainer.attention.check import DROP, all_requirements, run, verdicts_table, write_junit
     from trainer.attention.drawing import name_pictures, write_pictures
-    from trainer.attention.page import read_all
-    from trainer.attention.requirements import DROP, all_requirements
+    from trainer.attention.page import parse_element, read_all
     from trainer.models.find import find_answering
+    from trainer.prediction.regions import check_names, parse_region, read_regions
 
-    regions, elements = _regions(parsed)
-    requirements = all_requirements(parsed.require, parsed.max_drop, _names(regions, elements))
+    regions = [parse_region(text) for text in parsed.region]
+    regions += read_regions(parsed.regions) if parsed.regions else []
+    elements = [parse_element(text) for text in parsed.selector]
+    names = [region.name for region in regions] + [element.name for element in elements]
+    check(bool(names), "there is no region to check; give it with --region, --regions or --selector")
+    check_names(names)
+    requirements = all_requirements(parsed.require, parsed.max_drop, names)
     check(bool(requirements), "nothing is required; give --require 'NAME>=8%', or --baseline with --max-drop 20%")
     drop = next((each for each in requirements if each.measure == DROP), None)
     check(not drop or bool(parsed.baseline), f"{drop} needs an earlier design; give it with --baseline")
     pages, pictures = settings(PageConfig, parsed), settings(PredictConfig, parsed)
     answering = find_answering(parsed.model)
     notice = answering.tell()
-    names = [name for name in (parsed.design, parsed.baseline) if name is not None]
-    designs = read_all(names, regions, elements, pages, pictures.most_pixels)
+    given = [name for name in (parsed.design, parsed.baseline) if name is not None]
+    designs = read_all(given, regions, elements, pages, pictures.most_pixels)
     paths = name_pictures(parsed.output_dir, designs) if parsed.output_dir else {}
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
@@ -171,4 +148,4 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     where = f"; see {printable(parsed.output_dir)}" if paths else ""
     print(f"{checked.sentence}{where}")
     model = {"named": answering.name, "model": str(answering.folder), "notice": notice}
-    return {**model, **as_json(checked), "files": {name: str(path) for name, path in paths.items()}}
+    return {**model, **checked.as_json(), "files": {name: str(path) for name, path in paths.items()}}

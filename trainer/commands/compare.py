@@ -81,7 +81,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
     if parsed.html:
         announce(f"drawing {parsed.html}")
-        from trainer.reports.compare_page import write_comparison
+        from trainer.reports.report import write_comparison
 
         write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())

@@ -6,8 +6,8 @@ python -m trainer datasets salicon --record
 """
 
 import argparse
-import ast
 import pathlib
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING
 from trainer import datasets, files
 from trainer.cli import add_cache_dir
 from trainer.datasets import DATASETS, Dataset
-from trainer.errors import UserError, check
-from trainer.files import replacing
+from trainer.errors import check
 
 if TYPE_CHECKING:
     from trainer.downloads.cache import Download
 
-FIELDS = ("address", "name", "sha256")
-"""Fields of `Archive`, in their order."""
 HELP = "list the datasets: where they are, their licences, and what is kept of them"
 
 
@@ -81,12 +78,33 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 def _record(row: Dataset, root: pathlib.Path | None) -> None:
     from trainer.downloads import archives
 
-    path = table()
+    path = pathlib.Path(datasets.__file__)
     with files.folder(files.LOCAL) as folder:
         found = archives.fetch(archives.public(row), root or folder)
     sums = {archive.address: each.sha256 for archive, each in zip(row.archives, found, strict=True)}
     for address in record(path, sums):
         print(f"{path}: SHA-256 of {address} is {sums[address]}")
+
+
+def record(path: pathlib.Path, sums: Mapping[str, str]) -> list[str]:
+    """Write the SHA-256 into each `Archive(...)` of the file at `path` whose address is in `sums`.
+
+    A row is written in one line, which `make format` may break.
+
+    Returns:
+        The addresses whose rows were changed.
+    """
+    text, changed = path.read_text(), []
+    for address, digest in sums.items():
+        row = rf'Archive\(\s*"{re.escape(address)}",\s*("[^"]+")(?:,\s*"\w*")?,?\s*\)'
+        found = re.search(row, text)
+        if found and digest not in found[0]:
+            text = text.replace(found[0], f'Archive("{address}", {found[1]}, "{digest}")')
+            changed.append(address)
+    if changed:
+        with files.replacing(path) as partial:
+            partial.write_text(text)
+    return changed
 
 
 def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Archive, Download | None]":
@@ -104,59 +122,3 @@ def _host(address: str) -> str:
 
 def _size(row: Dataset) -> str:
     return "x".join(map(str, row.image_size))
-
-
-# === SHA-256 in the table of a source checkout ===
-
-
-def table() -> pathlib.Path:
-    """The file of the table; raises `UserError` unless it is part of a source checkout."""
-    path = pathlib.Path(datasets.__file__)
-    if not (path.parents[1] / "pyproject.toml").exists():
-        raise UserError(
-            f"{path} belongs to an installed package, which an update replaces; record SHA-256 in a checkout of "
-            "the source"
-        )
-    return path
-
-
-def record(path: pathlib.Path, sums: Mapping[str, str]) -> list[str]:
-    """Write the SHA-256 into each `Archive(...)` of the file at `path` whose address is in `sums`.
-
-    Returns:
-        The addresses whose rows were changed.
-    """
-    text = path.read_text()
-    calls = [
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Archive"
-    ]
-    lines, changed = text.splitlines(keepends=True), []
-    for node in sorted(calls, key=lambda node: node.lineno, reverse=True):
-        address, name, *_ = values = _values(node)
-        if address not in sums or values == (address, name, sums[address]):
-            continue
-        # Line by line, as the formatter has calls that are too long for one line.
-        last, column = node.end_lineno or 0, node.end_col_offset or 0
-        begin, end = lines[node.lineno - 1][: node.col_offset], lines[last - 1][column:]
-        margin = " " * (len(begin) - len(begin.lstrip()))
-        around = ["", end]
-        if begin.strip():  # a tuple of one, which opens on the same line and ends with ",),"
-            around = [f"{begin}\n", f",\n{margin}{end.removeprefix(',')}"]
-            margin += "    "
-        written = "".join(f'{margin}    "{value}",\n' for value in (address, name, sums[address]))
-        lines[node.lineno - 1 : last] = [f"{around[0]}{margin}Archive(\n{written}{margin}){around[1]}"]
-        changed.append(address)
-    if changed:
-        with replacing(path) as partial:
-            partial.write_text("".join(lines))
-    return changed[::-1]
-
-
-def _values(node: ast.Call) -> tuple[str, ...]:
-    """The fields of an `Archive(...)`, by position or by name; an empty text for those that it does not have."""
-    given = dict(zip(FIELDS, node.args, strict=False)) | {
-        each.arg: each.value for each in node.keywords if each.arg
-    }
-    return tuple(ast.literal_eval(given[field]) if field in given else "" for field in FIELDS)

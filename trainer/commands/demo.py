@@ -30,20 +30,17 @@ def execute(parsed: argparse.Namespace) -> None:
         not missing,
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install 'msinet-pipelines[demo]'`",
     )
-    from trainer.demo.serve import listen
+    from trainer.demo.serve import listen, serve
     from trainer.models.find import find_answering
 
-    bound = listen(parsed.host, parsed.port)
-    with bound:
+    with listen(parsed.host, parsed.port) as bound:
         model = find_answering(parsed.model)
         load_tensorflow()
         import numpy as np
 
-        from trainer.demo.serve import serve
         from trainer.prediction.predictor import Predictor
 
         print("loading the model", flush=True)
         predictor = Predictor(model.folder)
         predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
-        about = {"notice": model.notice, "hint": model.hint, "description": model.description}
-        serve(predictor, model.name, bound, parsed.host, parsed.open, **about)
+        serve(predictor, model, bound, parsed.host, parsed.open)

@@ -23,6 +23,7 @@ from trainer.cli import (
     add_model,
     add_region,
     add_settings,
+    flag_of,
     output_file,
     results_dir,
     settings,
@@ -64,7 +65,9 @@ def execute(parsed: argparse.Namespace) -> None:
     check(bool(parsed.images) != bool(parsed.compare), "give either images, or --compare with two designs")
     config = settings(PredictConfig, parsed)
     if parsed.compare:
-        _check_compare_options(parsed, config)
+        names = [name for name in IMAGE_SETTINGS if getattr(config, name) != getattr(PREDICT_DEFAULTS, name)]
+        flags = ", ".join(map(flag_of, names))
+        check(not names, f"{flags} cannot be used with --compare, which writes one image of the difference")
         check(
             bool(parsed.output_dir or parsed.region or parsed.json),
             "nothing to write or measure; give --output-dir, --region or --json",
@@ -76,31 +79,6 @@ def execute(parsed: argparse.Namespace) -> None:
         raise SystemExit(interrupted_status(error)) from None
     if summary.get("failed"):
         raise SystemExit(1)
-
-
-def _check_compare_options(parsed: argparse.Namespace, config: PredictConfig) -> None:
-    """Raise `UserError` for options that `--compare` does not use."""
-    names = [name for name in IMAGE_SETTINGS if getattr(config, name) != getattr(PREDICT_DEFAULTS, name)]
-    flags = ", ".join(f"--{name.replace('_', '-')}" for name in names)
-    check(not names, f"{flags} cannot be used with --compare, which writes one image of the difference")
-
-
-def _formats(parsed: argparse.Namespace, config: PredictConfig) -> tuple[str, ...]:
-    """The formats to write, into --output-dir or next to the images.
-
-    Raises:
-        UserError: they are for next to the images of a folder, which a second run would then take as images.
-    """
-    if config.formats or parsed.output_dir:
-        formats = config.formats or ("png",)
-    else:
-        formats = () if parsed.region or parsed.json else ("overlay",)
-    for name in parsed.images if formats and not parsed.output_dir else ():
-        check(
-            not local_path(name).is_dir(),
-            f"{printable(name)} is a folder; name a folder for the results of its images with --output-dir",
-        )
-    return formats
 
 
 def _regions(parsed: argparse.Namespace) -> list["Region"]:
@@ -115,42 +93,41 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Predict each image; returns the content of --json."""
     from trainer.models.find import find_answering
     from trainer.prediction.inputs import find_inputs
-    from trainer.prediction.predict import JSON_SCHEMA, as_json, name_results, protect
+    from trainer.prediction.predict import JSON_SCHEMA, name_results, predict, protect
 
-    formats = _formats(parsed, config)
+    default = ("png",) if parsed.output_dir else () if parsed.region or parsed.json else ("overlay",)
+    formats = config.formats or default
+    for name in parsed.images if formats and not parsed.output_dir else ():
+        # A second run would take results next to the images of a folder as images.
+        check(
+            not local_path(name).is_dir(),
+            f"{printable(name)} is a folder; name a folder for the results of its images with --output-dir",
+        )
     regions, listing = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     inputs = listing.inputs
     paths = name_results(inputs, parsed.output_dir, formats)
-    protect(inputs, {"--json": [parsed.json] if parsed.json else []})
+    protect(inputs, [parsed.json] if parsed.json else [])
     answering = find_answering(parsed.model)
-    model = answering.folder
     notice = answering.tell()
-    outcomes = _collect(_outcomes(model, inputs, paths, config, regions), len(inputs))
-    _print_summary(outcomes, parsed.output_dir, listing.skipped)
-    failed = sum(bool(outcome.error) for outcome in outcomes)
-    images = [as_json(outcome) for outcome in outcomes]
-    about = {"schema": JSON_SCHEMA, "named": answering.name, "model": str(model), "notice": notice}
-    return {**about, "failed": failed, "images": images}
-
-
-def _outcomes(
-    model: pathlib.Path, inputs: Any, paths: Any, config: PredictConfig, regions: Any
-) -> Generator["Outcome", None, None]:
-    """The outcome of each image; loads the network only if at least one image can be read."""
-    from trainer.prediction.predict import failures, predict
-
-    if failed := failures(inputs, config, regions):
-        yield from failed
-        return
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
     announce("loading the model")
-    yield from predict(Predictor(model), inputs, paths, config, regions)
+    predicted = predict(Predictor(answering.folder), inputs, paths, config, regions)
+    outcomes = _collect(predicted, len(inputs))
+    _print_summary(outcomes, parsed.output_dir, listing.skipped)
+    return {
+        "schema": JSON_SCHEMA,
+        "named": answering.name,
+        "model": str(answering.folder),
+        "notice": notice,
+        "failed": sum(bool(outcome.error) for outcome in outcomes),
+        "images": [outcome.as_json() for outcome in outcomes],
+    }
 
 
 def _collect(predicted: Generator["Outcome", None, None], count: int) -> list["Outcome"]:
-    """All outcomes; shows the progress, and prints errors."""
+    """Collect all outcomes; shows the progress, and prints errors."""
     from trainer.progress import Tracker
 
     outcomes, failed = [], 0
@@ -176,20 +153,20 @@ def _print_summary(outcomes: Sequence["Outcome"], output_dir: str, skipped: Sequ
     from trainer.prediction.designs import measures_table
     from trainer.prediction.regions import FOCUS_AREA
 
-    predicted = sum(not outcome.error for outcome in outcomes)
-    if any(outcome.measures for outcome in outcomes):
-        Console().print(measures_table(outcomes))
-    beside = [str(path) for outcome in outcomes if not outcome.error for path in outcome.written.values()]
+    predicted = [outcome for outcome in outcomes if not outcome.error]
+    if any(outcome.measures for outcome in predicted):
+        Console().print(measures_table(predicted))
+    beside = [str(path) for outcome in predicted for path in outcome.written.values()]
     written = [output_dir] if output_dir and predicted else beside
     where = f", see {some([printable(path) for path in written])}" if written else ""
-    if len(outcomes) == predicted == 1:
-        (y, x), focus = outcomes[0].peak_at, outcomes[0].focus
+    if len(outcomes) == len(predicted) == 1:
+        (y, x), focus = predicted[0].peak_at, predicted[0].focus
         print(f"peak at x {x}, y {y}; {focus:.0%} of the attention is on {FOCUS_AREA:.0%} of the image")
-    print(f"{predicted} of {len(outcomes)} image{'s' * (len(outcomes) > 1)} predicted{where}")
+    print(f"{len(predicted)} of {len(outcomes)} image{'s' * (len(outcomes) > 1)} predicted{where}")
     if skipped:
-        more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
-        why = "the name does not end like an image's, or is that of a result next to its image"
-        print(f"skipped, since {why}: {printable(skipped[0])}{more}")
+        print(
+            f"skipped, since the name does not end like an image's: {some([printable(name) for name in skipped])}"
+        )
 
 
 def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any]:
@@ -197,41 +174,34 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from rich.console import Console
 
     from trainer.models.find import find_answering
-    from trainer.prediction.designs import as_json, changes_table, compare_designs, read_designs
-    from trainer.prediction.inputs import find_inputs
+    from trainer.prediction.designs import changes_table, compare_designs, read_designs
+    from trainer.prediction.inputs import find_one
     from trainer.prediction.predict import JSON_SCHEMA, protect
 
     regions = _regions(parsed)
-    inputs = []
-    for name in parsed.compare:
-        images = find_inputs([name]).inputs
-        count = len(images)
-        check(count == 1, f"--compare takes two images, but {printable(name)} has {count}; name one of them")
-        inputs += images
-    first, second = inputs
+    inputs = [find_one(name) for name in parsed.compare]
     stems = [pathlib.PurePosixPath(image.key).stem for image in inputs]
     output = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
-    protect(inputs, {"--json": [parsed.json] if parsed.json else []})
+    protect(inputs, filter(None, [parsed.json, output]))
     answering = find_answering(parsed.model)
-    model = answering.folder
     notice = answering.tell()
-    pixels = read_designs((first, second), regions, config.most_pixels)
+    pixels = read_designs(inputs, regions, config.most_pixels)
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
     announce("loading the model")
-    changes = compare_designs(Predictor(model), (first, second), pixels, regions, output)
+    changes = compare_designs(Predictor(answering.folder), inputs, pixels, regions, output)
     if regions:
-        Console().print(changes_table(changes, (first.key, second.key)))
+        Console().print(changes_table(changes, [image.key for image in inputs]))
     if output:
         print(f"the difference is in {printable(str(output))}")
     return {
         "schema": JSON_SCHEMA,
         "named": answering.name,
-        "model": str(model),
+        "model": str(answering.folder),
         "notice": notice,
-        "first": first.name,
-        "second": second.name,
+        "first": inputs[0].name,
+        "second": inputs[1].name,
         "picture": str(output) if output else None,
-        "regions": [as_json(change) for change in changes],
+        "regions": [change.as_json() for change in changes],
     }

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from trainer import isolated
 from trainer.artifacts import SPLITS, TEST
 from trainer.datasets import Dataset, Rule
-from trainer.errors import UserError, check, printable, some
+from trainer.errors import UserError, check, some
 from trainer.sources import Member
-from trainer.storage import is_archive
 
 Size = tuple[int, int]
 Points = NDArray[np.int64]

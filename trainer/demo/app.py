@@ -1,15 +1,21 @@
 """The web application: serves the page, checks posted images, and returns their maps, one at a time.
 
-It stores and logs nothing.
+A full-page screenshot is predicted whole or screen by screen, since nobody sees such a page at once. Nothing is
+stored or logged.
 """
 
 import asyncio
-import functools
+import dataclasses
+import io
+import itertools
 import pathlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.colors import Colormap, to_hex
+from matplotlib.colors import to_hex
+from numpy.typing import NDArray
+from PIL import Image
 from starlette.applications import Starlette
 from starlette.datastructures import URL, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -22,14 +28,43 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainer import heat
-from trainer.demo import responses
-from trainer.errors import UserError
-from trainer.prediction.predictor import Predictor
+from trainer.data import sample
+from trainer.errors import UserError, check
+from trainer.evaluation.confidence import TIMES
+from trainer.picture import Pixels, read_picture
+
+if TYPE_CHECKING:
+    from trainer.prediction.predictor import Predictor
 
 PAGE = pathlib.Path(__file__).parent / "page"
-COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
+COLORS_CSS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
 MAX_BYTES = 30_000_000
 """Size of the largest image that may be posted."""
+MAX_PIXELS = 50_000_000
+"""Pixels of the largest image. Nearly all phone cameras stay below; a map needs 650 MB while it is resized."""
+SCREENS = {"desktop": (800, 1280), "phone": (844, 390)}
+"""Kind of screen -> (h, w). A tall image is cut into parts of these proportions."""
+TALL = 1.5
+"""Smallest ratio of height and width at which an image may be cut into screens."""
+MAX_SCREENS = 40
+MAX_MAP_PX = 1024
+"""Longest side of the map for the page; a larger one would look the same."""
+PATTERN_SIZE = (480, 640)
+MEANINGS = {
+    "Share": "The part of all attention on the image that falls into the region.",
+    "Area": "The part of the image that the region covers.",
+    "Ratio": f"Share divided by area. 1{TIMES} is evenly spread attention; 3{TIMES} is three times as much.",
+    "Peak": "The region's hottest point, compared with the hottest point of the image (100%).",
+    "Rank": "1 for the region with the largest share.",
+    "pp": "Percentage points: from 10% to 15% is +5 pp.",
+}
+"""Column or unit of the table of regions -> explanation."""
+CAUTION = (
+    "A prediction of where people look in the first seconds when nobody has given them a task. It does not "
+    "replace a test with people."
+)
+REGION_COLORS = ("#ffffff", "#56b4e9", "#f0c929", "#3ddc97", "#ff9e5e", "#e58ac0", "#b9a3ff", "#b5e853")
+"""Colours of the regions in order, then again from the first. They are light because boxes have a dark outline."""
 OWN_SITE = ("same-origin", "none")
 """Values of the header Sec-Fetch-Site for requests that no other site has made."""
 CLIENT_LEFT = 499
@@ -57,14 +92,12 @@ HEADERS = {
     "Cache-Control": "no-store",  # keeps images out of the browser's cache
 }
 """Headers of every response: the browser may run and load only what this server sends."""
-
-
-class RefusedError(HTTPException):
-    """A request that is refused: the HTTP status, what is wrong and what to do."""
+Respond = Callable[[Pixels, NDArray[np.float32], int], Response]
+"""Makes a response of an image (h, w, 3), its map (h, w) in 0..1, and the number of its screens."""
 
 
 def build_app(
-    predictor: Predictor, model: str, hosts: Sequence[str], notice: str = "", hint: str = ""
+    predictor: "Predictor", model: str, hosts: Sequence[str], notice: str = "", hint: str = ""
 ) -> Starlette:
     """Build the application for one model.
 
@@ -75,80 +108,111 @@ def build_app(
         notice: what the model must say about itself; empty if nothing.
         hint: how far its maps can be trusted, in a quieter form; empty if nothing is known.
     """
-    app = _App(predictor, model, notice, hint)
+    app = _App(predictor, {"model": model, "notice": notice, "hint": hint})
     routes = [
         Route("/facts", app.facts),
         Route("/colors.css", _colors_css),
-        Route("/pattern/{number}.png", _pattern),
+        Route("/pattern.png", _pattern),
         Route("/map", app.map, methods=["POST"]),
         Route("/map.png", app.map_png, methods=["POST"]),
         Route("/overlay.png", app.overlay_png, methods=["POST"]),
         Mount("/", StaticFiles(directory=PAGE, html=True)),
     ]
     middleware = [Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
-    handlers = {RefusedError: _refuse, ClientDisconnect: _client_left}
+    handlers = {HTTPException: _refuse, ClientDisconnect: _client_left}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+
+# === Requests ===
 
 
 class _App:
     """Answers the requests that need the model."""
 
-    def __init__(self, predictor: Predictor, model: str, notice: str, hint: str) -> None:
-        self.predictor, self.model, self.notice, self.hint = predictor, model, notice, hint
+    def __init__(self, predictor: "Predictor", about: Mapping[str, str]) -> None:
+        self.predictor, self.about = predictor, about
         self.turn = asyncio.Lock()
 
     async def facts(self, request: Request) -> Response:
-        """Return the model's name and input size, the limits that the page checks, and the colours."""
+        """Return what the page shows about the model, the limits that it checks, and the colours."""
+        levels = np.linspace(0, 1, 256)
         return JSONResponse(
             {
-                "model": self.model,
-                "notice": self.notice,
-                "hint": self.hint,
+                **self.about,
                 "image_size": self.predictor.image_size,
                 "max_bytes": MAX_BYTES,
-                "screens": {name: [width, height] for name, (height, width) in responses.SCREENS.items()},
-                "tall": responses.TALL,
-                "meanings": responses.MEANINGS,
-                "caution": responses.CAUTION,
-                "region_colors": responses.COLORS,
-                "heat": _colors(heat.HEAT),
-                "change": _colors(heat.CHANGE),
+                "screens": {name: [width, height] for name, (height, width) in SCREENS.items()},
+                "tall": TALL,
+                "meanings": MEANINGS,
+                "caution": CAUTION,
+                "region_colors": REGION_COLORS,
+                "heat": [to_hex(color) for color in heat.HEAT(levels)],
+                "change": [to_hex(color) for color in heat.CHANGE(levels)],
                 "opacity": heat.OPACITY,
                 "dimmed": heat.DIMMED,
             }
         )
 
     async def map(self, request: Request) -> Response:
-        """Return the posted image's map for the page."""
-        return await self._respond(request, functools.partial(responses.map_for_page, screen=_screen(request)))
+        """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
+
+        It is the map at the image's own size, reduced by averaging areas until its longer side has MAX_MAP_PX:
+        sums over regions stay the same. The headers have its size, that of the image, and the number of screens.
+        """
+
+        def respond(image: Pixels, full: NDArray[np.float32], n_screens: int) -> Response:
+            small = shrink(full)
+            headers = {
+                "image-size": f"{image.shape[1]}x{image.shape[0]}",
+                "map-size": f"{small.shape[1]}x{small.shape[0]}",
+                "map-screens": str(n_screens),
+            }
+            return Response(small.astype("<f4").tobytes(), media_type="application/octet-stream", headers=headers)
+
+        return await self._respond(request, respond)
 
     async def map_png(self, request: Request) -> Response:
-        """Return the posted image's map as a PNG."""
-        return await self._respond(request, functools.partial(responses.map_png, screen=_screen(request)))
+        """Return the map at the image's own size as a PNG with 8 bits of grey, as `predict` writes it."""
+        return await self._respond(request, lambda image, full, n_screens: _png(heat.draw_grey(full)))
 
     async def overlay_png(self, request: Request) -> Response:
-        """Return the posted image's overlay as a PNG; the query has the opacity, 0..1, and the view."""
+        """Return a PNG of the map over the image; the query has the opacity, 0..1, and the view, heat or focus.
+
+        The view focus is over a grey, darkened image, which gets its colours back towards the opacity 0.
+        """
+        view = _one_of(request, "view", ("heat", "focus"), "heat")
         try:
             opacity = float(request.query_params.get("opacity", "1"))
         except ValueError:
             opacity = -1
         if not 0 <= opacity <= 1:
-            raise RefusedError(400, "opacity must be a number from 0 to 1")
-        view = _one_of(request, "view", responses.VIEWS, "heat")
-        draw = functools.partial(responses.overlay_png, screen=_screen(request), opacity=opacity, view=view)
-        return await self._respond(request, draw)
+            raise HTTPException(400, "opacity must be a number from 0 to 1")
 
-    async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
-        """Read the posted image and respond in its turn; raises `RefusedError` with a status and a reason."""
+        def respond(image: Pixels, full: NDArray[np.float32], n_screens: int) -> Response:
+            dimming = min(1.0, opacity / heat.OPACITY)
+            is_heat = view == "heat"
+            drawn = heat.tint(image, full, opacity) if is_heat else heat.blend(image, full, opacity, dimming)
+            return _png(Image.fromarray(drawn))
+
+        return await self._respond(request, respond)
+
+    async def _respond(self, request: Request, respond: Respond) -> Response:
+        """Predict the posted image in its turn, and respond; raises `HTTPException` with a status and a reason."""
         check_sender(request)
+        screen = _one_of(request, "screen", ("", *SCREENS), "")
         data = await read_body(request)
+
+        def work() -> Response:
+            image = read_picture(data, "the file", MAX_PIXELS)
+            return respond(image, *predict_screens(self.predictor, image, screen))
+
         async with self.turn:
             if await request.is_disconnected():
                 return Response(status_code=CLIENT_LEFT)
             try:
-                return await asyncio.to_thread(respond, self.predictor, data, "the file")
+                return await asyncio.to_thread(work)
             except UserError as error:
-                raise RefusedError(422, str(error)) from None
+                raise HTTPException(422, str(error)) from None
 
 
 def check_sender(request: Request) -> None:
@@ -157,35 +221,30 @@ def check_sender(request: Request) -> None:
     A form of another site cannot send these content types, and its scripts need a preflight request for them.
 
     Raises:
-        RefusedError: the request is cross-origin, or has another content type than an image's.
+        HTTPException: the request is cross-origin, or has another content type than an image's.
     """
     origin = request.headers.get("origin")
     # Without the scheme, which a tunnel may change.
-    if origin is not None and origin.partition("://")[2] != URL(scope=request.scope).netloc:
-        raise RefusedError(403, f"this server accepts images from its own page, not from {origin}")
-    if request.headers.get("sec-fetch-site", "none") not in OWN_SITE:
-        raise RefusedError(403, "this server accepts images from its own page, not from another site")
+    is_foreign = origin is not None and origin.partition("://")[2] != URL(scope=request.scope).netloc
+    if is_foreign or request.headers.get("sec-fetch-site", "none") not in OWN_SITE:
+        raise HTTPException(403, "this server accepts images from its own page, not from another site")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not kind.startswith("image/") and kind != "application/octet-stream":
-        raise RefusedError(
-            415, f"send the bytes of an image as image/* or application/octet-stream, not as {kind or 'nothing'}"
-        )
+        raise HTTPException(415, "send the bytes of an image as image/* or application/octet-stream")
 
 
 async def read_body(request: Request) -> bytes:
     """Read the body of a request; its bytes are counted as they arrive.
 
     Raises:
-        RefusedError: it is empty, or larger than `MAX_BYTES`.
+        HTTPException: it has more than MAX_BYTES.
         ClientDisconnect: the sender disconnected.
     """
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
         if len(data) > MAX_BYTES:
-            raise RefusedError(413, f"the file has more than {MAX_BYTES / 1e6:g} MB; try a smaller one")
-    if not data:
-        raise RefusedError(400, "the file is empty")
+            raise HTTPException(413, f"the file has more than {MAX_BYTES / 1e6:g} MB; try a smaller one")
     return bytes(data)
 
 
@@ -205,40 +264,81 @@ class _SecurityHeaders:
 
 
 async def _colors_css(request: Request) -> Response:
-    return FileResponse(COLORS, media_type="text/css")
+    return FileResponse(COLORS_CSS, media_type="text/css")
 
 
 async def _pattern(request: Request) -> Response:
-    """Return a generated odd-one-out pattern, as an example."""
-    try:
-        number = int(request.path_params["number"])
-    except ValueError:  # not an integer, or more digits than Python parses
-        raise RefusedError(404, "no such pattern; patterns have integers as names") from None
-    return responses.pattern(number)
-
-
-def _screen(request: Request) -> str:
-    """Return the kind of screen in `screens.SCREENS` that the query names; empty for none."""
-    return _one_of(request, "screen", ["", *responses.SCREENS], "")
+    """Return an odd-one-out pattern of the sample dataset, as an example for models that were trained on it."""
+    settings = dataclasses.replace(sample.settings("salicon"), size=PATTERN_SIZE)
+    return _png(sample.generate_pattern(settings, 1).stimulus)
 
 
 def _one_of(request: Request, name: str, values: Collection[str], default: str) -> str:
-    """Return a value of the query; raises `RefusedError` if it is not among `values`."""
+    """Return a value of the query; raises `HTTPException` if it is not among `values`."""
     value = request.query_params.get(name, default)
     if value not in values:
-        raise RefusedError(400, f"{name} must be one of {', '.join(filter(None, values))}")
+        raise HTTPException(400, f"{name} must be one of {', '.join(filter(None, values))}")
     return value
 
 
-def _colors(colors: Colormap) -> list[str]:
-    """Return 256 colours of a colour map as #rrggbb."""
-    return [to_hex(color) for color in colors(np.linspace(0, 1, 256))]
-
-
 async def _refuse(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
+    assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
 
 
 async def _client_left(request: Request, error: Exception) -> Response:
     return Response(status_code=CLIENT_LEFT)
+
+
+# === Maps ===
+
+
+def predict_screens(predictor: "Predictor", image: Pixels, screen: str = "") -> tuple[NDArray[np.float32], int]:
+    """Predict the map of an image, or the maps of its screens.
+
+    Each screen is predicted alone. All screens get the same attention for their area, so that a region's ratio of
+    share and area is that on its screen. The largest value is 1.
+
+    Args:
+        predictor: predicts the map of an image.
+        image: (h, w, 3) RGB.
+        screen: of SCREENS; empty for the image as a whole, as which an image that is not TALL is always predicted.
+
+    Returns:
+        The map (h, w), 0..1, and the number of screens, which are equally high.
+
+    Raises:
+        UserError: the image has more than MAX_SCREENS screens.
+    """
+    height, width = image.shape[:2]
+    if not screen or height <= TALL * width:
+        return predictor.predict(image), 1
+    down, across = SCREENS[screen]
+    n_screens = max(1, round(height / width * across / down))
+    check(
+        n_screens <= MAX_SCREENS,
+        f"the image is {n_screens} {screen} screens high; at most {MAX_SCREENS} are allowed: cut it into parts",
+    )
+    if n_screens == 1:
+        return predictor.predict(image), 1
+    joined = np.empty((height, width), np.float32)
+    edges = [round(height * index / n_screens) for index in range(n_screens + 1)]
+    for top, bottom in itertools.pairwise(edges):
+        part = predictor.predict(image[top:bottom])
+        mean = part.mean(dtype=np.float64)
+        joined[top:bottom] = part / mean if mean > 0 else 1  # zeros count as evenly spread
+    return joined / joined.max(), n_screens
+
+
+def shrink(map: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Average areas of a map (h, w) until its longer side has at most MAX_MAP_PX."""
+    height, width = map.shape
+    scale = min(1, MAX_MAP_PX / max(height, width))
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return np.asarray(Image.fromarray(map).resize(size, Image.Resampling.BOX))
+
+
+def _png(image: Image.Image) -> Response:
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=1)
+    return Response(buffer.getvalue(), media_type="image/png")

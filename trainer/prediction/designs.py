@@ -6,21 +6,28 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from rich.table import Table
 from rich.text import Text
 
 from trainer.errors import UserError, printable
 from trainer.files import replacing
+from trainer.heat import CHANGE, Map, blend_change, colored, furthest
 from trainer.picture import Pixels
-from trainer.prediction import render
 from trainer.prediction.inputs import Input
 from trainer.prediction.predict import Outcome, open_input
 from trainer.prediction.regions import Measure, Region, measure
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
+
+INK, PAPER = (24, 24, 27), (255, 255, 255)
+FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
+"""Font with the letters of most languages, for the names of files; Pillow's own font has only those of English."""
+TEXTS = ("image", "region", "requirement", "verdict")
+"""Titles of the columns that have no numbers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +42,14 @@ class Change:
         """Difference of the shares, second minus first, -1..1."""
         return self.second.share - self.first.share
 
+    def as_json(self) -> dict[str, Any]:
+        """Convert the change to values for JSON."""
+        measures = {"first": self.first.as_json(), "second": self.second.as_json()}
+        return {"name": self.first.region.name, "share_change": self.share, **measures}
 
-def read_designs(designs: tuple[Input, Input], regions: Sequence[Region], max_pixels: int) -> list[Pixels]:
-    """Read the pixels of two designs, (h, w, 3) each.
 
-    Args:
-        designs: the first and the second.
-        regions: in pixels of the first.
-        max_pixels: a larger image is refused.
+def read_designs(designs: Sequence[Input], regions: Sequence[Region], max_pixels: int) -> list[Pixels]:
+    """Read the pixels of two designs, (h, w, 3) each; a larger one than `max_pixels` is refused.
 
     Raises:
         UserError: an image cannot be read, the aspect ratios differ, or a region is not inside the first.
@@ -54,9 +61,21 @@ def read_designs(designs: tuple[Input, Input], regions: Sequence[Region], max_pi
     return images
 
 
+def check_aspect_ratios(labels: Sequence[str], shapes: Sequence[Sequence[int]]) -> None:
+    """Raise `UserError` unless two pictures, (h, w) or more, have the same aspect ratio."""
+    (height, width), (other_height, other_width) = shapes[0][:2], shapes[1][:2]
+    scale = min(height / other_height, width / other_width)
+    # Rounding can change a side by one pixel.
+    if max(height - other_height * scale, width - other_width * scale) > 1:
+        raise UserError(
+            f"{labels[0]} is {width} pixels wide and {height} high, {labels[1]} is {other_width} "
+            f"wide and {other_height} high; two designs need the same aspect ratio: crop or pad one of them"
+        )
+
+
 def compare_designs(
     predictor: "Predictor",
-    designs: tuple[Input, Input],
+    designs: Sequence[Input],
     images: Sequence[Pixels],
     regions: Sequence[Region],
     output: str | os.PathLike[str] | None,
@@ -74,42 +93,71 @@ def compare_designs(
     Returns:
         The change of each region.
     """
-    size = (images[0].shape[0], images[0].shape[1])
+    size = images[0].shape[:2]
     predictions = predictor.predict_prepared(np.stack([predictor.prepare(image) for image in images]))
     maps = [predictor.restore(prediction, size) for prediction in predictions]
     if output is not None:
-        second = images[1]
-        if second.shape != images[0].shape:
-            second = np.asarray(Image.fromarray(second).resize(size[::-1], Image.Resampling.LANCZOS))
+        second = np.asarray(Image.fromarray(images[1]).resize(size[::-1], Image.Resampling.LANCZOS))
         names = [printable(pathlib.PurePath(design.key).name) for design in designs]
         change = maps[1] / max(maps[1].mean(), 1e-12) - maps[0] / max(maps[0].mean(), 1e-12)
         with replacing(output) as partial:
-            Image.fromarray(render.draw_difference(second, change, names)).save(partial, "PNG")
+            draw_difference(second, change, names).save(partial, "PNG")
     measures = [measure(restored, regions) for restored in maps]
     return [Change(*pair) for pair in zip(*measures, strict=True)]
 
 
-def as_json(change: Change) -> dict[str, Any]:
-    """Convert a change to values for JSON."""
-    measures = {"first": change.first.as_json(), "second": change.second.as_json()}
-    return {"name": change.first.region.name, "share_change": change.share, **measures}
+# === The drawing ===
 
 
-def check_aspect_ratios(labels: Sequence[str], shapes: Sequence[Sequence[int]]) -> None:
-    """Raise `UserError` unless two pictures, (h, w) or more, have the same aspect ratio."""
-    (height, width), (other_height, other_width) = shapes[0][:2], shapes[1][:2]
-    scale = min(height / other_height, width / other_width)
-    # Rounding can change a side by one pixel.
-    if max(height - other_height * scale, width - other_width * scale) > 1:
-        raise UserError(
-            f"{labels[0]} is {width} pixels wide and {height} high, {labels[1]} is {other_width} "
-            f"wide and {other_height} high; two designs need the same aspect ratio: crop or pad one of them"
-        )
+def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Image.Image:
+    """Draw where the second of two designs gets more or less attention, over the second in darker grey.
+
+    Args:
+        image: (h, w, 3), the second design.
+        change: (h, w), the second map minus the first, each divided by its mean.
+        names: of the first and of the second design.
+
+    Returns:
+        The drawing above a colour scale, at least as wide as the scale's texts.
+    """
+    height, width = image.shape[:2]
+    font_px = int(np.clip(width / 48, 13, 60))
+    font, pad, row = ImageFont.truetype(FONT, font_px), font_px, round(font_px * 1.5)
+    page = Image.new("RGB", (max(width, 34 * font_px), height + 3 * row + 2 * pad), PAPER)
+    page.paste(Image.fromarray(blend_change(image, change)), ((page.width - width) // 2, 0))
+    draw = ImageDraw.Draw(page)
+    left, right, top = 2 * pad, page.width - 2 * pad, height + pad
+    scale = np.tile(np.linspace(0, 1, right - left), (font_px, 1))
+    page.paste(Image.fromarray(colored(scale, CHANGE)), (left, top + row))
+    middle, half_px = (left + right) // 2, (right - left) // 2 - pad
+    below = top + row + font_px + row // 2
+    largest = furthest(change)
+    for x, anchor, title, value in (
+        (left, "lm", f"more in {names[0]}", f"-{largest:.2g} times the mean"),
+        (middle, "mm", "", "0"),
+        (right, "rm", f"more in {names[1]}", f"+{largest:.2g} times the mean"),
+    ):
+        draw.text((x, top + row // 2), shortened(title, font, half_px), INK, font, anchor)
+        draw.text((x, below), value, INK, font, anchor)
+    return page
+
+
+def shortened(text: str, font: ImageFont.FreeTypeFont, width_px: int) -> str:
+    """Return the text, its middle replaced by an ellipsis if it is wider than `width_px`."""
+    n_kept = len(text)
+    short = text
+    while font.getlength(short) > width_px and n_kept > 2:
+        n_kept -= 1
+        short = f"{text[: n_kept // 2]}…{text[len(text) - (n_kept - n_kept // 2) :]}"
+    return short
+
+
+# === Tables ===
 
 
 def measures_table(outcomes: Sequence[Outcome]) -> Table:
     """Make a table of the regions of each image, ordered by rank."""
-    table = _table("image", "rank", "region", "share", "area", "share / area", "peak")
+    table = text_table("image", "rank", "region", "share", "area", "share / area", "peak")
     for outcome in outcomes:
         for row, measured in enumerate(sorted(outcome.measures, key=lambda each: each.rank)):
             table.add_row(
@@ -126,7 +174,7 @@ def measures_table(outcomes: Sequence[Outcome]) -> Table:
 
 def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
     """Make a table of the regions of two designs, the one whose share grows most first."""
-    table = _table("region", *map(printable, names), "change")
+    table = text_table("region", *map(printable, names), "change")
     for change in sorted(changes, key=lambda change: -change.share):
         table.add_row(
             Text(printable(change.first.region.name)),
@@ -137,9 +185,9 @@ def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
     return table
 
 
-def _table(*titles: str) -> Table:
+def text_table(*titles: str) -> Table:
+    """Make an empty table without lines, with the numbers to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in titles:
-        is_text = title in ("image", "region")
-        table.add_column(Text(title), justify="left" if is_text else "right", overflow="fold")
+        table.add_column(Text(title), justify="left" if title in TEXTS else "right", overflow="fold")
     return table

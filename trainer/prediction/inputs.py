@@ -11,14 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trainer import storage
-from trainer.config import BESIDE_FORMATS
-from trainer.errors import UserError, first_line, nearest, printable
+from trainer.errors import UserError, check, first_line, printable
 from trainer.files import local_path
 from trainer.picture import SUFFIXES
 from trainer.storage import is_junk
-
-RESULT_ENDS = tuple(end for end in BESIDE_FORMATS.values() if end.lower().endswith(SUFFIXES))
-"""Suffixes of the pictures that `predict` writes next to their images."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +43,7 @@ class Listing:
 
     inputs: list[Input]
     skipped: list[str]
-    """Files in the folders that are not inputs: without an image's suffix, or results of `predict`."""
+    """Files in the folders whose names do not end like an image's."""
 
 
 def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Listing:
@@ -56,62 +52,58 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     Args:
         names: files; folders, which are searched with their subfolders; globs that the shell did not expand;
             `gs://` objects, prefixes and globs. In a glob, `**` stands for any number of folders. In a folder or
-            below a prefix, hidden files and files without an image's suffix are skipped; in a folder also what
-            `predict` wrote next to its images. A file that is named itself, or matches a glob, is always taken.
-        output_dir: the folder of the results; if it lies in a searched folder, its files are skipped.
+            below a prefix, hidden files and files without an image's suffix are skipped. A file that is named
+            itself, or matches a glob, is always taken.
+        output_dir: the folder of the results, which is not searched where it lies in another folder.
 
     Returns:
-        The images. A name that leads to no image, a folder that cannot be listed, and an object whose name leads
-        out of the folder of the results are among them, as inputs that raise the reason when they are read.
+        The images. A name that leads to no image, and an object whose name leads out of the folder of the results
+        are among them, as inputs that raise the reason when they are read.
 
     Raises:
-        UserError: none of the names leads to an image, or a folder is also the folder of the results.
+        UserError: none of the names leads to an image.
     """
     inputs: dict[str, Input] = {}
     skipped: list[str] = []
     reasons: list[str] = []
     results = os.path.realpath(output_dir) if output_dir else ""
-    for name in names:
-        if name and not storage.is_remote(name) and os.path.realpath(local_path(name)) == results:
-            raise UserError(
-                f"--output-dir {printable(name)} is also the folder of the images, so the next run would take its "
-                "maps as images; name another folder, for example one inside it"
-            )
     connect = functools.cache(storage.client)  # finding the credentials takes time
     for name in names:
-        images, reason = _list(name, skipped, results, connect)
-        if not images:
-            reasons.append(reason)
-            inputs.setdefault(name, _unreadable(name, reasons[-1]))
-        for image in map(_check_key, images):
+        try:
+            images = _list(name, skipped, results, connect)
+        except UserError as error:
+            reasons.append(str(error))
+            images = [_unreadable(name, str(error))]
+        for image in images:
             inputs.setdefault(_identity(image.name), image)
-    if len(reasons) == len(names):
-        raise UserError("; ".join(dict.fromkeys(reasons)))
+    check(len(reasons) < len(names), "; ".join(dict.fromkeys(reasons)))
     return Listing(list(inputs.values()), [name for name in skipped if _identity(name) not in inputs])
+
+
+def _list(name: str, skipped: list[str], output_dir: str, connect: Callable[[], Any]) -> list[Input]:
+    """Return the images that a name leads to; raises `UserError` if there are none."""
+    try:
+        is_remote = storage.is_remote(name)
+        found = _list_remote(name, skipped, connect) if is_remote else _list_local(name, skipped, output_dir)
+        images = list(map(_check_key, found))
+    except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise UserError(f"cannot read {printable(name)}: {reason}") from None
+    endings = ", ".join(SUFFIXES)
+    check(bool(images), f"{printable(name)} leads to no images; in a folder, their names must end in {endings}")
+    return images
+
+
+def find_one(name: str) -> Input:
+    """Return the only image that a name leads to; raises `UserError` if it leads to none or to several."""
+    inputs = find_inputs([name]).inputs
+    check(len(inputs) == 1, f"{printable(name)} has {len(inputs)} images, but one is needed; name one of them")
+    return inputs[0]
 
 
 def _identity(name: str) -> str:
     """Return the absolute path or the address of a file, by which it is listed once."""
     return name if storage.is_remote(name) else str(pathlib.Path(name).absolute())
-
-
-def _list(name: str, skipped: list[str], output_dir: str, connect: Callable[[], Any]) -> tuple[list[Input], str]:
-    """Return the images that a name leads to, and the reason if there are none."""
-    try:
-        if not name:
-            return [], "the name of an image is empty; give a file or a folder, such as . for this folder"
-        is_remote = storage.is_remote(name)
-        images = _list_remote(name, skipped, connect) if is_remote else _list_local(name, skipped, output_dir)
-        if glob.has_magic(name):
-            no_images = f"no file matches {printable(name)}; check the pattern"
-        else:
-            no_images = f"{printable(name)} has no images; in a folder, they must end in {', '.join(SUFFIXES)}"
-        return list(images), no_images
-    except UserError as error:
-        return [], str(error)
-    except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
-        text = getattr(error, "strerror", None) or first_line(error)
-        return [], f"cannot search {printable(name)}: {text}"
 
 
 def _unreadable(name: str, reason: str) -> Input:
@@ -126,36 +118,9 @@ def _unreadable(name: str, reason: str) -> Input:
 def _check_key(image: Input) -> Input:
     """Make an image unreadable if its results would lie outside their folder: an object may have any name."""
     path = pathlib.PurePosixPath(image.key)
-    if image.key and (path.is_absolute() or ".." in path.parts or not path.name or "\0" in image.key):
+    if path.is_absolute() or ".." in path.parts or not path.name or "\0" in image.key:
         return _unreadable(image.name, f"the name {image.label} lies outside the output folder; rename it")
     return image
-
-
-def _list_local(name: str, skipped: list[str], output_dir: str) -> Iterator[Input]:
-    path = local_path(name)
-    if glob.has_magic(name) and not _safely(path.exists):
-        root_text, pattern = _split_glob(str(path))
-        root = pathlib.Path(root_text)
-        for match in sorted(root.glob("/".join(pattern))):
-            key = match.relative_to(root).as_posix()
-            if match != root and is_junk(key):
-                continue
-            if _safely(match.is_dir):
-                yield from _walk(match, root, skipped, output_dir)
-            elif pattern[-1] != "**":  # a last ** matches folders only before Python 3.13
-                yield _file(match, key)
-    elif _safely(path.is_dir):
-        yield from _walk(path, path, skipped, output_dir)
-    else:
-        yield _file(path, path.name)
-
-
-def _safely(predicate: Callable[[], bool]) -> bool:
-    """Call a predicate of a path; False without permission, about which reading the path raises later."""
-    try:
-        return predicate()
-    except OSError:
-        return False
 
 
 def _split_glob(pattern: str) -> tuple[str, list[str]]:
@@ -167,31 +132,58 @@ def _split_glob(pattern: str) -> tuple[str, list[str]]:
     return "/".join(parts[:first]) + "/" if first else "", parts[first:]
 
 
+def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
+    check(
+        size_bytes <= max_bytes,
+        f"{name} has {size_bytes:,} bytes; the largest allowed image needs at most {max_bytes:,}. Save it as PNG "
+        "or JPEG, or raise --most-megapixels",
+    )
+
+
+# === Files ===
+
+
+def _list_local(name: str, skipped: list[str], output_dir: str) -> Iterator[Input]:
+    path = local_path(name)
+    check(bool(name), "the name of an image is empty; give a file or a folder, such as . for this folder")
+    if path.is_dir():
+        yield from _walk(path, path, skipped, output_dir)
+    elif not glob.has_magic(name) or path.exists():
+        path.stat()  # a missing file is said before the network is loaded
+        yield _file(path, path.name)
+    else:
+        folder, pattern = _split_glob(str(path))
+        root = pathlib.Path(folder)
+        for match in sorted(root.glob("/".join(pattern))):
+            key = match.relative_to(root).as_posix()
+            if match != root and is_junk(key):
+                continue
+            if match.is_dir():
+                yield from _walk(match, root, skipped, output_dir)
+            elif pattern[-1] != "**":  # a last ** matches folders only before Python 3.13
+                yield _file(match, key)
+
+
 def _walk(folder: pathlib.Path, root: pathlib.Path, skipped: list[str], output_dir: str) -> Iterator[Input]:
     """List the images in a folder and its subfolders, with their paths below `root` as keys."""
-    visited: set[tuple[int, int]] = set()
-    unreadable: list[OSError] = []
-    for parent, folders, names in os.walk(folder, onerror=unreadable.append, followlinks=True):
-        # A link can form a cycle.
-        status = pathlib.Path(parent).stat()
-        if (status.st_dev, status.st_ino) in visited or os.path.realpath(parent) == output_dir:
+    visited = {output_dir} - {os.path.realpath(folder)}
+    for parent, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+        place = os.path.realpath(parent)
+        if place in visited:  # a link can form a cycle
             folders.clear()
             continue
-        visited.add((status.st_dev, status.st_ino))
+        visited.add(place)
         folders[:] = sorted(name for name in folders if not is_junk(name))
-        images = {name for name in names if name.lower().endswith(SUFFIXES)}
-        stems = images | {pathlib.PurePath(name).stem for name in images}
-        for name in sorted(names):
+        for name in sorted(name for name in names if not is_junk(name)):
             path = pathlib.Path(parent, name)
-            if is_junk(name):
-                continue
-            is_result = any(name.endswith(end) and name.removesuffix(end) in stems for end in RESULT_ENDS)
-            if name in images and not is_result:
+            if name.lower().endswith(SUFFIXES):
                 yield _file(path, path.relative_to(root).as_posix())
             else:
                 skipped.append(str(path))
-    for error in unreadable:
-        yield _unreadable(error.filename, f"cannot read {printable(error.filename)}: {error.strerror}")
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _file(path: pathlib.Path, key: str) -> Input:
@@ -202,36 +194,20 @@ def _read_file(path: pathlib.Path, max_bytes: int) -> bytes:
     name = printable(str(path))
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise UserError(f"{name} is a folder, a pipe or a device; give a file")
+        check(stat.S_ISREG(status.st_mode), f"{name} is a folder, a pipe or a device; give a file")
         _check_size(name, status.st_size, max_bytes)
         return path.read_bytes()
     except OSError as error:
-        meant = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
-        raise UserError(f"cannot read {name}: {error.strerror}{meant}") from None
+        raise UserError(f"cannot read {name}: {error.strerror}") from None
 
 
-def _nearest_file(path: pathlib.Path) -> str:
-    """`; did you mean 'coffee.jpg'?` with the nearest name in the folder of a missing file; empty if none is."""
-    try:
-        return nearest(path.name, [each.name for each in path.parent.iterdir()])
-    except OSError:
-        return ""
-
-
-def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
-    if size_bytes > max_bytes:
-        raise UserError(
-            f"{name} has {size_bytes:,} bytes; the largest allowed image needs at most {max_bytes:,}. Save it as "
-            "PNG or JPEG, or raise --most-megapixels"
-        )
+# === Cloud Storage ===
 
 
 def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:
     is_glob = glob.has_magic(name)
     root, pattern = _split_glob(name) if is_glob else (name.rstrip("/") + "/", [])
-    if root == storage.REMOTE:
-        raise UserError(f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
+    check(root != storage.REMOTE, f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
     for address, size_bytes in storage.find_objects(root.rstrip("/")):
         key = address.removeprefix(root)
         image = Input(address, key, functools.partial(_read_object, connect, address, size_bytes))

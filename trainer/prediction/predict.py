@@ -11,7 +11,7 @@ import os
 import pathlib
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,12 @@ import numpy as np
 from PIL import Image
 
 from trainer.config import BESIDE_FORMATS, MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
-from trainer.errors import PlaceError, UserError, check, printable
+from trainer.errors import PlaceError, UserError, check, printable, some
 from trainer.files import replacing, write_array
-from trainer.heat import tint
+from trainer.heat import Map, draw_grey, tint
 from trainer.picture import Picture, Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
-from trainer.prediction.render import Map, draw_grey
 from trainer.progress import map_ahead, open_pool
 from trainer.storage import is_remote
 
@@ -62,6 +61,21 @@ class Outcome:
     """(y, x) of the map's largest value, pixels of the image."""
     focus: float = 0.0
     """Share of the attention on the tenth of the pixels that get most of it (`regions.focus`)."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Convert the outcome to values for JSON."""
+        if self.error:
+            return {"image": self.input.name, "error": self.error}
+        assert self.size is not None
+        return {
+            "image": self.input.name,
+            "height": self.size[0],
+            "width": self.size[1],
+            "peak_at": self.peak_at,
+            "focus": self.focus,
+            "results": {name: str(path) for name, path in self.written.items()},
+            "regions": [measured.as_json() for measured in self.measures],
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,26 +117,6 @@ def predict(
         prepared = map_ahead(pool, worker.prepare, zip(inputs, paths, strict=True), max_pending)
         predicted = _predict(predictor, prepared, config.batch_size)
         yield from map_ahead(pool, worker.finish, predicted, max_pending)
-
-
-def failures(
-    inputs: Sequence[Input], config: PredictConfig = PREDICT_DEFAULTS, regions: Sequence[Region] = ()
-) -> list[Outcome]:
-    """Return the outcomes of `predict` if it cannot read any of the images; an empty list if it can read one.
-
-    So a mistake is reported before the network is loaded. An image on Cloud Storage counts as readable.
-    """
-    outcomes = []
-    for image in inputs:
-        if is_remote(image.name):
-            return []
-        try:
-            open_input(image, config.most_pixels, regions)
-        except UserError as error:
-            outcomes.append(Outcome(image, str(error)))
-        else:
-            return []
-    return outcomes
 
 
 def _predict(
@@ -214,8 +208,8 @@ def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) ->
 
 def name_results(
     inputs: Sequence[Input], output_dir: str | os.PathLike[str], formats: Sequence[str]
-) -> list[dict[str, pathlib.Path]]:
-    """Name the results of each image: format -> the file to write.
+) -> list[Paths]:
+    """Name the results of each image.
 
     The results keep the layout of the input folders below `output_dir`; if that is empty, they lie next to the
     images. Each is named after its image without the suffix, or with it if several images would share the name. An
@@ -234,31 +228,25 @@ def name_results(
     counts = Counter(stems)
     unique = [name if counts[stem] > 1 else stem for name, stem in zip(names, stems, strict=True)]
     paths = [{name: pathlib.Path(output_dir, stem + endings[name]) for name in formats if stem} for stem in unique]
-    owners: dict[pathlib.Path, Input] = {}
-    for image, files in zip(inputs, paths, strict=True):
-        for path in files.values():
-            other = owners.setdefault(path, image)
-            if other is not image:
-                raise UserError(
-                    f"{other.label} and {image.label} would both write {printable(str(path))}; give the folder "
-                    "that contains both, or another --output-dir for each"
-                )
-    protect(inputs, {"--output-dir": owners})
+    written = [path for files in paths for path in files.values()]
+    repeated = [path for path, count in Counter(written).items() if count > 1]
+    check(
+        not repeated,
+        f"several images would write {some([printable(str(path)) for path in repeated])}; give the folder that "
+        "contains all of them, or another --output-dir for each",
+    )
+    protect(inputs, written)
     return paths
 
 
-def protect(inputs: Sequence[Input], written: Mapping[str, Iterable[str | os.PathLike[str]]]) -> None:
-    """Raise `UserError` if an output would overwrite an image.
-
-    Args:
-        inputs: the images.
-        written: flag of the command line -> the files that it has written.
-    """
-    outputs = [(flag, path) for flag, paths in written.items() for path in paths]
-    images = {os.path.realpath(image.name) for image in inputs} if outputs else set()
-    for flag, path in outputs:
-        if os.path.realpath(path) in images:
-            raise UserError(f"{printable(str(path))} is an image and would be overwritten; give another {flag}")
+def protect(inputs: Sequence[Input], outputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise `UserError` if an output would overwrite an image."""
+    images = {os.path.realpath(image.name) for image in inputs}
+    for path in outputs:
+        check(
+            os.path.realpath(path) not in images,
+            f"{printable(str(path))} is an image and would be overwritten; name another place for the results",
+        )
 
 
 def write_result(
@@ -273,19 +261,3 @@ def write_result(
         else:
             assert image is not None
             Image.fromarray(tint(image, map, config.opacity)).save(partial, "PNG", compress_level=2)
-
-
-def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Convert an outcome to values for JSON."""
-    if outcome.error:
-        return {"image": outcome.input.name, "error": outcome.error}
-    assert outcome.size is not None
-    return {
-        "image": outcome.input.name,
-        "height": outcome.size[0],
-        "width": outcome.size[1],
-        "peak_at": outcome.peak_at,
-        "focus": outcome.focus,
-        "results": {name: str(path) for name, path in outcome.written.items()},
-        "regions": [measured.as_json() for measured in outcome.measures],
-    }

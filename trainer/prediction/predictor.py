@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from trainer import preprocess
 from trainer.errors import UserError
+from trainer.heat import Map
 from trainer.models.find import image_size_of
 from trainer.models.load import load_model
-from trainer.prediction.render import Map
 
 
 def _clipped(prediction: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.artifacts import MarkedRegion, Predicted, WrittenRegion
+from trainer.artifacts import MarkedRegion, Predicted
 from trainer.errors import UserError, check, printable
 from trainer.files import read_json
 
@@ -46,14 +46,16 @@ class Region:
         x, y, across, down = self.x, self.y, self.width, self.height
         if self.percent:
             x, across, y, down = x * width / 100, across * width / 100, y * height / 100, down * height / 100
-        sides = (x, across, width), (y, down, height)
-        # Percentages may be off by a hundredth of a pixel.
-        if any(start < 0 or start + length > whole + 0.01 for start, length, whole in sides):
-            raise UserError(
-                f"region {self} is not inside {image}, which is {width} pixels wide and {height} high; move it"
-            )
-        columns, rows = (_pixels(*side) for side in sides)
-        return rows, columns
+        slices = []
+        for start, length, whole in ((y, down, height), (x, across, width)):
+            # Percentages may be off by a hundredth of a pixel.
+            if start < 0 or start + length > whole + 0.01:
+                raise UserError(
+                    f"region {self} is not inside {image}, which is {width} pixels wide and {height} high; move it"
+                )
+            first = min(round(start), whole - 1)
+            slices.append(slice(first, min(whole, max(first + 1, round(start + length)))))
+        return slices[0], slices[1]
 
     def __str__(self) -> str:
         sign = "%" if self.percent else ""
@@ -97,11 +99,9 @@ def parse_region(text: str) -> Region:
     try:
         x, y, width, height = (float(part.removesuffix("%") if percent else part) for part in parts)
     except ValueError:
-        raise UserError(f"region {text!r} is not of the form {FORM}") from None
-    if not name.strip() or not all(map(math.isfinite, (x, y, width, height))):
-        raise UserError(f"region {text!r} is not of the form {FORM}")
-    if width <= 0 or height <= 0:
-        raise UserError(f"region {text!r} is empty: width and height must be above 0; the form is {FORM}")
+        x = y = width = height = math.nan
+    is_rectangle = all(map(math.isfinite, (x, y))) and 0 < width < math.inf and 0 < height < math.inf
+    check(bool(name.strip()) and is_rectangle, f"region {text!r} is not of the form {FORM}, with sides above 0")
     return Region(name.strip(), x, y, width, height, percent)
 
 
@@ -150,11 +150,6 @@ def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Me
     return measures
 
 
-def _pixels(start: float, length: float, whole: int) -> slice:
-    first = min(round(start), whole - 1)
-    return slice(first, min(whole, max(first + 1, round(start + length))))
-
-
 def read_regions(path: str | os.PathLike[str]) -> list[Region]:
     """Read the regions of the first picture in a file that has some, in the order of the file.
 
@@ -162,17 +157,11 @@ def read_regions(path: str | os.PathLike[str]) -> list[Region]:
         UserError: it cannot be read, is another file, or has no regions.
     """
     content = read_json(pathlib.Path(path), REMEDY, list[MarkedRegion] | Predicted)
-    regions = _marked(content) if isinstance(content, list) else _predicted(content)
-    check(bool(regions), f"{printable(str(path))} has no regions: {REMEDY}")
-    return regions
-
-
-def _marked(entries: list[MarkedRegion]) -> list[Region]:
-    first = [entry for entry in entries if entry["picture"] == entries[0]["picture"]]
-    return [parse_region("{region}:{x!r},{y!r},{width!r},{height!r}".format_map(entry)) for entry in first]
-
-
-def _predicted(content: Predicted) -> list[Region]:
-    regions = (image["regions"] for image in content["images"] if image.get("regions"))
-    first: list[WrittenRegion] = next(regions, [])
-    return [parse_region(each["region"]) for each in first]
+    if isinstance(content, list):
+        marked = [entry for entry in content if entry["picture"] == content[0]["picture"]]
+        texts = ["{region}:{x!r},{y!r},{width!r},{height!r}".format_map(entry) for entry in marked]
+    else:
+        measured = [image["regions"] for image in content["images"] if image.get("regions")]
+        texts = [entry["region"] for entry in measured[0]] if measured else []
+    check(bool(texts), f"{printable(str(path))} has no regions: {REMEDY}")
+    return [parse_region(text) for text in texts]

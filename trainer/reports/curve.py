@@ -2,38 +2,43 @@
 
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from trainer import artifacts, files, generated
 from trainer.errors import check, format_duration, now
-from trainer.reports import charts, pages
+from trainer.reports import pages
+
+REMEDY = "train the model again"
 
 
 def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
     """Write the page of a model folder's training history; `UserError` if it has none."""
-    folder = pathlib.Path(model)
-    history = _read_history(folder / artifacts.HISTORY)
+    path = pathlib.Path(model, artifacts.HISTORY)
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
+    history = [files.parse_json(line, str(path), REMEDY, artifacts.Epoch) for line in lines]
+    config = pathlib.Path(model, artifacts.MODEL_CONFIG)
+    settings = files.read_json(config, REMEDY, artifacts.ModelConfig) if config.exists() else {}
     best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
     valid = [row["valid_loss"] for row in history]
-    seconds = sum(row["seconds"] for row in history)
-    config = folder / artifacts.MODEL_CONFIG
-    settings = files.read_json(config, "train the model again", artifacts.ModelConfig) if config.exists() else {}
+    on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"
+    data = f"{pages.counts(settings['counts'])} images" if settings.get("counts") else ""
+    head = (("Model", generated.origin(settings)), ("Data", data), ("Date", now()))
     pages.write(
         html,
         "curve.html.jinja",
-        title=_title(settings.get("dataset", ""), len(history)),
-        head=_head(settings),
+        title=f"{on}: {len(history)} epoch{'' if len(history) == 1 else 's'}",
+        head=[(name, fact) for name, fact in head if fact]
+        + pages.code_facts(str(settings.get("code_version", ""))),
         notices=list(filter(None, [generated.of_model(settings)])),
         tiles=[
             ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
             ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
-            ("Time", format_duration(seconds), "validation included"),
+            ("Time", format_duration(sum(row["seconds"] for row in history)), "validation included"),
             ("Speed", f"{np.mean([row['images_per_s'] for row in history]):.3g}", "training images per second"),
         ],
-        curve=charts.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
+        curve=pages.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
         rows=[
             row
             | {
@@ -45,25 +50,6 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
             }
             for i, row in enumerate(history)
         ],
-        legend=[(charts.GREY, "training"), (charts.BLUE, "validation"), (charts.ORANGE, "best epoch")],
+        legend=[(pages.GREY, "training"), (pages.BLUE, "validation"), (pages.ORANGE, "best epoch")],
         settings=pages.grid(pages.columns({"This training": settings or None})),
     )
-
-
-def _title(dataset: str, n_epochs: int) -> str:
-    on = f"Training on {dataset}" if dataset else "Training"
-    return f"{on}: {n_epochs} epoch{'' if n_epochs == 1 else 's'}"
-
-
-def _head(settings: Mapping[str, Any]) -> pages.Facts:
-    """Return the facts that identify a training: its data, the base model, date, version and commit."""
-    facts = [("Model", generated.origin(settings)), ("Date", now())]
-    if settings.get("counts"):
-        facts.insert(1, ("Data", f"{pages.counts(settings['counts'])} images"))
-    return [(name, fact) for name, fact in facts if fact] + pages.code_facts(str(settings.get("code_version", "")))
-
-
-def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
-    return [files.parse_json(line, str(path), "train the model again", artifacts.Epoch) for line in lines]

@@ -1,4 +1,4 @@
-"""The page of an evaluation: the decision in a headline and a sentence, the scores, and images."""
+"""The pages of an evaluation and of a comparison: the verdict, the scores, and images."""
 
 import os
 import pathlib
@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files, generated
+from trainer.errors import now
 from trainer.evaluation import confidence, gate, per_image
+from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.reports import charts, gallery, pages, score_rows
+from trainer.reports import gallery, pages, score_rows
+from trainer.reports.score_rows import number
 
 THAN = {
     confidence.BETTER: "significantly better than",
@@ -23,9 +26,9 @@ THAN = {
 """Significance -> words that compare the candidate in a sentence."""
 OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
 MODELS = {
-    "candidate": ("Candidate", charts.BLUE),
-    "champion": ("Current default", charts.ORANGE),
-    "centre_bias": ("Centre bias", charts.GREY),
+    "candidate": ("Candidate", pages.BLUE),
+    "champion": ("Current default", pages.ORANGE),
+    "centre_bias": ("Centre bias", pages.GREY),
     "uniform": ("Uniform", ""),
 }
 """Name in the evaluation -> label and colour; a model without a colour is not in the charts."""
@@ -33,6 +36,15 @@ PANELS = gallery.PANELS | {model: label for model, (label, _) in MODELS.items()}
 """Name of a picture in the evaluation -> label on the page."""
 GROUPS = {"best": "Best", "median": "Median", "worst": "Worst", "gains": "Largest gain", "losses": "Largest loss"}
 """Group of pictures in the evaluation -> the reason why they are shown."""
+COMPARED_COLORS = (pages.BLUE, pages.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
+"""Colours of the models, by Okabe and Ito; a seventh model has the first colour again."""
+VERDICTS = {
+    confidence.BETTER: ("good", "Significantly better"),
+    confidence.WORSE: ("bad", "Significantly worse"),
+    confidence.NOT_SIGNIFICANT: ("plain", "No significant difference"),
+    confidence.SAME: ("plain", "The same"),
+}
+"""Significance -> colour and headline."""
 Path = str | os.PathLike[str]
 
 
@@ -42,15 +54,18 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     `registers`: whether the candidate is registered after the evaluation, as the pipeline does.
     """
     folder = pathlib.Path(evaluation)
-    content, tables = _read(folder)
+    remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
+    content = files.read_json(folder / artifacts.EVALUATION, remedy, artifacts.Evaluation)
+    tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
+    *others, last = content["datasets"]
     decides, is_alone = content["decides"], not (registers or content.get("run"))
     pages.write(
         html,
         "report.html.jinja",
-        title=title(content),
-        head=head(folder, content),
+        title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
+        head=_head(folder, content),
         headline=headline(content, registers),
-        sentence=sentence(content, tables[decides]),
+        sentence=_sentence(content, tables[decides]),
         reason=" ".join([gate.reason_of(content, registers), *([gate.REGISTERS_NOTHING] if is_alone else [])]),
         notices=generated.of_evaluation(content),
         percent=confidence.percent(content["shown_confidence"]),
@@ -65,37 +80,21 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     )
 
 
-def _read(folder: pathlib.Path) -> tuple[dict[str, Any], dict[str, PerImage]]:
-    """Read the content of an evaluation folder, and the scores on each dataset."""
-    remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = files.read_json(folder / artifacts.EVALUATION, remedy, artifacts.Evaluation)
-    return content, per_image.read(folder / artifacts.PER_IMAGE, remedy)
-
-
-def title(content: Mapping[str, Any]) -> str:
-    """Return the heading of the page, which names all data."""
-    *others, last = content["datasets"]
-    return f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}"
-
-
-def head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
+def _head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
     """Return the facts that identify an evaluation in `folder`: model, data, run, date, version and commit."""
-    images = (
-        f"{result['n_images']:,} {confidence.images_of(name)}" for name, result in content["datasets"].items()
-    )
+    # On this machine, people know a run by its folder's name.
+    homes = (parent.name for parent in folder.absolute().parents if (parent / artifacts.RUN_FILE).is_file())
     facts = {
         "Model": generated.origin(content["model_configs"][CANDIDATE]),
-        "Data": " and ".join(images),
-        "Run": _run(folder, content),
+        "Data": _data({name: result["n_images"] for name, result in content["datasets"].items()}),
+        "Run": next(homes, str(content.get("run", ""))),
         "Date": content.get("date", ""),
     }
     return [(name, fact) for name, fact in facts.items() if fact] + pages.code_facts(content["code_version"])
 
 
-def _run(folder: pathlib.Path, content: Mapping[str, Any]) -> str:
-    """Return the name of the run; on this machine it is that of its folder, by which people know it."""
-    homes = (parent.name for parent in folder.absolute().parents if (parent / artifacts.RUN_FILE).is_file())
-    return next(homes, str(content.get("run", "")))
+def _data(counts: Mapping[str, int]) -> str:
+    return " and ".join(f"{count:,} {confidence.images_of(name)}" for name, count in counts.items())
 
 
 def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
@@ -109,7 +108,7 @@ def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
     return "plain", "Not promoted"
 
 
-def sentence(content: Mapping[str, Any], table: PerImage) -> str:
+def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
     """Say how good the candidate is on the images that decide, in the metric of the gate, and its worst image.
 
     Args:
@@ -124,14 +123,14 @@ def sentence(content: Mapping[str, Any], table: PerImage) -> str:
     if CHAMPION in means:
         gains[CHAMPION] = Gain(**result["gains"][metric])
     comparisons = [
-        f"{_than(gain)} that of {OTHERS[model]} ({_number(means[model][metric])})" for model, gain in gains.items()
+        f"{_than(gain)} that of {OTHERS[model]} ({number(means[model][metric])})" for model, gain in gains.items()
     ]
     scores = table.scores[CANDIDATE][metric]
     worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
     return (
         f"On {result['n_images']:,} {confidence.images_of(name)}, the candidate's {row.label} is "
-        f"{_number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
-        f"the worst image is {table.images[worst]} ({_number(scores[worst])})."
+        f"{number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
+        f"the worst image is {table.images[worst]} ({number(scores[worst])})."
     )
 
 
@@ -139,10 +138,6 @@ def _than(gain: Gain) -> str:
     if gain.low is None and gain.mean:
         return "better than" if gain.mean > 0 else "worse than"
     return THAN[confidence.significance(gain)]
-
-
-def _number(score: float) -> str:
-    return f"{round(score, 3) + 0.0:.3f}".replace("-", confidence.MINUS)
 
 
 def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dict[str, Any]) -> dict[str, Any]:
@@ -157,11 +152,11 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     images = confidence.images_of(name)
     return {
         "name": name,
-        "title": f"{images[0].upper()}{images[1:]}",
+        "title": score_rows.title(name),
         "leak": gate.overlap_note(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
-        **_scores(name, table, content),
+        **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
         "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
         "who": who,
         "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
@@ -177,13 +172,6 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     }
 
 
-def _scores(name: str, table: PerImage, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scores on one dataset as values of the template (`score_rows.describe_scores`)."""
-    result = content["datasets"][name]
-    labels = {model: heading for model, heading in MODELS.items() if model in result["models"]}
-    return score_rows.describe_scores(table, labels, result["models"], result["intervals"])
-
-
 def _ceiling(
     ceiling: dict[str, Any] | None, labels: dict[str, tuple[str, str]], level: float, who: str
 ) -> dict[str, Any] | None:
@@ -197,7 +185,7 @@ def _ceiling(
     return score_rows.draw(rows, labels) | {
         "who": who,
         "scope": confidence.ceiling_scope(ceiling),
-        "note": " ".join(score_rows.notes(rows, ceiling, level)),
+        "note": " ".join(score_rows.notes(rows, ceiling["n_images"], level)),
     }
 
 
@@ -208,13 +196,10 @@ def _examples(folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_met
         group, _, metric = picture["group"].partition(" ")
         metric = metric or (gate_metric if group in ("gains", "losses") else "kld")
         why.setdefault(picture["image"], []).append(f"{GROUPS[group]} {METRICS[metric].label}")
-    files_of = {picture["image"]: _files(folder, picture) for picture in drawn}
-    return [gallery.Example(image, files_of[image], reasons) for image, reasons in why.items()]
-
-
-def _files(folder: pathlib.Path, picture: Mapping[str, Any]) -> dict[str, pathlib.Path]:
-    """Return the pictures of one image in an evaluation: name -> file."""
-    return {panel: folder / file for panel, file in picture["files"].items()}
+    panels = {
+        picture["image"]: {panel: folder / file for panel, file in picture["files"].items()} for picture in drawn
+    }
+    return [gallery.Example(image, panels[image], reasons) for image, reasons in why.items()]
 
 
 def _rule(content: Mapping[str, Any]) -> pages.Facts:
@@ -225,3 +210,80 @@ def _rule(content: Mapping[str, Any]) -> pages.Facts:
         rule += f", better by more than {content['gate_margin']:g}"
     rule += f", {confidence.percent(level)} confidence" if level else ", means only"
     return [("Gate", rule), ("Decided on", confidence.images_of(content["decides"]))]
+
+
+# === Comparisons ===
+
+
+def write_comparison(
+    contestants: Sequence[Contestant],
+    shared: Mapping[str, Shared],
+    results: Mapping[str, Result],
+    level: float,
+    html: Path,
+) -> None:
+    """Write the page of a comparison at `level`; it has pictures if the data and the models still exist."""
+    colors = {
+        contestant.label: COMPARED_COLORS[index % len(COMPARED_COLORS)]
+        for index, contestant in enumerate(contestants)
+    }
+    first, *others = colors
+    data = _data({name: result.n_images for name, result in results.items()})
+    notices = [text for each in contestants if (text := each.notice)]
+    paths = {each.label: each.model / artifacts.MODEL_CONFIG for each in contestants if each.model}
+    configs = {
+        label: files.read_json(path, EVALUATE_AGAIN, artifacts.ModelConfig)
+        for label, path in paths.items()
+        if path.is_file()
+    }
+    sets = []
+    with files.folder(files.LOCAL) as folder:
+        for name, result in results.items():
+            drawn = draw(contestants, shared[name], result.differing, folder / name)
+            sets.append(_describe_compared(name, result, shared[name], colors, drawn))
+    pages.write(
+        html,
+        "compare.html.jinja",
+        title=f"{' and '.join(others)} against {first}",
+        head=[("Data", data), ("Date", now()), *pages.code_facts(artifacts.code_version())],
+        notices=notices,
+        first=first,
+        percent=confidence.percent(level),
+        corrected=len(others) if len(others) > 1 else 0,
+        sets=sets,
+        models=pages.grid({each.label: [("named", each.name), *each.facts.items()] for each in contestants}),
+        settings=pages.grid(pages.columns(configs)),
+    )
+
+
+def _describe_compared(
+    name: str, result: Result, shared: Shared, colors: Mapping[str, str], drawn: Files
+) -> dict[str, Any]:
+    """Return the values of the template for one dataset."""
+    labels = {model: (model, color) for model, color in colors.items()}
+    if CENTER_BIAS in result.means:
+        labels[CENTER_BIAS] = ("Centre bias", "")
+    return {
+        "name": name,
+        "title": score_rows.title(name),
+        **score_rows.describe_scores(shared.table, labels, result.means, result.intervals),
+        "metric": METRICS[result.metric].label,
+        "notes": result.notes,
+        "verdicts": [
+            (*VERDICTS[result.differences[label][result.metric].significance], verdict)
+            for label, verdict in result.verdicts.items()
+        ],
+        "gains": {
+            label: [score_rows.gain_row(metric, gain) for metric, gain in differences.items()]
+            for label, differences in result.differences.items()
+        },
+        "gallery": gallery.describe(
+            [gallery.Example(image, drawn.get(image, {})) for image in result.differing],
+            shared.table,
+            {model: model for model in colors},
+            result.metric,
+            gallery.DIFFERENCE,
+            list(colors)[:2],
+            gallery.PANELS,
+        ),
+    }

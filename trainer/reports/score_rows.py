@@ -1,6 +1,6 @@
-"""Scores and gains as rows of tables, for pages and for terminals; and the way from the centre bias to people.
+"""Scores, gains and the ceiling as rows of tables, for pages and for terminals.
 
-That way, the ceiling, has one row for each metric, which is a line of a table or a bar.
+The ceiling is the way from the centre bias to people; it has a row for each metric, a line of a table or a bar.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ from trainer.evaluation.per_image import (
     Scores,
 )
 from trainer.metric_table import FIXATIONS, METRICS
-from trainer.reports import charts
+from trainer.reports import pages
 
 TONES = {
     confidence.BETTER: "good",
@@ -37,6 +37,17 @@ MARGIN = 0.18
 """Free space at both ends of a bar for the texts under 0 and 1, as a share of the space between them."""
 
 
+def number(score: float) -> str:
+    """Format a score with three decimals and a true minus sign."""
+    return f"{round(score, 3) + 0.0:.3f}".replace("-", confidence.MINUS)
+
+
+def title(dataset: str) -> str:
+    """Return the heading of the images of a dataset, such as `Validation images of salicon`."""
+    images = confidence.images_of(dataset)
+    return f"{images[0].upper()}{images[1:]}"
+
+
 def name(metric: str) -> str:
     """Return the label of a metric with an arrow in the direction of better scores."""
     row = heading(metric)
@@ -52,8 +63,8 @@ def interval(metric: str, ends: Sequence[float] | None) -> str:
     if ends is None:
         return ""
     row = METRICS[metric]
-    low, high = (f"{min(max(end, row.lowest), row.highest) + 0.0:.3f}" for end in ends)
-    return "" if low == high else f"{low} to {high}".replace("-", confidence.MINUS)
+    low, high = (number(min(max(end, row.lowest), row.highest)) for end in ends)
+    return "" if low == high else f"{low} to {high}"
 
 
 def describe_scores(
@@ -82,7 +93,7 @@ def describe_scores(
         "marks_best": marks_best,
         "rows": [_score_row(metric, colors, means, intervals, marks_best) for metric in metrics],
         "distributions": [
-            {**heading(metric), "chart": charts.histogram(table, metric, colors)} for metric in metrics
+            {**heading(metric), "chart": pages.histogram(table, metric, colors)} for metric in metrics
         ],
     }
 
@@ -95,16 +106,16 @@ def _score_row(
     marks_best: bool,
 ) -> dict[str, Any]:
     """Return a row of a page's table of scores; it may mark the models whose rounded score is best."""
-    texts = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in means}
-    best = (max if METRICS[metric].higher_is_better else min)(texts.values(), key=float)
+    rounded = {model: round(scores[metric], 3) for model, scores in means.items()}
+    best = (max if METRICS[metric].higher_is_better else min)(rounded.values())
     cells = [
         {
-            "text": texts[model].replace("-", confidence.MINUS),
+            "text": number(score),
             "interval": interval(metric, intervals[model][metric]),
-            "best": marks_best and texts[model] == best,
+            "best": marks_best and score == best,
             "minor": model not in colors,
         }
-        for model in means
+        for model, score in rounded.items()
     ]
     return {**heading(metric), "cells": cells}
 
@@ -152,23 +163,23 @@ def describe(ceiling: Mapping[str, Any]) -> Rows:
     for metric, row in METRICS.items():
         scores = ceiling[LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF]
         if metric in scores["means"][OBSERVERS]:
-            ends = [f"{scores['means'][model][metric]:.3f}" for model in (CENTER_BIAS, OBSERVERS)]
-            start, end = (text.replace("-", confidence.MINUS) for text in ends)
-            shares = {model: Share(**shares[metric]) for model, shares in scores["shares"].items()}
-            more = {"metric": metric, "start": start, "end": end, "shares": shares}
-            more["interval"] = interval(metric, scores["intervals"][OBSERVERS][metric])
-            rows.append(heading(metric) | more)
+            rows.append(
+                {
+                    **heading(metric),
+                    "metric": metric,
+                    "start": number(scores["means"][CENTER_BIAS][metric]),
+                    "end": number(scores["means"][OBSERVERS][metric]),
+                    "interval": interval(metric, scores["intervals"][OBSERVERS][metric]),
+                    "shares": {model: Share(**shares[metric]) for model, shares in scores["shares"].items()},
+                }
+            )
     return rows
 
 
-def undefined(rows: Rows) -> list[str]:
-    """Return the labels of the rows that have no shares."""
-    return [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
-
-
-def notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
+def notes(rows: Rows, n_images: int, level: float) -> list[str]:
     """Return the notes about the rows of a ceiling (`confidence.share_notes`)."""
-    return confidence.share_notes(undefined(rows), len(rows), ceiling["n_images"], level)
+    undefined = [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
+    return confidence.share_notes(undefined, len(rows), n_images, level)
 
 
 def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
     title = f"Share of the way from the centre bias to {who}; {confidence.percent(level)} confidence intervals"
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {confidence.ceiling_scope(ceiling)}."), soft_wrap=True)
-    for note in score_rows.notes(rows, ceiling, level):
+    for note in score_rows.notes(rows, ceiling["n_images"], level):
         console.print(Text(note), soft_wrap=True)
 
 
@@ -102,8 +102,7 @@ def _score_cells(
 
 
 def _title(dataset: str, n_images: int, level: float) -> str:
-    images = confidence.images_of(dataset)
-    return f"{images[0].upper()}{images[1:]}: {n_images:,}; {confidence.percent(level)} confidence intervals"
+    return f"{score_rows.title(dataset)}: {n_images:,}; {confidence.percent(level)} confidence intervals"
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:

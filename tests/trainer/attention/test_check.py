@@ -59,7 +59,7 @@ def test_a_design_that_meets_its_requirements(narrow_model, designs, capsys):
     assert check(narrow_model, "after.png", *FLAGS, f"--require=left>={round(99 * share, 3):g}%") == 0
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == "after.png meets the requirement"
-    assert re.search(r"^left>=\S+ +\S+% +pass", out, re.MULTILINE)
+    assert re.search(r"^left>=\S+( +\S+%){2} +pass", out, re.MULTILINE)
     assert sorted(path.name for path in designs.iterdir()) == ["after.png", "before.png", "large.png"]
 
 
@@ -93,22 +93,12 @@ def test_a_region_that_falls_short_ends_with_1_and_a_sentence(narrow_model, desi
 
 def test_a_drop_is_relative_to_the_baseline(narrow_model, designs, capsys):
     before, after = shares(narrow_model, "before.png"), shares(narrow_model, "after.png")
-    check(
-        narrow_model,
-        "after.png",
-        *FLAGS,
-        "--baseline=before.png",
-        "--max-drop=20%",
-        "--json=-",
-        "--output-dir=maps",
-    )
+    check(narrow_model, "after.png", *FLAGS, "--baseline=before.png", "--max-drop=20%", "--json=-")
     content = json.loads(capsys.readouterr().out)
     for each in content["requirements"]:
         drop = 1 - after[each["region"]] / before[each["region"]]
         assert each["value"] == pytest.approx(drop, abs=1e-12)
         assert each["passed"] == (drop <= 0.2)
-    assert set(content["files"]) == {"design-attention", "baseline-attention"}
-    assert pixels("maps/baseline-attention.png").shape == (40, 100, 3)
 
 
 def test_a_baseline_of_another_size_is_measured_at_the_same_places(narrow_model, designs):
@@ -118,6 +108,7 @@ def test_a_baseline_of_another_size_is_measured_at_the_same_places(narrow_model,
     now, then = (content[role]["regions"] for role in ("design", "baseline"))
     assert [each["region"] for each in now] == [each["region"] for each in then]
     assert [each["share"] for each in now] == pytest.approx([each["share"] for each in then], rel=0.1)
+    assert set(content["files"]) == {"design-attention", "baseline-attention"}
     assert pixels("maps/baseline-attention.png").shape == (40, 100, 3)
 
 
@@ -150,18 +141,15 @@ MET = [*FLAGS, "--require=left>=8%"]
     [
         (["after.png", *FLAGS], "nothing is required"),
         (["after.png", "--require=left>=8%"], "there is no region to check"),
-        (["after.png", *FLAGS, "--require=lefd>=8%"], "did you mean 'left'? (given: left, right)"),
+        (["after.png", *FLAGS, "--require=lefd>=8%"], "unknown region 'lefd'; did you mean 'left'?"),
         (["after.png", *FLAGS, "--max-drop=20%"], "left.drop<=20% needs an earlier design"),
         (["after.png", *MET, FLAGS[0]], "several regions are named left"),
-        (["after.png", "--region=left:0,0,30,400", "--require=left>=8%"], "is not inside after.png, which is 100"),
         (["nosuch.png", *MET], "cannot read nosuch.png"),
-        (["nosuch.html", *MET], "nosuch.html is no file"),
-        (["after.png", "--selector=#buy", "--require=buy>=8%"], "finds nothing in after.png, which is a picture"),
-        (["after.png", *MET, "--junit=-"], "--junit - names no file"),
-        (["after.png", *MET, "--json=c", "--junit=c"], "c would be read or written twice"),
-        (["after.png", *MET, "--timeout-s=0"], "timeout_s is 0"),
+        (["after.png", "--selector=#buy", "--require=buy>=8%"], "finds nothing in after.png"),
+        (["after.png", *MET, "--json=c", "--junit=c"], "is read or written"),
+        (["after.png", *MET, "--json=after.png"], "is read or written"),
         (["after.png", *FLAGS, "--baseline=tall.png", "--max-drop=20%"], "two designs need the same aspect ratio"),
-        ([".", *MET], "check takes one picture, but . has 5"),
+        ([".", *MET], ". has 5 images"),
         (["design-attention.png", *MET, "--output-dir=."], "is an image and would be overwritten"),
     ],
 )

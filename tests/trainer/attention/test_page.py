@@ -146,7 +146,7 @@ def test_a_file_shows_its_own_folder_and_no_other_file_or_machine_of_a_private_n
 
 
 def test_a_page_that_leads_to_another_machine_of_a_private_network_does_not_load(own, capsys):
-    with pytest.raises(UserError, match=rf"^{own.url}/away does not load"):
+    with pytest.raises(UserError, match=rf"^{own.url}/away cannot be shown"):
         take(f"{own.url}/away", [], CONFIG)
     assert f"did not get {own.other}/red" in capsys.readouterr().err
     assert len(own.requests) == 1
@@ -155,14 +155,11 @@ def test_a_page_that_leads_to_another_machine_of_a_private_network_does_not_load
 @pytest.mark.parametrize(
     ("path", "selector", "message"),
     [
-        ("/", "#nosuch", "'#nosuch' matches nothing"),
-        ("/", "##", "'##' is not one of CSS"),
-        ("/", "#none", "'#none' .* hidden"),
-        ("/", "#flat", "'#flat' has no size"),
-        ("/", "#clear", "'#clear' has no size"),
+        ("/", "#nosuch", "'#nosuch' matches 0 elements"),
+        ("/", "##", "'##' cannot be looked for"),
+        ("/", "#none, #flat, #clear", "matches 3 elements .*, of which 0 can be seen"),
         ("/", ".two", "'.two' matches 2"),
         ("/", "#low", "'#low' is outside .* 700 from"),
-        ("/nosuch", "#buy", "/nosuch .* 404"),
         ("/gone", "#buy", "/gone .* 410"),
         ("/picture", "#buy", "/picture is image/png"),
     ],
@@ -176,9 +173,7 @@ def test_what_cannot_be_shown_is_said_in_one_sentence(address, path, selector, m
 @pytest.mark.parametrize("path", ["/hangs", "/endless"])
 def test_a_page_has_limited_time(address, path):
     config = dataclasses.replace(CONFIG, timeout_s=15)
-    with pytest.raises(
-        UserError, match=f"{path} was not there after 15 s; check that it loads, or raise --timeout-s"
-    ):
+    with pytest.raises(UserError, match=f"{path} was not there after 15 s"):
         take(address + path, [], config)
 
 
@@ -186,34 +181,19 @@ def test_an_address_where_nobody_answers_is_named_without_its_password(address):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(UserError, match=rf"^http://{place}/ does not load \(net::ERR_CONNECTION_REFUSED\)"):
+        with pytest.raises(UserError, match=rf"^http://{place}/ cannot be shown \(net::ERR_CONNECTION_REFUSED\)"):
             take(f"http://me:secret@{place}/", [], CONFIG)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nosuch.html", "nosuch.html is no file; give an HTML file, an address or a picture"),
-        ("http:///path", "names no host"),
-        ("http://[/", "is no address"),
-        ("http://127.0.0.1\\@example.org/", "has characters that none may have"),
-    ],
-)
-def test_names_that_are_no_page_are_refused_without_a_browser(monkeypatch, name, message):
-    monkeypatch.setenv(browser.VARIABLE, "/nosuch")
-    with pytest.raises(UserError, match=message):
-        take(name, [], CONFIG)
 
 
 def test_without_a_browser_the_remedy_is_said(monkeypatch):
     needs_driver()
     monkeypatch.setattr(browser, "NAMES", ("no-such-browser",))
-    monkeypatch.setattr(browser, "APPLICATIONS", ())
+    monkeypatch.setattr(browser, "MAC_CHROME", "")
     monkeypatch.delenv(browser.VARIABLE, raising=False)
-    with pytest.raises(UserError, match=r"no Chromium was found .*install one .*or set CHROME_PATH to its path"):
+    with pytest.raises(UserError, match=r"no Chromium was found .*CHROME_PATH"):
         take("http://127.0.0.1:9/", [], CONFIG)
     monkeypatch.setenv(browser.VARIABLE, "/nosuch")
-    with pytest.raises(UserError, match="CHROME_PATH is '/nosuch', which is no program"):
+    with pytest.raises(UserError, match="'/nosuch'"):
         take("http://127.0.0.1:9/", [], CONFIG)
 
 
@@ -227,7 +207,6 @@ def write_program(path, script):
     ("script", "message"),
     [
         ("echo No usable sandbox! >&2; exit 1", "--no-sandbox"),
-        ("echo 'cannot open display' >&2; exit 7", "cannot open display"),
         ("exec sleep 100", "--timeout-s"),
     ],
 )

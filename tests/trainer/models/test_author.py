@@ -18,7 +18,6 @@ from components.import_model import import_model
 from pipeline.local.prepare import prepare_run
 from tests import drive, reference_graph
 from tests.narrow import narrowed
-from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
 from tests.small_sources import zipped
 from trainer import datasets, isolated

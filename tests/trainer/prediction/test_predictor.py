@@ -8,8 +8,8 @@ import pytest
 
 from tests.golden.inputs import SIZES, fixation_map
 from trainer import preprocess
+from trainer.heat import draw_grey
 from trainer.prediction.predictor import Predictor
-from trainer.prediction.render import draw_grey
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 

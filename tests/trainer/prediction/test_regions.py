@@ -45,7 +45,7 @@ def test_the_smallest_region_is_one_pixel():
         ("a:1,2,3", "NAME:X,Y,WIDTH,HEIGHT"),
         ("a:1,2,3%,4", "NAME:X,Y,WIDTH,HEIGHT"),
         ("a:1,2,nan,4", "NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,0,4", "is empty: width and height must be above 0"),
+        ("a:1,2,0,4", "NAME:X,Y,WIDTH,HEIGHT"),
     ],
 )
 def test_invalid_regions_are_refused(text, message):
@@ -82,9 +82,7 @@ def test_regions_that_predict_writes_are_read(tmp_path):
     ("text", "message"),
     [
         ("[", "is not JSON"),
-        ("[]", "has no regions"),
         ('{"images": [{"image": "a.png", "regions": []}]}', "has no regions"),
-        ("7", "is damaged"),
         ('[{"picture": "A", "region": "logo", "x": "1"}]', "is damaged"),
         ('[{"picture": "A", "region": "logo", "x": NaN, "y": 2, "width": 1, "height": 1}]', "is not of the form"),
     ],

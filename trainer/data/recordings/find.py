@@ -39,10 +39,9 @@ from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import LeftOut
 from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.datasets import Dataset
-from trainer.errors import UserError, check, some
+from trainer.errors import UserError, check, some, visible
 from trainer.picture import open_header, orientation_of
 from trainer.progress import Tracker, map_ahead, open_pool
-from trainer.errors import UserError, check, some, visible
 from trainer.sources import Member
 
 BLUR_SHARE = 1 / 30

@@ -1,12 +1,11 @@
 /** Builds the page: images A and B, how they are shown, and the regions on both. */
 
-import { announce, complain, make } from "./dom.js";
-import { Painter } from "./paint.js";
+import { announce, complain, make, save } from "./dom.js";
+import { Painter } from "./map.js";
 import { FADING, Panel } from "./panel.js";
 import { Regions } from "./regions.js";
-import { save, toCsv, toJson } from "./save.js";
 import { readFacts } from "./server.js";
-import { Table, verdict } from "./table.js";
+import { Table, toCsv, toJson, verdict } from "./table.js";
 
 const find = (selector) => document.querySelector(selector);
 /** A new region has this part of the sides of the image. */

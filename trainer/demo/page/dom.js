@@ -1,4 +1,4 @@
-/** Helpers for the document. */
+/** Elements, messages, downloads and numbers of the page. */
 
 /** Create an element with properties (`class`, `aria-*` and `data-*` as attributes) and children. */
 export function make(tag, properties = {}, ...children) {
@@ -52,4 +52,13 @@ export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}%
 export function points(difference) {
   const value = (100 * Math.abs(difference)).toFixed(1);
   return `${value === "0.0" ? "±" : difference > 0 ? "+" : "−"}${value}`;
+}
+
+/** Let the browser save `blob` under the name of an image with another ending. */
+export function save(blob, name, ending) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = `${name.replace(/\.[^.]*$/, "")}_${ending}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -1,9 +1,8 @@
 /** One image, A or B: how the user chooses it, and the map over it. */
 
 import { Boxes } from "./boxes.js";
-import { announce, complain, forgive, make, percent } from "./dom.js";
-import { Measurable, measureAll } from "./measure.js";
-import { save } from "./save.js";
+import { announce, complain, forgive, make, percent, save } from "./dom.js";
+import { Measurable, measureAll } from "./map.js";
 import { Failure, derive, predict, readExample } from "./server.js";
 
 /** Views that fade into the image. */
@@ -101,7 +100,6 @@ export class Panel extends EventTarget {
     const request = new AbortController();
     this.#request = request;
     const url = URL.createObjectURL(file);
-    const start = performance.now();
     this.#wait(true);
     try {
       if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
@@ -111,7 +109,6 @@ export class Panel extends EventTarget {
       URL.revokeObjectURL(this.#url);
       this.#url = url;
       this.#receive(file, map);
-      performance.measure("map", { start });
       if (!visible) complain(`This browser cannot show ${file.name}; you only see its map.`);
     } catch (error) {
       if (url !== this.#url) URL.revokeObjectURL(url);

@@ -1,4 +1,4 @@
-/** The table of regions and their measures on one image or on two. */
+/** The table of regions and their measures on one image or on two, and the same as files. */
 
 import { announce, make, percent, points } from "./dom.js";
 
@@ -51,7 +51,6 @@ export class Table {
   /** Show measures in the order of the regions; those of image B may be null. */
   show(a, b) {
     this.#head(b ? COMPARING_COLUMNS : COLUMNS);
-    this.#element.classList.toggle("of-two", Boolean(b));
     for (const [region, row] of this.#rows) {
       if (!this.#regions.list.includes(region)) {
         row.remove();
@@ -97,7 +96,6 @@ export class Table {
   #fill(region, measures) {
     const row = this.#rows.get(region);
     row.classList.toggle("selected", region === this.#regions.selected);
-    row.style.setProperty("--share", percent(measures.a.share));
     this.#columns.forEach(([, text], index) => (row.cells[index + 1].textContent = text(measures)));
     row.querySelector("button").setAttribute("aria-label", `Remove ${region.name}`);
   }
@@ -111,4 +109,31 @@ function closeIcon() {
   icon.setAttribute("aria-hidden", "true");
   icon.append(use);
   return icon;
+}
+
+// === Files ===
+
+/** One entry for each region of each image {slot, name, regions, measures}, in pixels of that image. */
+function entries(images) {
+  return images.flatMap(({ slot, name, regions, measures }) =>
+    regions.map((region, index) => {
+      const { share, area, ratio, peak, peakAt, rank } = measures[index];
+      const { x, y, width, height } = region;
+      const place = { x, y, width, height };
+      return { picture: slot, file: name, region: region.name, ...place, share, area, ratio, peak, peak_x: peakAt.x, peak_y: peakAt.y, rank };
+    }),
+  );
+}
+
+/** The entries of all regions as a file of JSON. */
+export function toJson(images) {
+  return new Blob([`${JSON.stringify(entries(images), null, 2)}\n`], { type: "application/json" });
+}
+
+/** The entries of all regions as a file of CSV. */
+export function toCsv(images) {
+  const rows = entries(images);
+  const quote = (value) => (typeof value === "string" ? `"${value.replaceAll('"', '""')}"` : value);
+  const lines = [Object.keys(rows[0]), ...rows.map((row) => Object.values(row).map(quote))];
+  return new Blob([lines.map((line) => `${line.join(",")}\n`).join("")], { type: "text/csv" });
 }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainer.heat import DIMMED, HEAT, blend
-from trainer.prediction import render
+from trainer.prediction.designs import draw_difference
 
 Y, X = np.mgrid[:120, :160]
 MAP = np.exp(-((X - 50) ** 2 + (Y - 60) ** 2) / 800).astype(np.float32)
@@ -25,7 +25,7 @@ def test_images_of_any_shape_are_drawn(size):
 
 
 def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
-    drawn = render.draw_difference(GREY, MAP - MAP[:, ::-1], ("a", "b"))
+    drawn = np.asarray(draw_difference(GREY, MAP - MAP[:, ::-1], ("a", "b")))
     assert drawn.shape[0] > 120
     more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
     assert more[2] > more[0] + 50
