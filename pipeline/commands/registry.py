@@ -18,7 +18,7 @@ from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY
 from trainer.cli import Parser, add_settings, settings
 from trainer.errors import check
-from trainer.models.registry_layout import number_of
+from trainer.models.find import number_of
 
 HELP = "list model versions, show one, or set the default"
 

@@ -18,7 +18,7 @@ from pipeline.registry.versions import dated
 from trainer import artifacts, storage
 from trainer.errors import check
 from trainer.files import parse_json
-from trainer.models.registry_layout import VERSION, model_at, model_in
+from trainer.models.find import VERSION, model_at, model_in
 from trainer.storage import MOUNT, REMOTE
 
 GRAPH = "saved_model.pb"

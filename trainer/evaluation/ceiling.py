@@ -27,9 +27,9 @@ from trainer.artifacts import TEST, Manifest
 from trainer.data import tfrecords
 from trainer.data.tfrecords import Example
 from trainer.evaluation import confidence
-from trainer.evaluation.background import Background, Size, content
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
+from trainer.evaluation.scoring import Background, Size, content
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.progress import Tracker, map_ahead, open_pool
 

@@ -17,7 +17,7 @@ from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.errors import UserError
 from trainer.files import checksum, is_taken
 from trainer.models import author
-from trainer.models.find import find_model, nearest_model
+from trainer.models.find import PATH_OF_WEIGHTS, find_model, holds_model, nearest_model
 from trainer.models.importing import import_local
 from trainer.models.local_weights import (
     INSIDE,
@@ -31,7 +31,6 @@ from trainer.models.local_weights import (
     kind_of,
     whole,
 )
-from trainer.models.registry_layout import PATH_OF_WEIGHTS, holds_model
 from trainer.text import printable
 
 
