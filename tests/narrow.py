@@ -26,7 +26,7 @@ from trainer.training.step import Network
 from trainer.training.train import Job
 
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
-"""Faster to trace; but `trainer.models.weights` does not know a network with so few layers."""
+"""Faster to trace; but `trainer.models.load` does not know a network with so few layers."""
 
 
 @contextlib.contextmanager

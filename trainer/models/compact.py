@@ -120,10 +120,10 @@ def write_compact(
         UserError: it cannot be written.
     """
     from trainer.model import build_model  # which loads TensorFlow
-    from trainer.models import weights
+    from trainer.models import load
 
     arrays = {
-        f"{layer}/{role}": getattr(model.get_layer(layer), role).numpy() for layer, role in weights.shapes(model)
+        f"{layer}/{role}": getattr(model.get_layer(layer), role).numpy() for layer, role in load.shapes(model)
     }
     with replacing(folder, last=MODEL_CONFIG) as partial:
         partial.mkdir()
@@ -173,9 +173,9 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
 
 def expand(content: bytes) -> bytes:
     """The content of WEIGHTS, in float32, of a model whose COMPACT_WEIGHTS have this content."""
-    from trainer.models import keras_file  # which loads h5py
+    from trainer.models import weight_files  # which loads h5py
 
-    return keras_file.encode(decode(content))
+    return weight_files.encode(decode(content))
 
 
 def _checked(folder: pathlib.Path, remedy: str) -> tuple[dict[str, Any], bytes]:

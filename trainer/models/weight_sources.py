@@ -18,12 +18,11 @@ from trainer.errors import UserError
 from trainer.files import checksum, is_taken
 from trainer.models import author
 from trainer.models.find import PATH_OF_WEIGHTS, find_model, holds_model, nearest_model
-from trainer.models.importing import import_local
-from trainer.models.local_weights import (
+from trainer.models.importing import Imported, import_local
+from trainer.models.weight_files import (
     INSIDE,
     KINDS,
     PART,
-    Imported,
     LocalWeights,
     digest,
     fingerprint_of_files,
@@ -39,7 +38,7 @@ def opened(source: str) -> Iterator[LocalWeights]:
     """The weights at `source`; downloaded files are removed at the end.
 
     Args:
-        source: a path or a gs:// address of files that `trainer.models.weight_files` reads, or a name that
+        source: a path or a gs:// address of files that `trainer.models.tensorflow_files` reads, or a name that
             `trainer.models.find.find_model` finds. Those of `author:NAME` are read from their author's archive.
 
     Raises:
@@ -129,7 +128,7 @@ def check_import(
 def import_model(
     source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
 ) -> Imported:
-    """Make a model's folder of the weights at `source`, as `trainer.models.conversion.convert` does.
+    """Make a model's folder of the weights at `source`, as `trainer.models.importing.convert` does.
 
     Args:
         source: as in `trainer.models.weight_sources.opened`.

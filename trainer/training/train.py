@@ -21,10 +21,10 @@ from trainer.config import TrainConfig, with_batch, with_recipe
 from trainer.errors import UserError, check, first_line
 from trainer.files import replacing
 from trainer.model import build_model
-from trainer.models import weight_files, weight_sources
-from trainer.models.keras_file import Array
-from trainer.models.load import assign_arrays, load_weights
+from trainer.models import weight_sources
+from trainer.models.load import assign_arrays, load_weights, shapes
 from trainer.models.saved_model import write_model
+from trainer.models.weight_files import Array, read_in_worker
 from trainer.training import exits, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
@@ -263,8 +263,8 @@ def initial_model(
     elif source == "imagenet":
         assign_arrays(model, _imagenet(), "ImageNet's VGG16")
     elif not from_scratch:
-        with weight_sources.opened(source) as weights:
-            assign_arrays(model, weight_files.read(weights.path).arrays, source)
+        with weight_sources.opened(source) as local:
+            assign_arrays(model, read_in_worker(local.path, shapes(model).values(), source), source)
     return model
 
 

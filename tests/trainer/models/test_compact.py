@@ -15,7 +15,7 @@ from trainer.__main__ import main
 from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256
 from trainer.errors import UserError
 from trainer.files import read_json, write_json
-from trainer.models import compact, weight_files, weight_sources
+from trainer.models import compact, tensorflow_files, weight_sources
 from trainer.models.find import find_model
 from trainer.models.load import load_model
 
@@ -146,7 +146,7 @@ def test_damaged_model_is_named_and_nothing_is_left(copy, cached, damage, messag
 def test_found_model_is_expanded_once_and_its_arrays_are_those_of_the_file(exported, cached):
     folder = find_model(str(exported))
     assert folder.parent.parent == cached
-    arrays = weight_files.read(folder / WEIGHTS).arrays
+    arrays = tensorflow_files.read(folder / WEIGHTS).arrays
     expected = compact.read(exported)
     assert {array.called for array in arrays} == expected.keys()
     for array in arrays:

@@ -17,7 +17,7 @@ from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS_SHA256, Man
 from trainer.config import TrainConfig
 from trainer.files import read_json
 from trainer.model import build_model
-from trainer.models import compact, find, weights
+from trainer.models import compact, find, load
 from trainer.models.find import PHOTOGRAPHS, find_model
 from trainer.training import lineage
 from trainer.training.train import fingerprint, initial_model
@@ -52,7 +52,7 @@ def arrays():
 def test_it_is_whole_and_small_enough_for_a_repository(arrays):
     assert sorted(path.name for path in find.PRETRAINED_FOLDER.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
     assert (find.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
-    expected = weights.shapes(build_model((None, None), "float32"))
+    expected = load.shapes(build_model((None, None), "float32"))
     shapes = {tuple(name.split("/")): value.shape for name, value in arrays.items()}
     assert shapes == expected
     for name, value in arrays.items():
