@@ -110,11 +110,7 @@ class Trained:
 
     def __call__(self, images: tf.Tensor) -> tf.Tensor:
         """Predict the maps, (N, H, W, 1) in [0, 1], of images (N, H, W, 3), 0..255."""
-        return self.predict_with(self.network)(images)
-
-    def predict_with(self, network: Network) -> Network:
-        """`network`, which computes what this one's does, averaged if this model averages."""
-        return averaged(network) if self.flips else network
+        return (averaged(self.network) if self.flips else self.network)(images)
 
 
 def flips(config: Mapping[str, Any]) -> bool:

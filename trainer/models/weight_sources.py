@@ -104,27 +104,6 @@ def check_local(source: str) -> None:
         kind_of(whole(source))
 
 
-def check_import(
-    source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
-) -> tuple[str, tuple[int, int]]:
-    """Check an import before the weights are read; the arguments are those of `import_model`.
-
-    Returns:
-        The dataset that the weights were trained on, which `author:NAME` tells itself, and (H, W) to which images
-        are fitted.
-
-    Raises:
-        UserError: an argument is wrong, the output exists, or a local source does not.
-    """
-    dataset = author.get(source).dataset if author.is_named(source) else dataset
-    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
-    if is_taken(pathlib.Path(output)):
-        raise UserError(f"{output} exists already; remove it, or name another folder")
-    if not storage.is_remote(source):
-        check_local(source)
-    return dataset, size
-
-
 def import_model(
     source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
 ) -> Imported:
@@ -140,7 +119,12 @@ def import_model(
         UserError: the source does not exist, is damaged, belongs to another network or gives other maps than the
             imported network, or the output cannot be written. Nothing is left at `output`.
     """
-    dataset, size = check_import(source, output, dataset, image_size)
+    if is_taken(pathlib.Path(output)):
+        raise UserError(f"{output} exists already; remove it, or name another folder")
+    dataset = author.get(source).dataset if author.is_named(source) else dataset
+    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
+    if not storage.is_remote(source):
+        check_local(source)
     with opened(source) as local:
         return import_local(local, source, pathlib.Path(output), dataset, size)
 

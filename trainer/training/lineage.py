@@ -44,29 +44,7 @@ def lineage(
     base = None
     if base_model is not None:
         base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
-    return {
-        "dataset": manifest.dataset,
-        "source": manifest.source,
-        "fingerprint": manifest.fingerprint,
-        "counts": manifest.counts,
-        "test_share": manifest.test_share,
-        "image_size": list(manifest.image_size),
-        "precision": precision,
-        "settings": dataclasses.asdict(config),
-        "code_version": code_version(),
-        "base_model": base,
-        "identity": _identity(config, manifest, precision, base, initial_weights_fingerprint),
-    }
-
-
-def _identity(
-    config: TrainConfig,
-    manifest: Manifest,
-    precision: str,
-    base: dict[str, Any] | None,
-    initial_weights_fingerprint: str,
-) -> dict[str, Any]:
-    identity = {
+    identity: dict[str, Any] = {
         field.name: value
         for field in dataclasses.fields(config)
         if field.name not in CHANGEABLE
@@ -78,12 +56,25 @@ def _identity(
         identity["initial_weights_fingerprint"] = initial_weights_fingerprint
     if manifest.test_share:  # likewise; the images that choose the epoch depend on it
         identity["test_share"] = manifest.test_share
-    return identity | {
+    identity |= {
         "precision": precision,
         "image_size": list(manifest.image_size),
         "n_train": manifest.counts["train"],
         "fingerprint": manifest.fingerprint,
         "base": base and [base["identity"], base["best_epoch"]],
+    }
+    return {
+        "dataset": manifest.dataset,
+        "source": manifest.source,
+        "fingerprint": manifest.fingerprint,
+        "counts": manifest.counts,
+        "test_share": manifest.test_share,
+        "image_size": list(manifest.image_size),
+        "precision": precision,
+        "settings": dataclasses.asdict(config),
+        "code_version": code_version(),
+        "base_model": base,
+        "identity": identity,
     }
 
 
