@@ -24,8 +24,8 @@ from trainer.errors import ContentError, UserError
 from trainer.evaluation.compare import find_contestants
 from trainer.generated import of_folder
 from trainer.models.find import VERSION, find_model, image_size_of
-from trainer.training.lineage import lineage
 from trainer.training.start import check_training
+from trainer.training.train import lineage
 
 SETTINGS = TrainConfig(initial_weights="none")
 CONFIG = {

@@ -19,7 +19,7 @@ from trainer.files import read_json
 from trainer.model import build_model
 from trainer.models import compact, find, load
 from trainer.models.find import PHOTOGRAPHS, find_model
-from trainer.training import lineage
+from trainer.training import train
 from trainer.training.train import fingerprint, initial_model
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -105,7 +105,7 @@ def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, t
         layer, _, role = name.rpartition("/")
         np.testing.assert_array_equal(getattr(network.get_layer(layer), role), value)
     assert len(fingerprint(config, None)) == 64
-    facts = lineage.lineage(
+    facts = train.lineage(
         TrainConfig(), Manifest.load(write_prepared(tmp_path / "data")), "float32", find_model("pretrained")
     )
     assert facts["base_model"]["name"] == "pretrained"
