@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.cloud.storage import Bucket
 
 from trainer import storage
 from trainer.errors import UserError
@@ -461,7 +462,7 @@ def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, 
     assert anywhere.names() == before
 
 
-def test_marker_on_a_mounted_bucket_is_in_the_bucket_itself(bucket, tmp_path, monkeypatch):
+def test_marker_on_a_mounted_bucket_is_in_the_bucket_itself(bucket: Bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "MOUNT", tmp_path)
     with Run(seed=1).checkpoints(tmp_path / bucket.name / "state") as checkpoints:
         checkpoints.restore()
