@@ -15,8 +15,7 @@ from tests.test_mount import OWNERS, check_writes
 from trainer import artifacts, files, storage
 from trainer.errors import UserError
 from trainer.storage import Folder
-from trainer.training import owner
-from trainer.training.owner import Owner
+from trainer.training.checkpoints import Marker
 
 KILLED = """
 import pathlib, sys
@@ -55,21 +54,21 @@ def test_copy_that_was_killed_is_not_taken_for_whole_and_is_written_again(tmp_pa
         assert names == {f"run/model/{name}" for name in MODEL}
 
 
-def test_owner_of_checkpoints_is_seen_by_a_machine_whose_mount_never_looks_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(owner, "INTERVAL_S", 0.1)
+def test_marker_of_a_training_is_seen_by_a_machine_whose_mount_never_looks_again(tmp_path, monkeypatch):
     one, two = tmp_path / "one", tmp_path / "two"
     two.mkdir()
     with mounting.bucket(one, *mounting.NEVER_LOOKS_AGAIN) as (_, bucket):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", bucket.client.api_endpoint)
         with mounting.mounted(bucket.client.api_endpoint, two, *mounting.NEVER_LOOKS_AGAIN):
-            owners = []
-            for mount in (one, two):
+            markers = []
+            for seed, mount in enumerate((one, two)):
                 monkeypatch.setattr(storage, "MOUNT", mount)
-                owners.append(Owner(Folder(storage.unmounted(f"{mount}/{bucket.name}/state"))))
-            owners[0].claim()
+                monkeypatch.setattr("trainer.training.checkpoints.machine", lambda mount=mount: str(mount))
+                markers.append(Marker(Folder(storage.unmounted(f"{mount}/{bucket.name}/state")), {"seed": seed}))
+            markers[0].write()
             with pytest.raises(UserError, match="another training writes its checkpoints to gs://runs/state"):
-                owners[1].claim()
-            owners[0].release()
+                markers[1].write()
+            markers[0].remove()
 
 
 def test_another_machine_reads_what_one_wrote_and_what_other_tools_uploaded(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ import keras
 import pytest
 import tensorflow as tf
 
+from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import isolated, model
 from trainer.config import TrainConfig
@@ -25,7 +26,7 @@ from trainer.training.step import Network
 from trainer.training.train import Job
 
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
-"""Faster to trace; but `trainer.models.weights` does not know a network with so few layers."""
+"""Faster to trace; but `trainer.models.load` does not know a network with so few layers."""
 
 
 @contextlib.contextmanager

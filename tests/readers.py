@@ -33,9 +33,9 @@ from trainer.data import tfrecords
 from trainer.errors import UserError
 from trainer.files import write_json
 from trainer.models import saved_model
-from trainer.models.conversion import convert
+from trainer.models.importing import convert
 from trainer.models.load import Trained
-from trainer.models.local_weights import LocalWeights
+from trainer.models.weight_files import LocalWeights
 from trainer.prediction import predictor
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.step import Network

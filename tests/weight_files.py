@@ -5,7 +5,7 @@ import keras
 import numpy as np
 
 from tests.golden.weights import golden_weights
-from trainer.models.weights import ATTRIBUTES, LAYERS
+from trainer.models.load import ATTRIBUTES, LAYERS
 
 
 def by_layer():

@@ -21,7 +21,7 @@ from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
 from trainer.errors import check, printable
 from trainer.metric_table import METRICS
-from trainer.models.registry_layout import number_of
+from trainer.models.find import number_of
 
 HELP = "list model versions, show one, or set the default"
 SCORES = ("kld", "cc", "nss")

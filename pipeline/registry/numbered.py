@@ -39,8 +39,8 @@ from trainer import artifacts, files, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY, SAVED_MODEL, VERSION_EXTRA
 from trainer.errors import ContentError, UserError, check
 from trainer.files import parse_json
-from trainer.models import registry_layout
-from trainer.models.registry_layout import NEEDED, VERSION, is_claim, listed, model_at, model_in
+from trainer.models import find
+from trainer.models.find import NEEDED, VERSION, is_claim, listed, model_at, model_in
 from trainer.storage import ChangedError, Folder
 
 Models = Mapping[int, Collection[str]]
@@ -303,14 +303,14 @@ class LocalRegistry(NumberedRegistry):
 
     def aliases(self, name: str) -> dict[str, int]:
         """The number of the version that each alias names; see `Registry.aliases`."""
-        return registry_layout.read_aliases(self.root / name, DAMAGED)
+        return find.read_aliases(self.root / name, DAMAGED)
 
     def _models(self, name: str) -> Models:
         def names(number: int) -> set[str]:
             folder = model_in(self.root / name / str(number))
             return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
-        return {number: names(number) for number in registry_layout.version_numbers(self.root / name)}
+        return {number: names(number) for number in find.version_numbers(self.root / name)}
 
     def _folder(self, place: str) -> pathlib.Path:
         return model_in(pathlib.Path(place))

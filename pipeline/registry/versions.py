@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from trainer import artifacts, storage
 from trainer.errors import check
-from trainer.models.registry_layout import model_at, model_in
+from trainer.models.find import model_at, model_in
 from trainer.storage import MOUNT, REMOTE
 
 NO_VERSION = 0

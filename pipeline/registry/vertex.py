@@ -41,7 +41,7 @@ from trainer import artifacts, generated, storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
 from trainer.errors import UserError, check
 from trainer.files import parse_json
-from trainer.models.registry_layout import VERSION, model_at
+from trainer.models.find import VERSION, model_at
 from trainer.storage import MOUNT, REMOTE, ChangedError, Folder
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"

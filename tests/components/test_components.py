@@ -27,6 +27,7 @@ from components.upload_model import upload_model
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from pipeline.plan.step import Outputs, settings_of_plan
 from tests.narrow import narrowed, quick_trainings, shared_steps
+from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon
 from trainer import artifacts, files
 from trainer.__main__ import main

@@ -15,6 +15,7 @@ from kfp.dsl import executor_main
 from kfp.dsl.types import artifact_types
 
 from tests.narrow import narrowed, shared_steps
+from tests.narrow_tasks import sitecustomize
 from trainer import artifacts
 from trainer.models import weight_sources
 

@@ -23,10 +23,9 @@ from trainer.config import TrainConfig
 from trainer.errors import ContentError, UserError
 from trainer.evaluation.compare import find_contestants
 from trainer.generated import of_folder
-from trainer.models.find import find_model, image_size_of
-from trainer.models.registry_layout import VERSION
-from trainer.training.lineage import lineage
+from trainer.models.find import VERSION, find_model, image_size_of
 from trainer.training.start import check_training
+from trainer.training.train import lineage
 
 SETTINGS = TrainConfig(initial_weights="none")
 CONFIG = {

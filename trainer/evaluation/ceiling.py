@@ -27,9 +27,9 @@ from trainer.artifacts import TEST, Manifest
 from trainer.data import tfrecords
 from trainer.data.tfrecords import Example
 from trainer.evaluation import confidence
-from trainer.evaluation.background import Background, Size, content
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
+from trainer.evaluation.scoring import Background, Size, content
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.progress import Tracker, map_ahead, open_pool
 
@@ -61,7 +61,7 @@ Truth = Mapping[str, Any]
 
 
 class Choice(NamedTuple):
-    """How fixations become a prediction."""
+    """The two numbers by which fixations become a prediction."""
 
     blur: float
     """Standard deviation of the Gaussian, divided by the longer side."""
@@ -73,7 +73,7 @@ CHOICES = tuple(Choice(*pair) for pair in itertools.product(BLURS, BIAS_SHARES))
 
 
 class Case(NamedTuple):
-    """Observers who predict, and those who are the truth."""
+    """A division of the observers into those who predict and those who are the truth."""
 
     predicting: list[int]
     held_out: list[int]
@@ -175,11 +175,6 @@ def score_maps(maps: Mapping[str, Map], truth: Truth) -> Scores:
     }
 
 
-def mean(rows: Sequence[Scores]) -> Scores:
-    """The mean of scores that have the same metrics."""
-    return {metric: float(np.mean([row[metric] for row in rows])) for metric in rows[0]}
-
-
 @dataclasses.dataclass(frozen=True)
 class Fitted:
     """How observers predict best on some images."""
@@ -213,7 +208,7 @@ def _fit(bias_folder: pathlib.Path, candidates: Sequence[Example]) -> Fitted | N
     truth_blur = _truth_blur(images, examples)
 
     def tables(index: int) -> dict[str, Values]:
-        return {protocol: _of_choices(images[index], protocol, index, truth_blur) for protocol in PROTOCOLS}
+        return {protocol: _score_choices(images[index], protocol, index, truth_blur) for protocol in PROTOCOLS}
 
     by_image = []
     with open_pool() as pool, Tracker("fit observers", len(images), "images") as tracker:
@@ -245,7 +240,7 @@ def _truth_blur(images: Sequence[Observed], examples: Sequence[Example]) -> floa
     return float(optimize.minimize_scalar(difference, bounds=bounds, method="bounded", options={"xatol": 2e-4}).x)
 
 
-def _of_choices(image: Observed, protocol: str, index: int, truth_blur: float) -> Values:
+def _score_choices(image: Observed, protocol: str, index: int, truth_blur: float) -> Values:
     """The scores of one case with each choice, (choices, metrics); 0 where a metric cannot be computed."""
     (case,) = image.cases(protocol, (FITTING, index), 1)
     names = PROTOCOLS[protocol]
@@ -319,15 +314,19 @@ class Ceiling:
 
     def _describe(self, protocol: str, fits: Sequence[Fitted], level: float) -> dict[str, Any]:
         table = PerImage.of({str(index): self._rows[index][protocol] for index in sorted(self._rows)})
-        shares = {
-            model: {metric: dataclasses.asdict(_share(table, model, metric, level)) for metric in scores}
-            for model, scores in table.scores.items()
-            if model not in (CENTER_BIAS, OBSERVERS)
-        }
+
+        def share(model: str, metric: str) -> dict[str, Any]:
+            scores, start, end = (table.values(each, metric) for each in (model, CENTER_BIAS, OBSERVERS))
+            higher = METRICS[metric].higher_is_better
+            return dataclasses.asdict(confidence.share(scores, start, end, higher, level))
+
+        models = [model for model in table.scores if model not in (CENTER_BIAS, OBSERVERS)]
         return {
             "means": {model: table.means(model) for model in table.scores},
             "intervals": {model: table.intervals(model, level) for model in table.scores},
-            "shares": shares,
+            "shares": {
+                model: {metric: share(model, metric) for metric in table.scores[model]} for model in models
+            },
             "choices": {
                 metric: [fitted.choices[protocol][metric]._asdict() for fitted in fits]
                 for metric in PROTOCOLS[protocol]
@@ -348,12 +347,10 @@ def _score(
         rows[OBSERVERS].append(score_maps(theirs, truth))
         for model, prediction in maps.items():
             rows[model].append(score_maps(dict.fromkeys(choices, prediction), truth))
-    return {model: mean(scores) for model, scores in rows.items()}
-
-
-def _share(table: PerImage, model: str, metric: str, level: float) -> confidence.Share:
-    model_scores, start, end = (table.values(each, metric) for each in (model, CENTER_BIAS, OBSERVERS))
-    return confidence.share(model_scores, start, end, METRICS[metric].higher_is_better, level)
+    return {
+        model: {metric: float(np.mean([each[metric] for each in scores])) for metric in scores[0]}
+        for model, scores in rows.items()
+    }
 
 
 def _n_observers(example: Example) -> int:

@@ -126,7 +126,12 @@ def _find(name: str, label: str) -> Contestant:
     if storage.is_remote(name) and (evaluation := _download(name)) is not None:
         return _evaluated(name, label, evaluation)
     if (folder / artifacts.RUN_FILE).is_file():
-        return _evaluated(name, label, _evaluation_of(folder))
+        attempt = artifacts.latest_attempt(folder)
+        if attempt is None or not (attempt / RUN_EVALUATION).is_dir():
+            raise UserError(
+                f"the run {folder} has no evaluation yet; finish it with `make run-pipeline RESUME={folder}`"
+            )
+        return _evaluated(name, label, attempt / RUN_EVALUATION)
     if (folder / artifacts.EVALUATION).is_file() and not (folder / artifacts.WEIGHTS).is_file():
         return _evaluated(name, label, folder)
     try:
@@ -136,14 +141,6 @@ def _find(name: str, label: str) -> Contestant:
     if (model / artifacts.EVALUATION).is_file():
         return _evaluated(name, label, model, model)
     return Contestant(label, name, model, {}, {"model": str(model)})
-
-
-def _evaluation_of(run: pathlib.Path) -> pathlib.Path:
-    """The evaluation of the run's latest attempt."""
-    attempt = artifacts.latest_attempt(run)
-    if attempt is None or not (attempt / RUN_EVALUATION).is_dir():
-        raise UserError(f"the run {run} has no evaluation yet; finish it with `make run-pipeline RESUME={run}`")
-    return attempt / RUN_EVALUATION
 
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
@@ -218,16 +215,14 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
     for dataset in dict.fromkeys(dataset for contestant in contestants for dataset in contestant.measured):
         missing = [contestant.label for contestant in contestants if dataset not in contestant.measured]
         if missing:
-            were = "was" if len(missing) == 1 else "were"
-            left_out.append(f"{dataset} ({' and '.join(missing)} {were} not evaluated on it)")
+            left_out.append(f"{dataset} (not evaluated on it: {', '.join(missing)})")
             continue
         shared = _shared({contestant.label: contestant.measured[dataset] for contestant in contestants})
         if any(shared.table.scores.values()):
             by_dataset[dataset] = shared
         else:
-            counts = ", ".join(
-                f"{each.label} {len(each.measured[dataset].table.images):,}" for each in contestants
-            )
+            numbers = [f"{each.label} {len(each.measured[dataset].table.images):,}" for each in contestants]
+            counts = ", ".join(numbers)
             left_out.append(f"{dataset} (no image and metric in common; images: {counts})")
     if not by_dataset:
         raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {EVALUATE_TOGETHER}")
@@ -284,18 +279,18 @@ def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], siz
             f"Compared on the {n_images:,} images that all models were evaluated on ({images}). "
             f"{_metric_labels(OTHER_COUNTS)} also depends on the fixations of the other images."
         )
-    scored, biases = {each[0] for each in data}, {each[1] for each in data}
-    if len(data) > 1 and len(scored) == 1 and not biases <= scored:  # a test set
+    if len(data) > 1:
+        scored, biases = {each[0] for each in data}, {each[1] for each in data}
+        is_one_test_set = len(scored) == 1 and not biases <= scored
+        if not is_one_test_set:
+            versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, _, n_train in data)
+            notes.append(
+                f"The models were evaluated on different data (fingerprint and training images: {versions}). "
+                "Images with the same name may have different maps."
+            )
         notes.append(
             f"Left out: {_metric_labels(BASELINE)}, because the centre bias is that of the training images, and "
             "the models were trained on different ones."
-        )
-    elif len(data) > 1:
-        versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, _, n_train in data)
-        notes.append(
-            f"The models were evaluated on different data (fingerprint and training images: {versions}). Images "
-            f"with the same name may have different maps. Left out: {_metric_labels(BASELINE)}, because the "
-            "centre bias differs."
         )
     if len(sizes) > 1:
         notes.append(
@@ -335,11 +330,8 @@ def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) 
     notes = []
     for contestant in contestants:
         path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
-        if path is None or not path.is_file():
-            continue
-        trained = tuple(
-            files.read_json(path, EVALUATE_TOGETHER, artifacts.ModelConfig).get("image_size", image_size)
-        )
+        config = files.read_json(path, EVALUATE_TOGETHER, artifacts.ModelConfig) if path and path.is_file() else {}
+        trained = tuple(config.get("image_size", image_size))
         if trained != image_size:
             notes.append(
                 f"{contestant.label} was trained at {confidence.size_text(trained)} pixels, but this data has "
@@ -480,23 +472,22 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
         return f"{confidence.too_few(gain.n_images, level)}; the {name} of {label} and {first} cannot be compared."
-    low, high, p_value = (
-        confidence.signed(gain.low),
-        confidence.signed(gain.high),
-        confidence.p_value_text(gain.p_adjusted),
-    )
+    mean, low, high = map(confidence.signed, (gain.mean, gain.low, gain.high))
+    p_value = confidence.p_value_text(gain.p_adjusted)
     numbers = (
-        f"gain {confidence.signed(gain.mean)}, {confidence.percent(level)} confidence interval "
-        f"{low} to {high}, p {p_value if '<' in p_value else f'= {p_value}'}; better on "
-        f"{gain.better_on:,} of {gain.n_images:,} images"
+        f"gain {mean}, {confidence.percent(level)} confidence interval {low} to {high}, "
+        f"p {p_value if '<' in p_value else f'= {p_value}'}; better on {gain.better_on:,} of "
+        f"{gain.n_images:,} images"
     )
     preposition = "from" if gain.significance == confidence.NOT_SIGNIFICANT else "than"
     sentence = f"{label} is {PHRASES[gain.significance]} {preposition} {first} in {name} ({numbers})."
-    others = []
-    for significance, phrase in PHRASES.items():
-        same = [
-            other for other, gain in differences.items() if gain.significance == significance and other != metric
+    others = {
+        phrase: [
+            METRICS[other].label
+            for other, each in differences.items()
+            if other != metric and each.significance == of
         ]
-        if same:
-            others.append(f"{phrase} in {', '.join(METRICS[other].label for other in same)}")
-    return f"{sentence} It is {'; '.join(others)}." if others else sentence
+        for of, phrase in PHRASES.items()
+    }
+    more = [f"{phrase} in {', '.join(labels)}" for phrase, labels in others.items() if labels]
+    return f"{sentence} It is {'; '.join(more)}." if more else sentence

@@ -74,7 +74,7 @@ def evaluate(
             bias, unfit = gate.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
             data, manifest = pathlib.Path(datasets[name]), manifests[name]
             ceiling = Ceiling(data, manifest, bias) if manifest.has_observers else None
-            scorer = Scorer(data, manifest, networks, bias, unfit, ceiling)
+            scorer = Scorer(data, manifest, networks, bias, unfit, ceiling.add if ceiling else None)
             results[name] = _describe(manifests[name], datasets[name], bias, unfit)
             results[name] |= _score(config, name, scorer, partial, name == decides)
             if ceiling is not None:

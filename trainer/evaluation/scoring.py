@@ -1,5 +1,6 @@
 """Predict and score the validation or test images of one prepared dataset."""
 
+import collections
 import functools
 import itertools
 import os
@@ -17,19 +18,65 @@ from trainer import artifacts, metrics, preprocess
 from trainer.artifacts import StrPath
 from trainer.data.tfrecords import Example, read
 from trainer.errors import UserError
-from trainer.evaluation.background import Background, Map, Size, content
-from trainer.evaluation.ceiling import Ceiling
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
+from trainer.files import read_map
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 from trainer.models.load import load_model
 from trainer.progress import Tracker, map_ahead, open_pool
 
 BATCH_SIZE = 8
 
+Size = tuple[int, int]
+Map = npt.NDArray[np.float32]
+Counts = npt.NDArray[np.int64]
 Predictions = dict[str, Map]
 """Network -> its prediction for one image, (H, W), 0..1, at the network's input size."""
 Network = Callable[[Size], Callable[[npt.NDArray[np.float32]], tf.Tensor]]
 """(H, W) -> function from images (n, H, W, 3), 0..255, to maps (n, H, W, 1)."""
+
+
+# === The context of one image's metrics ===
+
+
+def content(example: Example) -> tuple[slice, slice]:
+    """Rows and columns of the image in its padded frame."""
+    top, left, height, width = preprocess.content_box(example.original_size, example.density.shape)
+    return slice(top, top + height), slice(left, left + width)
+
+
+class Background:
+    """The centre bias of the training images and the fixations of some images, at any size.
+
+    Args:
+        folder: A prepared dataset, for its centre bias.
+        examples: The images whose fixations count; they may be of different sizes, or have no fixations.
+    """
+
+    def __init__(self, folder: pathlib.Path, examples: Iterable[Example]) -> None:
+        self._center_bias = Image.fromarray(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN))
+        points = collections.defaultdict(list)
+        for example in examples:
+            points[example.original_size].append(np.asarray(example.fixations, np.int64).reshape(-1, 2))
+        self._fixations = {size: np.concatenate(those) for size, those in points.items()}
+        # Computed once per image size.
+        self.center_bias = functools.lru_cache(16)(self._resize_center_bias)
+        self._all_counts = functools.lru_cache(16)(self._count_all_fixations)
+
+    def other_counts(self, example: Example, size: Size) -> Counts:
+        """Fixations of all images but this one per pixel of it, when it has the `size` (h, w)."""
+        own = metrics.scale_points(example.fixations, example.original_size, size)
+        # The image's own fixations are scaled in the same way in both, so they cancel exactly.
+        return self._all_counts(size) - metrics.count_points(own, size)
+
+    def _resize_center_bias(self, size: Size) -> Map:
+        return np.asarray(self._center_bias.resize(size[::-1], Image.Resampling.BILINEAR))
+
+    def _count_all_fixations(self, size: Size) -> Counts:
+        scaled = [metrics.scale_points(points, other, size) for other, points in self._fixations.items()]
+        return metrics.count_points(np.concatenate(scaled), size)
+
+
+# === The scores ===
 
 
 def load_network(folder: StrPath) -> Network:
@@ -55,7 +102,7 @@ class Scorer:
         networks: Mapping[str, Network],
         center_bias: pathlib.Path | None = None,
         left_out: Collection[str] = (),
-        ceiling: Ceiling | None = None,
+        each: Callable[[Example, Predictions, Background], None] | None = None,
     ) -> None:
         """Prepare to score the held-out images in `folder`.
 
@@ -65,10 +112,10 @@ class Scorer:
             networks: Name -> network.
             center_bias: Prepared dataset whose training images make the centre bias; `folder` if None.
             left_out: Names of images that are not scored.
-            ceiling: Gets the maps of each image, too.
+            each: Called in threads with an image, its predictions without padding, and the background.
         """
         self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
-        self._bias_folder, self._ceiling = center_bias or folder, ceiling
+        self._bias_folder, self._each = center_bias or folder, each
         self._forward = {model: network(manifest.image_size) for model, network in networks.items()}
 
     def score(self, description: str) -> PerImage:
@@ -144,8 +191,8 @@ class Scorer:
         box = content(example)
         density = example.density[box]
         cropped = {model: prediction[box] for model, prediction in predictions.items()}
-        if self._ceiling is not None:
-            self._ceiling.add(example, cropped, background)
+        if self._each is not None:
+            self._each(example, cropped, background)
         scores = _scores(cropped, {DENSITY: density, BASELINE: background.center_bias(density.shape)})
         if not len(example.fixations):
             return example.name, scores

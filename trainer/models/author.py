@@ -3,7 +3,7 @@
 Their archives are kept in the cache of downloads, and used from there without a question to their server; models
 are made of them once, and kept there too. The addresses are those of his code (alexanderkroner/saliency,
 download.py, the models for CPUs). Whether they still answer is unknown: the published files themselves have not
-been tried with this project. Loads no TensorFlow.
+been tried with this project. Loads neither TensorFlow nor, before an archive is needed, anything that downloads.
 """
 
 import dataclasses
@@ -11,26 +11,19 @@ import functools
 import pathlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from trainer import datasets, files, sources
 from trainer.artifacts import MODEL_CONFIG, SCHEMA
 from trainer.datasets import DRIVE, Archive
-from trainer.downloads import archives, cache
-from trainer.downloads.servers import drive_link
 from trainer.errors import ContentError, UserError, check, look_up, some
-from trainer.models.importing import import_local
-from trainer.models.local_weights import (
-    INSIDE,
-    PART,
-    SAVED_MODEL,
-    LocalWeights,
-    fingerprint_of_files,
-)
 from trainer.sources import Member
 
+if TYPE_CHECKING:
+    from trainer.downloads.cache import Download
+    from trainer.models.weight_files import LocalWeights
+
 PREFIX = "author:"
-MOST_BYTES = 10**9
-"""Largest weights that are unpacked. A frozen graph has 100 MB, a checkpoint with Adam's state 300."""
 MODEL = "model"
 
 
@@ -81,24 +74,29 @@ def get(source: str) -> AuthorWeights:
     return look_up("weights", source, WEIGHTS)
 
 
-def fetched(source: str) -> cache.Download:
+def fetched(source: str) -> "Download":
     """The archive of `author:NAME`; downloaded unless it is in the cache.
 
     Raises:
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
-    row = get(source)
+    from trainer.downloads import archives
+    from trainer.downloads.servers import drive_link
+
+    row, folder = get(source), archives_folder()
     (published,) = row.archives
-    kept = archives.kept(published, archives_folder())
     by_hand = (
         f"or unpack {published.name} by hand ({drive_link(published.address)}), and give the path of its graph "
         f"instead of {source}"
     )
-    return kept or archives.fetch(archives.public(row, by_hand=by_hand), archives_folder())[0]
+    kept = archives.kept(published, folder)
+    return kept or archives.fetch(archives.public(row, by_hand=by_hand), folder)[0]
 
 
 def archives_folder() -> pathlib.Path:
     """The folder of the cache; without one a folder that is removed when this process ends."""
+    from trainer.downloads import cache
+
     return cache.cache_folder() or _for_now()
 
 
@@ -107,8 +105,35 @@ def _for_now() -> pathlib.Path:
     return files.folder_for_now()
 
 
+def find_author_model(source: str) -> pathlib.Path:
+    """The folder of the model of `author:NAME`.
+
+    The first use downloads the weights and imports them; later ones find the model in the cache, and need no
+    network. Without a cache the folder is removed when this process ends.
+
+    Raises:
+        UserError: the name is unknown, or the weights cannot be downloaded or imported.
+    """
+    from trainer.downloads import cache
+    from trainer.models.importing import import_local
+
+    row, archive, root = get(source), fetched(source), archives_folder()
+    # Another archive or another layout of models has another folder.
+    place = root / f"author-{row.dataset}-{archive.sha256[:16]}-schema-{SCHEMA}"
+    model = place / MODEL
+    if (model / MODEL_CONFIG).is_file():
+        return model
+    with cache.usable(root), cache.locked(place, f"another process imports {source}"):
+        if not (model / MODEL_CONFIG).is_file():
+            print(f"import {source} to {model}", flush=True)
+            with unpacked_weights(source) as local:
+                imported = import_local(local, source, model, row.dataset, datasets.get(row.dataset).image_size)
+            print(f"{source}: {imported.compared}", flush=True)
+    return model
+
+
 @contextmanager
-def unpacked_weights(source: str) -> Iterator[LocalWeights]:
+def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
     """The unpacked weights of `author:NAME`, which are removed at the end.
 
     An archive that is damaged or has other files is removed from the cache, and so is one whose weights the block
@@ -117,6 +142,9 @@ def unpacked_weights(source: str) -> Iterator[LocalWeights]:
     Raises:
         UserError: as `fetched`; or the archive is such a one.
     """
+    from trainer.downloads import cache
+    from trainer.models.weight_files import LocalWeights, fingerprint_of_files
+
     archive, row = fetched(source), get(source)
     with files.folder(files.LOCAL) as folder:
         try:
@@ -130,19 +158,13 @@ def unpacked_weights(source: str) -> Iterator[LocalWeights]:
             ) from None
 
 
-def _unpacked(archive: cache.Download, row: AuthorWeights, folder: pathlib.Path) -> pathlib.Path:
+def _unpacked(archive: "Download", row: AuthorWeights, folder: pathlib.Path) -> pathlib.Path:
     """Unpack the weights, and nothing else, into `folder`; returns their path, as `LocalWeights.path`."""
     name = archive.offer.name
     try:
         with sources.opened_files({name: archive.path}, folder) as members:
-            path, files = _chosen(members, row, name)
-            size = sum(member.size_bytes or 0 for member in files)
-            check(
-                size <= MOST_BYTES,
-                f"the weights in {name} have {size / 1e9:.3g} GB, and {MOST_BYTES / 1e9:g} GB is the most that is "
-                "unpacked",
-            )
-            for member in files:
+            path, chosen = _chosen(members, row, name)
+            for member in chosen:
                 (folder / member.path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / member.path).write_bytes(member.read())
     except OSError as error:
@@ -160,65 +182,30 @@ def _chosen(members: Sequence[Member], row: AuthorWeights, archive: str) -> tupl
 
     Of several only those of the author's name count.
     """
-    for found in (_graphs(members), _saved_models(members), _checkpoints(members)):
-        named = {path: files for path, files in found.items() if row.stem in path.rpartition("/")[2]}
+    from trainer.models.weight_files import INSIDE, PART, SAVED_MODEL
+
+    paths = {member.path: member for member in members}
+
+    def below(folder: str) -> list[Member]:
+        start = f"{folder}/"
+        inside = [member for path, member in paths.items() if path.startswith(start)]
+        return [member for member in inside if INSIDE.fullmatch(member.path.removeprefix(start))]
+
+    def parts(prefix: str) -> list[Member]:
+        return [member for path, member in paths.items() if PART.search(path) and PART.sub("", path) == prefix]
+
+    saved = {path.removesuffix(f"/{SAVED_MODEL}") for path in paths if path.endswith(f"/{SAVED_MODEL}")}
+    graphs = [path for path in paths if path.endswith(".pb") and path.rpartition("/")[0] not in saved]
+    checkpoints = [path.removesuffix(".index") for path in paths if path.endswith(".index")]
+    for found in (
+        {path: [paths[path]] for path in graphs},
+        {folder: below(folder) for folder in saved},
+        {prefix: parts(prefix) for prefix in checkpoints},
+    ):
+        named = {path: held for path, held in found.items() if row.stem in path.rpartition("/")[2]}
         chosen = found if len(found) == 1 else named
         if len(chosen) == 1:
             return next(iter(chosen.items()))
         check(not found, f"{archive} has several weights ({some(list(found))}), and none is {row.stem} alone")
-    held = some([member.path.partition("/")[2] for member in members]) or "no files"
+    held = some([path.partition("/")[2] for path in paths]) or "no files"
     raise UserError(f"{archive} has neither a frozen graph, nor a SavedModel, nor a checkpoint: it has {held}")
-
-
-def _graphs(members: Sequence[Member]) -> dict[str, list[Member]]:
-    saved = _saved_models(members)  # which have other files that end with .pb
-    return {
-        member.path: [member]
-        for member in members
-        if member.path.endswith(".pb") and member.path.rpartition("/")[0] not in saved
-    }
-
-
-def _saved_models(members: Sequence[Member]) -> dict[str, list[Member]]:
-    ends = [member.path for member in members if member.path.endswith(f"/{SAVED_MODEL}")]
-    folders = [path.removesuffix(f"/{SAVED_MODEL}") for path in ends]
-    return {
-        folder: [
-            member
-            for member in members
-            if member.path.startswith(f"{folder}/") and INSIDE.fullmatch(member.path.removeprefix(f"{folder}/"))
-        ]
-        for folder in folders
-    }
-
-
-def _checkpoints(members: Sequence[Member]) -> dict[str, list[Member]]:
-    prefixes = [member.path.removesuffix(".index") for member in members if member.path.endswith(".index")]
-    return {
-        prefix: [member for member in members if PART.search(member.path) and PART.sub("", member.path) == prefix]
-        for prefix in prefixes
-    }
-
-
-def find_author_model(source: str) -> pathlib.Path:
-    """The folder of the model of `author:NAME`.
-
-    The first use downloads the weights and imports them; later ones find the model in the cache, and need no
-    network. Without a cache the folder is removed when this process ends.
-
-    Raises:
-        UserError: the name is unknown, or the weights cannot be downloaded or imported.
-    """
-    row, archive, root = get(source), fetched(source), archives_folder()
-    # Another archive or another layout of models has another folder.
-    place = root / f"author-{row.dataset}-{archive.sha256[:16]}-schema-{SCHEMA}"
-    model = place / MODEL
-    if (model / MODEL_CONFIG).is_file():
-        return model
-    with cache.usable(root), cache.locked(place, f"another process imports {source}"):
-        if not (model / MODEL_CONFIG).is_file():
-            print(f"import {source} to {model}", flush=True)
-            with unpacked_weights(source) as local:
-                imported = import_local(local, source, model, row.dataset, datasets.get(row.dataset).image_size)
-            print(f"{source}: {imported.compared}", flush=True)
-    return model

@@ -32,8 +32,8 @@ SCALE = "scale"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time of each array in the file, so that equal weights are equal bytes; the first that a ZIP archive can hold."""
 REMEDY = "export it again with `python -m trainer export --format int8`"
-EXPANDED, RECORD = "models", "expanded.json"
-"""Folder in the cache of downloads with one folder for each expanded model, and the file there that comes last."""
+EXPANDED = "models"
+"""Folder in the cache of downloads with one folder for each expanded model."""
 LAYOUT = 1
 """Version of the folders of expanded models; folders of another version are not used."""
 Arrays = Mapping[str, npt.NDArray[np.float32]]
@@ -120,10 +120,10 @@ def write_compact(
         UserError: it cannot be written.
     """
     from trainer.model import build_model  # which loads TensorFlow
-    from trainer.models import weights
+    from trainer.models import load
 
     arrays = {
-        f"{layer}/{role}": getattr(model.get_layer(layer), role).numpy() for layer, role in weights.shapes(model)
+        f"{layer}/{role}": getattr(model.get_layer(layer), role).numpy() for layer, role in load.shapes(model)
     }
     with replacing(folder, last=MODEL_CONFIG) as partial:
         partial.mkdir()
@@ -156,8 +156,15 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
     """
     stored, content = _checked(folder, remedy)
     config = {**stored, **facts}
-    identity = json.dumps([LAYOUT, config], sort_keys=True).encode()
-    kept = _expanded_folder(hashlib.sha256(identity).hexdigest()[:16])
+    key = hashlib.sha256(json.dumps([LAYOUT, config], sort_keys=True).encode()).hexdigest()[:16]
+    root = cache.cache_folder()
+    kept = root / EXPANDED / key if root else _temporary(key)
+    if _is_whole(kept):
+        return kept
+    try:
+        check_place(kept / WEIGHTS)
+    except PlaceError:
+        kept = _temporary(key)
     if not _is_whole(kept):
         origin = str(folder / COMPACT_WEIGHTS)
         float_weights: bytes = isolated.call(f"{__name__}.expand", content, file=origin, remedy=remedy)
@@ -165,7 +172,6 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
             with replacing(kept / WEIGHTS) as partial:
                 partial.write_bytes(float_weights)
             write_json(kept / MODEL_CONFIG, config)
-            write_json(kept / RECORD, _record(kept))
         except UserError as error:
             raise UserError(f"{error} with the environment variable {cache.VARIABLE}") from None
     return kept
@@ -173,45 +179,26 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
 
 def expand(content: bytes) -> bytes:
     """The content of WEIGHTS, in float32, of a model whose COMPACT_WEIGHTS have this content."""
-    from trainer.models import keras_file  # which loads h5py
+    from trainer.models import weight_files  # which loads h5py
 
-    return keras_file.encode(decode(content))
+    return weight_files.encode(decode(content))
 
 
 def _checked(folder: pathlib.Path, remedy: str) -> tuple[dict[str, Any], bytes]:
     """The contents of MODEL_CONFIG and of COMPACT_WEIGHTS, which has the right checksum."""
     config = read_json(folder / MODEL_CONFIG, remedy, ModelConfig)
     path = folder / COMPACT_WEIGHTS
-    expected = config.get(WEIGHTS_SHA256)
-    if expected is None:
-        raise ContentError(
-            f"{folder / MODEL_CONFIG} has no {WEIGHTS_SHA256}, the checksum of {path.name}: {remedy}"
-        )
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None
-    digest = hashlib.sha256(content).hexdigest()
+    digest, expected = hashlib.sha256(content).hexdigest(), str(config.get(WEIGHTS_SHA256))
     if digest != expected:
         raise ContentError(
             f"{path} is damaged, or it is the file of another model: its SHA-256 is {digest[:12]}..., and "
-            f"{MODEL_CONFIG} says {expected[:12]}...: {remedy}"
+            f"{MODEL_CONFIG} says {expected[:12]}: {remedy}"
         )
     return config, content
-
-
-def _expanded_folder(key: str) -> pathlib.Path:
-    """The folder of an expanded model: in the cache if something can be written there, else a temporary one."""
-    root = cache.cache_folder()
-    if root is None:
-        return _temporary(key)
-    folder = root / EXPANDED / key
-    try:
-        if not _is_whole(folder):
-            check_place(folder / WEIGHTS)
-    except PlaceError:
-        return _temporary(key)
-    return folder
 
 
 @functools.cache
@@ -221,16 +208,5 @@ def _temporary(key: str) -> pathlib.Path:
 
 
 def _is_whole(folder: pathlib.Path) -> bool:
-    """Whether an expanded model is there, and as it was written."""
-    try:
-        return (
-            bool(read_json(folder / RECORD, REMEDY, dict[str, int]) == _record(folder))
-            and (folder / MODEL_CONFIG).is_file()
-        )
-    except (ContentError, OSError):
-        return False
-
-
-def _record(folder: pathlib.Path) -> dict[str, int]:
-    status = (folder / WEIGHTS).stat()
-    return {"size_bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+    """Whether an expanded model is there; each of its files is written completely or not at all."""
+    return (folder / WEIGHTS).is_file() and (folder / MODEL_CONFIG).is_file()

@@ -2,6 +2,12 @@
 
 `find_model` finds the folder of a model. `find_answering` also chooses one where a command names none, and says
 which one it is; `find_opponent` chooses what a model is compared with. Loads no TensorFlow.
+
+A registry is a folder:
+
+<root>/<name>/aliases.json               alias -> version, such as {"default": 3, "challenger": 4}
+<root>/<name>/<version>/                 a SavedModel; TensorFlow Serving can be pointed at <root>/<name>
+<root>/<name>/<version>/assets.extra/    the same model as the trainer reads it: NEEDED, and KEPT if evaluated
 """
 
 import contextlib
@@ -10,7 +16,7 @@ import pathlib
 import posixpath
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trainer import generated, storage
@@ -18,12 +24,15 @@ from trainer.artifacts import (
     ALIASES,
     COMPACT_WEIGHTS,
     DEFAULT,
+    EVALUATION,
     MODEL_CONFIG,
     MODEL_NAME,
     MODEL_REMEDY,
+    PER_IMAGE,
     REGISTRY,
     VERSION_EXTRA,
     WEIGHTS,
+    Aliases,
     ModelConfig,
     SizedConfig,
     SourceObject,
@@ -31,19 +40,16 @@ from trainer.artifacts import (
 from trainer.config import PRETRAINED
 from trainer.errors import UserError, nearest
 from trainer.files import local_path, read_json
-from trainer.models import author, compact
-from trainer.models.registry_layout import (
-    KEPT,
-    NEEDED,
-    listed,
-    listed_numbers,
-    model_at,
-    model_in,
-    number_of,
-    read_aliases,
-    version_numbers,
-)
+from trainer.models import author
 
+VERSION = "version.json"
+"""Record of a version: metrics and lineage."""
+NEEDED = (WEIGHTS, MODEL_CONFIG)
+"""Files of every model."""
+KEPT = (EVALUATION, PER_IMAGE)
+"""Files that a version has too if its model was evaluated before it was registered."""
+PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
+"""Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
 PRETRAINED_FOLDER = pathlib.Path(__file__).parents[1] / PRETRAINED
 """The model that comes with this package, in compact form."""
 GET_PRETRAINED = f"get it again with `git checkout -- trainer/{PRETRAINED}`, or install msinet-pipelines again"
@@ -72,7 +78,10 @@ def find_model(name: str = "") -> pathlib.Path:
         UserError: there is no such model, and the message lists those that exist; or its weights are damaged.
     """
     if name == PRETRAINED:
-        return _find_pretrained()
+        if not _has_pretrained():
+            missing = f"this installation has no model {PRETRAINED}, because {PRETRAINED_FOLDER} is missing"
+            raise UserError(f"{missing}; {GET_PRETRAINED}")
+        return _expanded(PRETRAINED_FOLDER, GET_PRETRAINED, name=PRETRAINED)
     if author.is_named(name):
         return author.find_author_model(name)
     if storage.is_remote(name):
@@ -98,17 +107,16 @@ def find_model(name: str = "") -> pathlib.Path:
     return model
 
 
-def _find_pretrained() -> pathlib.Path:
-    """The model of this package; a folder of that name is ./pretrained, a registered model models/pretrained."""
-    if not _has_pretrained():
-        missing = f"this installation has no model {PRETRAINED}, because {PRETRAINED_FOLDER} is missing"
-        raise UserError(f"{missing}; {GET_PRETRAINED}")
-    return compact.expanded(PRETRAINED_FOLDER, GET_PRETRAINED, name=PRETRAINED)
-
-
 def _has_pretrained() -> bool:
     """Whether this installation has the model of the package, whole or damaged."""
     return PRETRAINED_FOLDER.is_dir()
+
+
+def _expanded(folder: pathlib.Path, *arguments: str, **facts: str) -> pathlib.Path:
+    """The folder of a compact model's float32 weights, as `trainer.models.compact.expanded` makes it."""
+    from trainer.models import compact  # which loads NumPy
+
+    return compact.expanded(folder, *arguments, **facts)
 
 
 def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
@@ -116,10 +124,10 @@ def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
     try:
         if (folder / WEIGHTS).is_file():
             return folder
-    except PermissionError as error:
-        raise UserError(f"cannot read {folder} ({error.strerror}); give yourself the right to enter it") from None
+    except OSError as error:  # such as no permission, or a name that is too long
+        raise UserError(f"cannot read {folder}: {error.strerror}") from None
     if (folder / COMPACT_WEIGHTS).is_file():
-        return compact.expanded(folder)
+        return _expanded(folder)
     return model_in(folder) if (model_in(folder) / WEIGHTS).is_file() else None
 
 
@@ -140,7 +148,7 @@ def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """A path or an address, and the version or alias after its `@`."""
+    """Split a name into a path or an address, and the version or alias after its `@`."""
     match = re.fullmatch(r"(.+)@([^@/]+)", name)
     return (match[1], match[2]) if match else (name, DEFAULT)
 
@@ -153,8 +161,8 @@ def _find_remote(name: str) -> pathlib.Path:
             return _download(address, folder, objects)
     if COMPACT_WEIGHTS in objects:
         files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG) if file in objects]
-        return compact.expanded(storage.download_for_now(address, files))
-    numbers = listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
+        return _expanded(storage.download_for_now(address, files))
+    numbers = _listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
         raise UserError(f"{address} {NEITHER}; {HOW_TO_GET_ONE}")
     aliases = {}
@@ -171,6 +179,74 @@ def _download(address: str, folder: str, objects: dict[str, SourceObject]) -> pa
         raise UserError(f"{address}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
     present = [objects[path] for path in paths.values() if path in objects]
     return storage.download_for_now(address, present) / folder
+
+
+# === The layout of a registry ===
+
+
+def model_in(version: pathlib.Path) -> pathlib.Path:
+    """The folder in a version's folder that the trainer reads."""
+    return version / VERSION_EXTRA
+
+
+def model_at(version: str) -> str:
+    """The address that the trainer reads of a version at an address."""
+    return f"{version.rstrip('/')}/{VERSION_EXTRA}"
+
+
+def holds_model(folder: pathlib.Path) -> bool:
+    """Whether a folder is that of a model, in compact form too, of a version, or of a name that has a version."""
+    candidates = (folder, model_in(folder), *map(model_in, folder.glob("*")))
+    return (folder / COMPACT_WEIGHTS).is_file() or any((each / WEIGHTS).is_file() for each in candidates)
+
+
+def version_numbers(folder: pathlib.Path) -> list[int]:
+    """The versions in the folder of a name, in ascending order; none if there is no such folder."""
+    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _listed_numbers(sizes: Mapping[str, int]) -> list[int]:
+    """The versions in a folder, in ascending order, by the path and size of all files below it.
+
+    Versions without weights, and those that are being written, are left out.
+    """
+    matches = map(PATH_OF_WEIGHTS.fullmatch, sizes)
+    numbers = (match[1] for match in matches if match and match[1])
+    return sorted(int(number) for number in numbers if not is_claim(sizes, f"{number}/"))
+
+
+def is_claim(sizes: Mapping[str, int], version: str = "") -> bool:
+    """Whether a version in a bucket is still being written: then its VERSION is empty.
+
+    Args:
+        sizes: path -> size of its files.
+        version: folder of the version in the paths.
+    """
+    return sizes.get(f"{version}{VERSION_EXTRA}/{VERSION}") == 0
+
+
+def read_aliases(folder: pathlib.Path, remedy: str = "register a model again") -> dict[str, int]:
+    """Alias -> version in the folder of a name; a `UserError` that ends with `remedy` if the file is damaged."""
+    path = folder / ALIASES
+    return read_json(path, remedy, Aliases) if path.is_file() else {}
+
+
+def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str, int]) -> int:
+    """The version of `numbers` that a number or an alias names; `UserError` if it names none of them."""
+    number = int(version) if version.isdecimal() else aliases.get(version)
+    if number in numbers:
+        return number
+    targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items())) or "no aliases"
+    raise UserError(f"{model} has no version {version}; it has {listed(numbers)} ({targets}): name one of these")
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Versions for messages: `1, 2, 10`."""
+    return ", ".join(map(str, numbers))
+
+
+# === The model that answers ===
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,8 @@ from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.config import SIGNATURES
 from trainer.errors import UserError, first_line
 from trainer.files import replacing, write_json
-from trainer.models import keras_file, load
-from trainer.models.load import Trained, load_weights
+from trainer.models import load, weight_files
+from trainer.models.load import Trained
 from trainer.picture import MAX_PIXELS, MAX_SIDE_PX
 
 TOLERANCE = 1e-5
@@ -53,8 +53,8 @@ def write_model(
         UserError: as `write_saved_model`.
     """
     arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
-    (folder / WEIGHTS).write_bytes(keras_file.encode(arrays))
-    load_weights(model, folder / WEIGHTS)
+    (folder / WEIGHTS).write_bytes(weight_files.encode(arrays))
+    load.assign_arrays(model, weight_files.read(folder / WEIGHTS)[1], str(folder / WEIGHTS))
     write_saved_model(Trained(model, load.flips(summary)), image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 

@@ -1,245 +1,308 @@
-"""Read arrays by name from files of weights, and run the graphs that some of them hold.
+"""Files of weights: which kind is at a path, what identifies their content, and those of Keras (HDF5) themselves.
 
-Frozen TensorFlow 1 graphs (a SavedModel or a bare .pb), TensorFlow checkpoints (version 1 and object-based, also
-those inside a SavedModel), and Keras' HDF5 files (the current layout and the legacy one) are read. This module
-does not know the network; `trainer/models/weights.py` does.
+`trainer.models.tensorflow_files` reads the other kinds. Loads neither TensorFlow nor Keras, because the pipeline
+uses this module too.
+
+HDF5 can lead out of a file, to other files of the machine: by links, and by datasets whose values are elsewhere.
+Keras writes neither; links are not followed, and such datasets are refused.
 """
 
 import dataclasses
+import enum
 import functools
+import hashlib
+import io
 import pathlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Self
 
+import h5py  # type: ignore[import-untyped]
 import numpy as np
-import tensorflow as tf
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_pb2, types_pb2
-from tensorflow.core.protobuf import rewriter_config_pb2, saved_model_pb2, trackable_object_graph_pb2
+import numpy.typing as npt
 
-from trainer.errors import ContentError, UserError, first_line
-from trainer.models import keras_file
-from trainer.models.keras_file import Array
-from trainer.models.local_weights import SAVED_MODEL, Kind, kind_of
+from trainer import isolated
+from trainer.errors import ContentError, UserError, first_line, printable
+from trainer.files import checksum, local_path
+from trainer.isolated import Limits
 
-v1 = tf.compat.v1
-FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_DOUBLE, types_pb2.DT_BFLOAT16)
-INPUTS = ("Placeholder", "PlaceholderWithDefault")
-SIGNATURE = "serving_default"
-HARMLESS = {
-    "Add", "AddN", "AddV2", "AvgPool", "BatchToSpaceND", "BiasAdd", "Cast", "ConcatV2", "Const", "Conv2D",
-    "Div", "Equal", "ExpandDims", "Fill", "FloorDiv", "FloorMod", "GatherV2", "Identity", "IdentityN", "Max",
-    "MaxPool", "Maximum", "Mean", "Min", "Minimum", "Mod", "Mul", "Neg", "NoOp", "Pack", "Pad", "PadV2",
-    "PartitionedCall", "Placeholder", "PlaceholderWithDefault", "Prod", "Range", "RealDiv", "Relu", "Reshape",
-    "ResizeBilinear", "Shape", "ShapeN", "Slice", "SpaceToBatchND", "Split", "Squeeze",
-    "StatefulPartitionedCall", "StridedSlice", "Sub", "Sum", "Tile", "Transpose", "Unpack", "ZerosLike",
-}  # fmt: skip
-"""Operations that an untrusted graph may have to be run here: no files, no Python, no state."""
-VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+KINDS = (
+    "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), or "
+    "an HDF5 file of Keras (.weights.h5, .h5)"
+)
+"""The files that are read, for messages."""
+SAVED_MODEL = "saved_model.pb"
+PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
+"""Endings of the names of a checkpoint's files."""
+INSIDE = re.compile(rf"{re.escape(SAVED_MODEL)}|variables/[^/]+|[^/]+{PART.pattern}")
+"""The files of a folder that weights are read from."""
+LAYERS, VARS, NAME = "layers", "vars", "name"
+LAYER_NAMES, WEIGHT_NAMES, OF_MODEL = "layer_names", "weight_names", "model_weights"
+HDF5_LIMITS, TENSORFLOW_LIMITS = Limits(60, 3 * 10**9), Limits(900, 6 * 10**9)
+"""What a file of weights may take to be read; MSI-Net's takes 1 s and 0.4 GB, and 5 s and 2 GB with TensorFlow."""
+REMEDY = "get the weights again from where they were published"
+
+Shape = tuple[int, ...]
+
+
+class Kind(enum.Enum):
+    """Kinds of weights."""
+
+    SAVED_MODEL = enum.auto()
+    CHECKPOINT = enum.auto()
+    GRAPH = enum.auto()
+    HDF5 = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
-class Contents:
-    """Contents of a file of weights."""
+class LocalWeights:
+    """Weights as local files."""
 
-    kind: str
-    arrays: list[Array]
-    graph: "Graph | None" = None
-    """The network itself, if the file has it with its weights as constants."""
+    path: pathlib.Path
+    """A file, a folder, or the common name of a checkpoint's files."""
+    model: pathlib.Path | None
+    """The folder of the model, if the weights are those of a model of this project."""
+    fingerprint: str
+    """A digest (hex) of the files' names and checksums, the same wherever they are."""
 
 
-def read(path: pathlib.Path) -> Contents:
-    """All float arrays in the file, folder or checkpoint at `path`; their values are read later.
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """One array of a file."""
+
+    name: str
+    """The name in the file."""
+    shape: Shape
+    """The shape that the file declares, which may be larger than any memory."""
+    read: Callable[[], np.ndarray]
+    """The values. Raises `ContentError` if they are damaged, or not within the file."""
+    called: str
+    """`layer/kernel`, possibly behind scopes, if the file has the layer's name; else empty."""
+    object_path: str = ""
+    """`attribute/kernel`, the path of objects to the layer, if the file has it."""
+
+    @classmethod
+    def of(cls, name: str, value: np.ndarray) -> Self:
+        """Make an array that is in memory, and called by its name."""
+        return cls(name, value.shape, lambda: value, name)
+
+
+# === What is at a path ===
+
+
+def kind_of(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
+    """Tell by its name which kind of weights is at a local path.
+
+    Returns:
+        The kind, and its file, its folder, or the common name of a checkpoint's files.
 
     Raises:
-        ContentError: it is damaged.
-        UserError: it does not exist, or is of an unknown kind.
+        UserError: nothing is there, or it is of an unknown kind.
+    """
+    if path.name == SAVED_MODEL:
+        path = path.parent
+    if (path / SAVED_MODEL).is_file():
+        return Kind.SAVED_MODEL, path
+    if prefix := _checkpoint_at(path):
+        return Kind.CHECKPOINT, prefix
+    if not path.exists():
+        raise UserError(f"{printable(str(path))} does not exist; give {KINDS}")
+    if path.is_file() and path.suffix == ".pb":
+        return Kind.GRAPH, path
+    if path.is_file() and path.suffix in (".h5", ".hdf5"):
+        return Kind.HDF5, path
+    what = f"is a folder without {SAVED_MODEL}" if path.is_dir() else "cannot be read as weights"
+    raise UserError(f"{path} {what}; give {KINDS}")
+
+
+def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
+    """The common name of a checkpoint's files; None if `path` is not a checkpoint."""
+    prefix = path.parent / PART.sub("", path.name)  # `with_name` refuses the folders . and /
+    if pathlib.Path(f"{prefix}.index").is_file():
+        return prefix
+    if prefix.name != path.name:
+        raise UserError(f"{path} is a part of a checkpoint whose {prefix}.index is missing; copy all of its files")
+    indexes = sorted(path.glob("*.index")) if path.is_dir() else []
+    if len(indexes) > 1:
+        raise UserError(f"{path} has several checkpoints; name one: {', '.join(file.stem for file in indexes)}")
+    return indexes[0].with_suffix("") if indexes else None
+
+
+def fingerprint_of_files(source: str) -> str:
+    """`LocalWeights.fingerprint` of the weights at a local path, which are not a model's."""
+    path = whole(source)
+    if not path.is_dir():
+        files = {file.name: file for file in path.parent.glob("*") if is_of(file.name, path.name)}
+    else:
+        contents = [*path.glob("*"), *path.glob("variables/*")]
+        files = {name: file for file in contents if INSIDE.fullmatch(name := file.relative_to(path).as_posix())}
+    return digest({name: checksum(file) for name, file in files.items() if file.is_file()})
+
+
+def digest(checksums: Mapping[str, str]) -> str:
+    """A digest (hex) of files: name -> CRC32C, 8 hex digits."""
+    lines = sorted(f"{name}\t{crc}\n" for name, crc in checksums.items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def whole(source: str) -> pathlib.Path:
+    """The path of a source; for a file of a checkpoint the common name of its files."""
+    path = local_path(source)
+    return path.with_name(PART.sub("", path.name)) if PART.search(path.name) else path
+
+
+def is_of(file: str, name: str) -> bool:
+    """Whether `name` is that of the file, or of the checkpoint that the file belongs to."""
+    return file == name or (PART.sub("", file) == name and bool(PART.search(file)))
+
+
+# === Weights from others, read in a worker ===
+
+
+def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> list[Array]:
+    """Read weights of any kind in the worker of `trainer.isolated`.
+
+    Args:
+        path: as in `kind_of`.
+        shapes: the arrays of these shapes are read; of all others only names and shapes.
+        what: the weights, for messages.
+
+    Raises:
+        ContentError: they are damaged, or take more time or memory than HDF5_LIMITS or TENSORFLOW_LIMITS.
+        UserError: as `kind_of`.
     """
     kind, path = kind_of(path)
-    if kind is Kind.SAVED_MODEL:
-        return _saved_model(path)
-    if kind is Kind.CHECKPOINT:
-        return Contents("TensorFlow checkpoint", list(_checkpoint(path)))
-    if kind is Kind.HDF5:
-        return Contents(*keras_file.read(path))
-    graph = read_graph(path)
-    return Contents("frozen graph", list(graph.constants()), graph)
+    is_hdf5 = kind is Kind.HDF5
+    module = __name__ if is_hdf5 else "trainer.models.tensorflow_files"
+    limits = HDF5_LIMITS if is_hdf5 else TENSORFLOW_LIMITS
+    try:
+        arrays: list[Array] = isolated.call(
+            f"{module}.read_fitting", path, frozenset(shapes), file=what, remedy=REMEDY, limits=limits
+        )
+    finally:
+        if not is_hdf5:
+            isolated.end()  # the worker has TensorFlow in its memory
+    return arrays
 
 
-def _saved_model(folder: pathlib.Path) -> Contents:
-    prefix = folder / "variables" / "variables"
-    kept = list(_checkpoint(prefix)) if prefix.with_suffix(".index").is_file() else []
-    if kept:
-        return Contents("SavedModel with variables", kept)
-    graph = read_saved_model(folder / SAVED_MODEL)
-    return Contents("frozen SavedModel", list(graph.constants()), graph)
+def read_fitting(path: pathlib.Path, shapes: Collection[Shape]) -> list[Array]:
+    """Read an HDF5 file as `fitting` does."""
+    return fitting(read(path)[1], shapes)
 
 
-def _checkpoint(prefix: pathlib.Path) -> Iterator[Array]:
-    with _explained(prefix):
-        reader = tf.train.load_checkpoint(str(prefix))
-        shapes = reader.get_variable_to_shape_map()
-        types = reader.get_variable_to_dtype_map()
-        has_objects = types.get(OBJECTS) == tf.string and not shapes[OBJECTS]
-        full_names = _full_names(reader.get_tensor(OBJECTS)) if has_objects else {}
-    for name in sorted(shapes):
-        if types[name].is_floating:
-            read = functools.partial(_tensor, prefix, reader, name)
-            yield Array(name, tuple(shapes[name]), read, full_names.get(name, name), name.removesuffix(VALUE))
+def fitting(arrays: Iterable[Array], shapes: Collection[Shape]) -> list[Array]:
+    """Read the values of the arrays of these shapes into memory; of the others there are no values any more."""
+    return [
+        dataclasses.replace(
+            array, read=functools.partial(np.asarray, array.read() if array.shape in shapes else None)
+        )
+        for array in arrays
+    ]
 
 
-def _tensor(prefix: pathlib.Path, reader: Any, name: str) -> np.ndarray:
-    with _explained(prefix):
-        return np.asarray(reader.get_tensor(name))
+# === Files of Keras ===
+
+
+def read(path: pathlib.Path) -> tuple[str, list[Array]]:
+    """The layout of an HDF5 file, for messages, and its arrays of floats; their values are read later.
+
+    Raises:
+        ContentError: it is damaged, not a file of Keras, or has values in another file.
+    """
+    with _reading(path) as file:
+        objects = {"": file["/"]}
+        file.visititems(objects.__setitem__)  # each object once, behind no link that leads elsewhere
+        objects = dict(sorted(objects.items()))
+        if LAYER_NAMES in file.attrs or OF_MODEL in objects:
+            return "HDF5 file of Keras' legacy layout", list(_legacy(objects, path))
+        return "HDF5 file of Keras", list(_current(objects, path))
+
+
+def encode(arrays: Mapping[str, npt.NDArray[np.float32]]) -> bytes:
+    """The content of a file as `keras.Model.save_weights` writes it: the same bytes for the same arrays.
+
+    It is made in memory: a file that HDF5 cannot write, as on a full disk, ends the process when HDF5 closes it.
+
+    Args:
+        arrays: `layer/kernel` and `layer/bias`, in the order of the network's layers; Keras numbers them.
+    """
+    numbers: dict[str, str] = {}
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        for name, value in arrays.items():
+            layer, _, role = name.rpartition("/")
+            number = numbers.setdefault(layer, f"conv2d_{len(numbers)}" if numbers else "conv2d")
+            group = file.require_group(f"{LAYERS}/{number}/{VARS}")
+            group.attrs[NAME] = layer
+            group[{"kernel": "0", "bias": "1"}[role]] = value
+    return content.getvalue()  # no copy is made, in spite of the name; a view would outlive the file object
 
 
 @contextmanager
-def _explained(prefix: pathlib.Path) -> Iterator[None]:
-    """Translate the errors of a checkpoint that is read inside the block."""
+def _reading(path: pathlib.Path) -> Iterator[h5py.File]:
+    """Open a file, and translate the errors of what is read from it inside the block."""
     try:
-        yield
-    except (tf.errors.OpError, ValueError, IndexError, RuntimeError, DecodeError) as error:
+        with h5py.File(path) as file:
+            yield file
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise ContentError(
-            f"{prefix} is damaged or not a checkpoint ({first_line(error)}); copy its .index and .data files again"
+            f"{path} is damaged or not an HDF5 file of Keras ({first_line(error)}); copy it again"
         ) from None
 
 
-def _full_names(graph: bytes) -> dict[str, str]:
-    """Key of an object-based checkpoint, which is a path of objects -> the variable's own name."""
-    nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes
-    attributes = (attribute for node in nodes for attribute in node.attributes)
-    return {attribute.checkpoint_key: attribute.full_name for attribute in attributes if attribute.full_name}
+def _legacy(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) -> Iterator[Array]:
+    """Read files of `save` and `save_weights` of Keras 1 and 2: layers by name, each with its weights in order."""
+    root = OF_MODEL if OF_MODEL in objects else ""
+    for layer in _names(objects[root], LAYER_NAMES):
+        group = f"{root}/{layer}".lstrip("/")
+        for name in _names(objects[group], WEIGHT_NAMES):
+            dataset = objects[f"{group}/{name}"]
+            if _has_floats(dataset, path):
+                read = functools.partial(_values, path, f"{group}/{name}")
+                yield Array(f"{layer}/{name}", dataset.shape, read, f"{layer}/{_role(dataset)}")
 
 
-@dataclasses.dataclass(frozen=True)
-class Graph:
-    """A graph, and its tensors for the images and the maps."""
+def _current(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) -> Iterator[Array]:
+    """Read the layout of `save_weights` of Keras 3, and of 2.13 for .weights.h5: groups `vars` by attribute path.
 
-    definition: graph_pb2.GraphDef
-    input: str
-    output: str
-    """Names of tensors; empty if unknown."""
-
-    def constants(self) -> Iterator[Array]:
-        """Each float constant, in the graph and in its functions; its values are checked when they are read."""
-        for node in _nodes(self.definition):
-            tensor = node.attr["value"].tensor
-            if node.op == "Const" and tensor.dtype in FLOATS and not tensor.tensor_shape.unknown_rank:
-                shape = tuple(dimension.size for dimension in tensor.tensor_shape.dim)
-                yield Array(node.name, shape, functools.partial(_value, node.name, tensor), node.name)
-
-    @property
-    def obstacle(self) -> str:
-        """The reason why the graph cannot be run here; empty if it can."""
-        if not (self.input and self.output):
-            return "its input or its output is unknown"
-        names = {function.signature.name for function in self.definition.library.function}
-        others = sorted({node.op for node in _nodes(self._needed())} - HARMLESS - names)
-        if others:
-            return f"it has operations that are not allowed in an untrusted graph: {', '.join(others[:10])}"
-        return ""
-
-    def run(self, images: np.ndarray) -> np.ndarray:
-        """The maps (1, H, W, 1) of images (1, H, W, 3) float32 in 0..255.
-
-        Raises:
-            tf.errors.OpError, ValueError: the graph does not run with them.
-        """
-        config = v1.ConfigProto(allow_soft_placement=True)
-        # CPUs have no kernels for graphs made for GPUs, with channels first; Grappler converts these graphs.
-        rewriting = config.graph_options.rewrite_options
-        rewriting.cpu_layout_conversion = rewriter_config_pb2.RewriterConfig.NCHW_TO_NHWC
-        with tf.Graph().as_default() as graph, v1.Session(config=config) as session:
-            tf.import_graph_def(self._needed(), name="")
-            shape = graph.get_tensor_by_name(self.input).shape
-            if not shape.is_compatible_with(images.shape):
-                raise ValueError(f"its input is {shape}, not {images.shape}")
-            return np.asarray(session.run(self.output, {self.input: images}))
-
-    def _needed(self) -> graph_pb2.GraphDef:
-        """The part of the graph that the output needs. A SavedModel also has nodes that read and write files."""
-        nodes = {node.name: node for node in self.definition.node}
-        reached, pending = set[str](), [self.output]
-        while pending:
-            name = pending.pop().lstrip("^").partition(":")[0]
-            if name in nodes and name not in reached:
-                reached.add(name)
-                pending += nodes[name].input
-        needed = graph_pb2.GraphDef(versions=self.definition.versions)
-        needed.node.extend(node for node in self.definition.node if node.name in reached)
-        functions = {function.signature.name: function for function in self.definition.library.function}
-        used, called = set[str](), _called(needed.node) & set(functions)
-        while called:
-            used |= called
-            called = set().union(*(_called(functions[name].node_def) for name in called)) & set(functions) - used
-        needed.library.function.extend(function for name, function in functions.items() if name in used)
-        return needed
+    Since Keras 3.6 a group has the layer's name; before, a layer in a list is known only by its path.
+    """
+    for name, dataset in objects.items():
+        group, _, index = name.rpartition("/")
+        if group.rpartition("/")[2] != VARS or not _has_floats(dataset, path):
+            continue
+        object_path, attributes = group.removesuffix(VARS).rstrip("/"), objects[group].attrs
+        called = _text(attributes[NAME]) if NAME in attributes else ""
+        role = _role(dataset) if index in ("0", "1") else index
+        read = functools.partial(_values, path, name)
+        yield Array(name, dataset.shape, read, f"{called}/{role}" if called else "", f"{object_path}/{role}")
 
 
-def _value(name: str, tensor: tensor_pb2.TensorProto) -> np.ndarray:
-    try:
-        return np.asarray(tf.make_ndarray(tensor))
-    except (TypeError, ValueError) as error:
-        raise ContentError(
-            f"the constant {name} does not have the values that it declares ({first_line(error)}); copy the graph "
-            "again"
-        ) from None
+def _has_floats(item: h5py.Group | h5py.Dataset, path: pathlib.Path) -> bool:
+    """Whether this is an array of floats; raises `ContentError` if its values are elsewhere."""
+    if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind != "f":
+        return False
+    stored = item.id.get_create_plist()
+    if stored.get_layout() == h5py.h5d.VIRTUAL or stored.get_external_count():
+        raise ContentError(f"{path} has the values of {item.name} in another file; write the weights with values")
+    return True
 
 
-def _nodes(definition: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
-    yield from definition.node
-    for function in definition.library.function:
-        yield from function.node_def
+def _values(path: pathlib.Path, name: str) -> np.ndarray:
+    with _reading(path) as file:
+        return np.asarray(file[name])
 
 
-def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> set[str]:
-    """Names of the functions that nodes call."""
-    return {node.op for node in nodes} | {
-        function.name
-        for node in nodes
-        for value in node.attr.values()
-        for function in (value.func, *value.list.func)
-        if function.name
-    }
+def _role(dataset: h5py.Dataset) -> str:
+    """Role of an array of a convolution, from its shape."""
+    return "kernel" if len(dataset.shape) > 1 else "bias"
 
 
-def read_graph(path: pathlib.Path) -> Graph:
-    """The graph in a .pb file; `ContentError` if it holds none, `UserError` if it cannot be read."""
-    definition = _parse(path, graph_pb2.GraphDef)
-    if not definition.node:
-        raise ContentError(f"{path} holds no graph; give a frozen graph, or the folder of a SavedModel")
-    inputs = [node.name for node in definition.node if node.op in INPUTS]
-    used = {name.split(":")[0].lstrip("^") for node in definition.node for name in node.input}
-    ends = [node.name for node in definition.node if node.name not in used and node.op not in ("Const", "NoOp")]
-    named = [name for name in ends if name.rpartition("/")[2] == "output"]
-    return Graph(definition, _only(inputs), _only(named or ends))
+def _names(group: h5py.Group, attribute: str) -> list[str]:
+    """The names in an attribute."""
+    return [_text(name) for name in np.atleast_1d(group.attrs[attribute]).flat]
 
 
-def read_saved_model(path: pathlib.Path) -> Graph:
-    """The graph of a SavedModel's `saved_model.pb`; errors are those of `read`."""
-    graphs = _parse(path, saved_model_pb2.SavedModel).meta_graphs
-    if not graphs:
-        raise ContentError(f"{path} holds no SavedModel; copy it again")
-    signatures = graphs[0].signature_def
-    chosen = signatures[SIGNATURE] if SIGNATURE in signatures else next(iter(signatures.values()), None)
-    sides = (chosen.inputs, chosen.outputs) if chosen else ({}, {})
-    names = ([tensor.name for tensor in side.values()] for side in sides)
-    first, last = (tensors[0] if len(tensors) == 1 else "" for tensors in names)
-    return Graph(graphs[0].graph_def, first, last)
-
-
-def _only(names: list[str]) -> str:
-    return f"{names[0]}:0" if len(names) == 1 else ""
-
-
-def _parse(path: pathlib.Path, kind: type) -> graph_pb2.GraphDef:
-    try:
-        return kind.FromString(path.read_bytes())  # type: ignore[attr-defined]
-    except DecodeError as error:
-        raise ContentError(
-            f"{path} is damaged or not a graph of TensorFlow ({first_line(error)}); copy it again"
-        ) from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

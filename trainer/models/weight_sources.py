@@ -17,13 +17,12 @@ from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.errors import UserError, printable
 from trainer.files import checksum, is_taken
 from trainer.models import author
-from trainer.models.find import find_model, nearest_model
-from trainer.models.importing import import_local
-from trainer.models.local_weights import (
+from trainer.models.find import PATH_OF_WEIGHTS, find_model, holds_model, nearest_model
+from trainer.models.importing import Imported, import_local
+from trainer.models.weight_files import (
     INSIDE,
     KINDS,
     PART,
-    Imported,
     LocalWeights,
     digest,
     fingerprint_of_files,
@@ -31,7 +30,6 @@ from trainer.models.local_weights import (
     kind_of,
     whole,
 )
-from trainer.models.registry_layout import PATH_OF_WEIGHTS, holds_model
 
 
 @contextmanager
@@ -39,7 +37,7 @@ def opened(source: str) -> Iterator[LocalWeights]:
     """The weights at `source`; downloaded files are removed at the end.
 
     Args:
-        source: a path or a gs:// address of files that `trainer.models.weight_files` reads, or a name that
+        source: a path or a gs:// address of files that `trainer.models.tensorflow_files` reads, or a name that
             `trainer.models.find.find_model` finds. Those of `author:NAME` are read from their author's archive.
 
     Raises:
@@ -105,31 +103,10 @@ def check_local(source: str) -> None:
         kind_of(whole(source))
 
 
-def check_import(
-    source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
-) -> tuple[str, tuple[int, int]]:
-    """Check an import before the weights are read; the arguments are those of `import_model`.
-
-    Returns:
-        The dataset that the weights were trained on, which `author:NAME` tells itself, and (H, W) to which images
-        are fitted.
-
-    Raises:
-        UserError: an argument is wrong, the output exists, or a local source does not.
-    """
-    dataset = author.get(source).dataset if author.is_named(source) else dataset
-    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
-    if is_taken(pathlib.Path(output)):
-        raise UserError(f"{output} exists already; remove it, or name another folder")
-    if not storage.is_remote(source):
-        check_local(source)
-    return dataset, size
-
-
 def import_model(
     source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
 ) -> Imported:
-    """Make a model's folder of the weights at `source`, as `trainer.models.conversion.convert` does.
+    """Make a model's folder of the weights at `source`, as `trainer.models.importing.convert` does.
 
     Args:
         source: as in `trainer.models.weight_sources.opened`.
@@ -141,7 +118,12 @@ def import_model(
         UserError: the source does not exist, is damaged, belongs to another network or gives other maps than the
             imported network, or the output cannot be written. Nothing is left at `output`.
     """
-    dataset, size = check_import(source, output, dataset, image_size)
+    if is_taken(pathlib.Path(output)):
+        raise UserError(f"{output} exists already; remove it, or name another folder")
+    dataset = author.get(source).dataset if author.is_named(source) else dataset
+    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
+    if not storage.is_remote(source):
+        check_local(source)
     with opened(source) as local:
         return import_local(local, source, pathlib.Path(output), dataset, size)
 

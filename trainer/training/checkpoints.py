@@ -3,16 +3,22 @@
 A checkpoint is one zip file: `state.json`, and the arrays of all variables in order as `.npy` members (NumPy's
 `.npz` format, which `numpy.load` reads). It does not depend on device, strategy or TensorFlow version. Each member
 has a CRC-32 of its bytes; reading verifies all of them.
+
+A marker in the folder names the training that writes there, so that no two write there unnoticed.
 """
 
 import dataclasses
+import datetime
+import hashlib
 import io
 import json
 import os
 import re
+import socket
 import sys
 import zipfile
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -21,8 +27,9 @@ from pydantic import TypeAdapter
 
 from trainer.artifacts import StrPath
 from trainer.errors import UserError
+from trainer.files import is_running, machine
 from trainer.storage import Folder, unmounted
-from trainer.training.owner import Owner
+from trainer.training.exits import JOB
 from trainer.training.step import Network
 
 KEEP = 2
@@ -30,6 +37,8 @@ KEEP = 2
 NAME = re.compile(r"after-epoch-(\d+)-step-(\d+)\.npz")
 STATE = "state.json"
 FORMAT = 1
+MARKER = "owner.json"
+"""File that names the training that writes to the folder."""
 
 Arrays = dict[str, list[np.ndarray]]
 """Arrays of the variables, in order, by group: `model`, `optimizer` and `best`."""
@@ -75,7 +84,7 @@ class DamagedError(Exception):
 class Checkpoints:
     """Checkpoints of weights, optimizer and progress of one run in one folder; a context manager.
 
-    From `restore` to `close`, a writer owns the folder (`trainer.training.owner`).
+    From `restore` to `close`, a writer's `Marker` is in the folder.
 
     Saving copies the variables on the calling thread and writes the copy in another thread, one checkpoint at a
     time. The next call of `save`, `wait` or `close` raises the errors of that thread.
@@ -96,8 +105,8 @@ class Checkpoints:
         writable: bool = True,
     ) -> None:
         self.folder = Folder(folder)
-        self._owner = Owner(Folder(unmounted(self.folder.address)))
         self._identity = json.loads(json.dumps(identity))
+        self._marker = Marker(Folder(unmounted(self.folder.address)), self._identity)
         self._writable = writable
         model, optimizer = network.model, network.optimizer
         self._variables = {"model": list(model.variables), "optimizer": list(optimizer.variables)}
@@ -126,13 +135,12 @@ class Checkpoints:
         """Start writing a checkpoint, after the previous one is complete.
 
         Raises:
-            UserError: if the previous checkpoint could not be written.
+            UserError: if the previous checkpoint could not be written, or if another training writes there.
         """
         if not self._writable:
             return
         self.wait()
-        if self._owner.is_lost:  # at once, not at the save after this one
-            self._owner.check()
+        self._marker.check()
         for group, variables in self._variables.items():
             for copy, variable in zip(self._copies[group], variables, strict=True):
                 np.copyto(copy, _view(variable))
@@ -142,7 +150,6 @@ class Checkpoints:
         self._writing = self._thread.submit(self._write, name, json.dumps(dataclasses.asdict(state)), arrays)
 
     def _write(self, name: str, state: str, arrays: Arrays) -> None:
-        self._owner.check()
         self.folder.write(name, lambda file: _encode(file, state, arrays))
         self._kept = [*(other for other in self._kept if other != name), name][-KEEP:]
         for other in _checkpoints(self.folder.names()):
@@ -172,7 +179,7 @@ class Checkpoints:
             self.wait()
         finally:
             self._thread.shutdown()
-            self._owner.release()
+            self._marker.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -197,12 +204,12 @@ class Checkpoints:
 
         Raises:
             UserError: if the checkpoint belongs to a run with other data or settings, or to another network; if
-                all checkpoints are damaged; if the folder cannot be read or, by a writer, written; if another run
-            that is alive writes there.
+                all checkpoints are damaged; if the folder cannot be read or, by a writer, written; if another
+                training writes there.
         """
         if self._writable:
             self.folder.check_writable()
-            self._owner.claim()
+            self._marker.write()
             self.folder.remove_leftovers()
         names = _checkpoints(self.folder.names())
         for name in reversed(names):
@@ -290,6 +297,87 @@ def _view(variable: Any) -> memoryview:
 
 def _like(variable: Any) -> np.ndarray:
     return np.empty(variable.shape, variable.value.dtype.as_numpy_dtype)
+
+
+# === Whose folder it is ===
+
+
+class Marker:
+    """The file MARKER in a folder, which names the training that writes there.
+
+    A training refuses a folder that another process of this machine writes to, or a run with other data or
+    settings. It takes the folder over from an earlier start of the same run, such as one on a preempted machine:
+    whether that one still runs cannot be known, so each training looks before each checkpoint whether the marker
+    still is its own, and ends if it is not.
+
+    Args:
+        folder: the checkpoints' folder, at the address where all machines see the same content at the same time.
+        identity: of the run, as in `Checkpoints`.
+    """
+
+    def __init__(self, folder: Folder, identity: dict[str, Any]) -> None:
+        self._folder = folder
+        self._own = {
+            "run": hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
+            "job": os.environ.get(JOB, ""),
+            "host": socket.gethostname(),
+            "machine": machine(),
+            "process": os.getpid(),
+            "since": datetime.datetime.now(datetime.UTC).isoformat(" "),
+        }
+        self._is_written = False
+
+    def write(self) -> None:
+        """Make this process the one that writes to the folder.
+
+        Raises:
+            UserError: if another training writes there, or if the folder cannot be read or written.
+        """
+        if other := self._read():
+            if not self._follows(other):
+                raise UserError(
+                    f"another training writes its checkpoints to {self._folder.address}: {_who(other)}; wait "
+                    "until it ends or stop it, or name another checkpoint folder. If it has ended, remove "
+                    f"{self._folder.path(MARKER)}"
+                )
+            print(f"taking {self._folder.address} over from {_who(other)}", flush=True)
+        self._folder.write(MARKER, lambda file: file.write(json.dumps(self._own, indent=2).encode()))
+        self._is_written = True
+
+    def check(self) -> None:
+        """Raise `UserError` if another training has taken the folder over since `write`."""
+        if self._is_written and (found := self._read()) != self._own:
+            other = _who(found) if found else "one that has ended"
+            raise UserError(
+                f"another training has taken {self._folder.address} over: {other}. This one ends, and leaves the "
+                "checkpoints as they are"
+            )
+
+    def remove(self) -> None:
+        """Remove the marker that `write` wrote, unless another training has taken the folder over."""
+        with suppress(UserError):  # the next start of this run takes the folder over
+            if self._is_written and self._read() == self._own:
+                self._folder.remove(MARKER)
+        self._is_written = False
+
+    def _follows(self, other: dict[str, Any]) -> bool:
+        """Whether another training has ended, or is an earlier start of the same run on another machine."""
+        if other["machine"] == self._own["machine"]:
+            return other["process"] == self._own["process"] or not is_running(other["process"])
+        return bool(other["run"] == self._own["run"])
+
+    def _read(self) -> dict[str, Any]:
+        """The content of the marker in the folder; empty if there is none, or if it is not a marker."""
+        try:
+            found = json.loads(self._folder.content(MARKER) or b"{}")
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) and found.keys() >= self._own.keys() else {}
+
+
+def _who(marker: dict[str, Any]) -> str:
+    job = f"custom job {marker['job']}, " if marker["job"] else ""
+    return f"{job}process {marker['process']} on {marker['host']}, since {marker['since']}"
 
 
 # === Files ===

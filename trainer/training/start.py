@@ -7,11 +7,10 @@ from trainer import accelerators, storage
 from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, Manifest, StrPath
 from trainer.config import NO_FILE, TrainConfig, with_recipe
 from trainer.errors import check
-from trainer.files import read_json
+from trainer.files import is_taken, read_json
 from trainer.loading import load_tensorflow
 from trainer.models import weight_sources
 from trainer.training import exits
-from trainer.training.lineage import check_output
 
 
 def train_checked(
@@ -72,7 +71,10 @@ def check_training(
     )
     if accelerator:
         accelerators.get(accelerator)
-    check_output(output)
+    check(
+        not is_taken(pathlib.Path(output)) or (pathlib.Path(output) / MODEL_CONFIG).is_file(),
+        f"{output} exists already, and is not a model; remove it, or choose another folder",
+    )
     if base_model is not None:
         read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
         path = pathlib.Path(base_model) / WEIGHTS

@@ -48,10 +48,11 @@ def folder_for(logs: str) -> str:
 class Board:
     """Logs a training for TensorBoard; a context manager.
 
-    It does not slow the training down: a thread writes the logs. If that fails, it prints one warning and stops
-    logging. A resumed training begins with a mark (SessionLog.START), by which TensorBoard drops the points that
-    the earlier run wrote after the checkpoint. TensorBoard's fast loader drops them curve by curve, from the first
-    new point on, and keeps those between the checkpoint and that point.
+    It does not slow the training down: a thread writes the logs, since `tf.summary` flushes within the call that
+    fills its buffer, which on Cloud Storage takes seconds, and minutes of retries if the network fails. If writing
+    fails, one warning is printed and logging stops. A resumed training begins with a mark (SessionLog.START), by
+    which TensorBoard drops the points that the earlier run wrote after the checkpoint. TensorBoard's fast loader
+    drops them curve by curve, from the first new point on, and keeps those between the checkpoint and that point.
 
     Args:
         logs: folder or gs:// address; see `folder_for`. If it is empty, nothing is written.
@@ -64,15 +65,28 @@ class Board:
 
     def __init__(self, logs: str = "", profile_steps: str = "", writable: bool = True) -> None:
         self._profile = parse_profile_steps(profile_steps)
-        self.folder = folder_for(logs) if writable else ""
-        if self._profile and writable and not self.folder:
+        self._folder = folder_for(logs) if writable else ""
+        if self._profile and writable and not self._folder:
             raise UserError(
                 f"profile_steps is {profile_steps}, but there is no folder for the profile; pass a folder for "
                 "TensorBoard logs"
             )
-        self._writer = _Writer(self.folder) if self.folder else None
+        self.quiet = not self._folder
+        """Whether nothing is written: there is no folder, or writing to it has failed."""
         self._started = self._profiling = self._profile_failed = False
         self._done = 0
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_calls, daemon=True)
+        if self.quiet:
+            return
+        try:
+            self._open()
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"cannot write TensorBoard logs to {self._folder} ({first_line(error)}); use a folder you can "
+                "write to"
+            ) from None
+        self._thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -84,14 +98,13 @@ class Board:
         if self._profile and self._started and kind is None and self._done < self._profile[0]:
             first, last = self._profile
             print(f"no profile: profile_steps is {first}-{last}, but the last step was {self._done}")
-        if self._writer is not None:
-            self._writer.close()
-            self._check()
-
-    @property
-    def quiet(self) -> bool:
-        """Whether nothing is written: there is no folder, or writing to it has failed."""
-        return self._writer is None
+        if not self.quiet:
+            self._calls.put(None)
+            self._thread.join(CLOSE_S)
+            if self._thread.is_alive():
+                self._give_up(
+                    f"writing the last TensorBoard logs to {self._folder} takes longer than {CLOSE_S:g} s"
+                )
 
     def until(self, done: int, at_most: int) -> int:
         """Return how many steps to take after `done`: `at_most`, or fewer if a profile begins or ends earlier."""
@@ -106,8 +119,7 @@ class Board:
         self._done = done
         if not self._started:
             self._started = True
-            if self._writer is not None:
-                self._writer.mark_start(done + 1)
+            self._put(lambda: self._mark_start(done + 1))
         if self._profile and self._profile[0] - 1 <= done < self._profile[1]:
             self._start_profile()
         else:
@@ -156,105 +168,68 @@ class Board:
             for number, maps in enumerate(zip(stimuli, densities, predictions, strict=True), 1):
                 tf.summary.image(f"stimulus, truth, prediction/{number}", panel(*maps)[None], step=step)
 
-        self._write(write)
+        self._put(write)
 
     def _scalars(self, step: int, scalars: dict[str, float]) -> None:
         def write() -> None:
             for name, value in scalars.items():
                 tf.summary.scalar(name, value, step=step)
 
-        self._write(write)
+        self._put(write)
 
-    def _write(self, call: Callable[[], None]) -> None:
-        self._check()
-        if self._writer is not None:
-            self._writer.put(call)
+    def _put(self, call: Callable[[], None]) -> None:
+        """Have the thread run `call`, with the writer as the default of `tf.summary`."""
+        if not self.quiet:
+            self._calls.put(call)
 
-    def _check(self) -> None:
-        if self._writer is not None and self._writer.failure:
-            print(f"{self._writer.failure}; the training continues without TensorBoard", flush=True)
-            self._writer = None
+    # === The profile ===
 
     def _start_profile(self) -> None:
-        if self._profiling or self._profile_failed or self.quiet:
-            return
-        self._profiling = True
-        try:
-            tf.profiler.experimental.start(self.folder)
-        except (RuntimeError, tf.errors.OpError) as error:
-            self._no_profile(error)
+        if not (self._profiling or self._profile_failed or self.quiet):
+            try:
+                tf.profiler.experimental.start(self._folder)
+                self._profiling = True
+            except (RuntimeError, tf.errors.OpError) as error:
+                self._profile_failed = True
+                print(f"no profile: {first_line(error)}", flush=True)
 
     def _stop_profile(self) -> None:
-        if not self._profiling:
-            return
-        self._profiling = False
-        try:
-            tf.profiler.experimental.stop()
-            print(f"wrote the profile up to step {self._done} to {self.folder}", flush=True)
-        except (RuntimeError, tf.errors.OpError) as error:
-            self._no_profile(error)
+        if self._profiling:
+            self._profiling = False
+            try:
+                tf.profiler.experimental.stop()
+                print(f"wrote the profile up to step {self._done} to {self._folder}", flush=True)
+            except (RuntimeError, tf.errors.OpError) as error:
+                print(f"no profile: {first_line(error)}", flush=True)
 
-    def _no_profile(self, error: Exception) -> None:
-        print(f"no profile: {first_line(error)}", flush=True)
-        self._profiling, self._profile_failed = False, True
-
-
-class _Writer:
-    """Writes summaries to `folder` from a thread; `failure` says why it stopped, and is empty while it works.
-
-    The writer of `tf.summary` flushes within the call that fills its buffer. On Cloud Storage that takes up to
-    seconds, and minutes of retries if the network fails; the thread keeps them from the training.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self.failure = ""
-        try:
-            self._open()
-        except tf.errors.OpError as error:
-            raise UserError(
-                f"cannot write TensorBoard logs to {folder} ({first_line(error)}); use a folder you can write to"
-            ) from None
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def put(self, call: Callable[[], None]) -> None:
-        """Run `call` in the thread, with this writer as the default of `tf.summary`."""
-        self._calls.put(call)
-
-    def mark_start(self, step: int) -> None:
-        """Write the mark by which TensorBoard drops the points of an earlier run from `step` on."""
-        start = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
-
-        def write() -> None:  # tf.summary has no public function for it
-            event = tf.compat.v1.Event(wall_time=time.time(), step=step, session_log=start)
-            tf.raw_ops.ImportEvent(writer=self._writer._resource, event=event.SerializeToString())
-
-        self.put(write)
-
-    def close(self) -> None:
-        """Write all summaries; gives up after `CLOSE_S`."""
-        self._calls.put(None)
-        self._thread.join(CLOSE_S)
-        if self._thread.is_alive():
-            self.failure = f"writing the last TensorBoard logs to {self._folder} takes longer than {CLOSE_S:g} s"
+    # === In the thread ===
 
     def _open(self) -> None:
         self._writer = tf.summary.create_file_writer(self._folder, BUFFERED, round(1000 * FLUSH_S))
-        self._opened = time.monotonic()
+        self._opened_at = time.monotonic()
 
-    def _run(self) -> None:
+    def _write_calls(self) -> None:
         try:
             while (call := self._calls.get()) is not None:
-                if time.monotonic() - self._opened > FILE_S:
+                if time.monotonic() - self._opened_at > FILE_S:
                     self._writer.close()
                     self._open()
                 self._writer.set_as_default()  # of this thread; `as_default` would flush each time
                 call()
             self._writer.close()
         except tf.errors.OpError as error:
-            self.failure = f"cannot write TensorBoard logs to {self._folder} any more ({first_line(error)})"
+            self._give_up(f"cannot write TensorBoard logs to {self._folder} any more ({first_line(error)})")
+
+    def _mark_start(self, step: int) -> None:
+        """Write the mark by which TensorBoard drops the points of an earlier run from `step` on."""
+        start = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
+        event = tf.compat.v1.Event(wall_time=time.time(), step=step, session_log=start)
+        # tf.summary has no public function for it.
+        tf.raw_ops.ImportEvent(writer=self._writer._resource, event=event.SerializeToString())
+
+    def _give_up(self, reason: str) -> None:
+        self.quiet = True
+        print(f"{reason}; the training continues without TensorBoard", flush=True)
 
 
 def panel(

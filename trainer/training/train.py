@@ -16,24 +16,46 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators, machine
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, StrPath
+from trainer.artifacts import (
+    HISTORY,
+    MODEL_CONFIG,
+    MODEL_REMEDY,
+    WEIGHTS,
+    BaseConfig,
+    Manifest,
+    ModelConfig,
+    StrPath,
+    code_version,
+)
 from trainer.config import TrainConfig, with_batch, with_recipe
 from trainer.errors import UserError, check, first_line
-from trainer.files import replacing
+from trainer.files import is_taken, read_json, replacing
 from trainer.model import build_model
-from trainer.models import weight_files, weight_sources
-from trainer.models.keras_file import Array
-from trainer.models.load import assign_arrays, load_weights
+from trainer.models import weight_sources
+from trainer.models.load import assign_arrays, load_weights, shapes
 from trainer.models.saved_model import write_model
+from trainer.models.weight_files import Array, read_in_worker
 from trainer.training import exits, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
-from trainer.training.lineage import check_output, lineage
 from trainer.training.loop import Data, Loop
 from trainer.training.step import Network, build_optimizer
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
 
+CHANGEABLE = (
+    "recipe",
+    "epochs",
+    "patience",
+    "checkpoint_minutes",
+    "precision",
+    "accumulation",
+    "profile_steps",
+    "flip_prediction",
+)
+"""Settings that may change when a run resumes. The resolved precision may not."""
+LATER = ("flip",)
+"""Settings that checkpoints of earlier versions do not have; such a run had their defaults."""
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
 """Errors that TensorFlow raises when a machine is lost."""
 
@@ -263,8 +285,8 @@ def initial_model(
     elif source == "imagenet":
         assign_arrays(model, _imagenet(), "ImageNet's VGG16")
     elif not from_scratch:
-        with weight_sources.opened(source) as weights:
-            assign_arrays(model, weight_files.read(weights.path).arrays, source)
+        with weight_sources.opened(source) as local:
+            assign_arrays(model, read_in_worker(local.path, shapes(model).values(), source), source)
     return model
 
 
@@ -305,6 +327,72 @@ def _imagenet() -> list[Array]:
         for layer in network.layers
         for variable in layer.weights
     ]
+
+
+# === The identity of a run ===
+
+
+def lineage(
+    config: TrainConfig,
+    manifest: Manifest,
+    precision: str,
+    base_model: StrPath | None,
+    initial_weights_fingerprint: str = "",
+) -> dict[str, Any]:
+    """Describe the settings, data and code of a training; a checkpoint must have the same `identity`.
+
+    Args:
+        config: the settings, with the batch size in use.
+        manifest: of the data.
+        precision: the resolved `config.precision`.
+        base_model: folder of the model whose weights to start from.
+        initial_weights_fingerprint: digest of the file of initial weights; empty without such a file.
+    """
+    base = None
+    if base_model is not None:
+        base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
+    identity: dict[str, Any] = {
+        field.name: value
+        for field in dataclasses.fields(config)
+        if field.name not in CHANGEABLE
+        and ((value := getattr(config, field.name)) != field.default or field.name not in LATER)
+    }
+    if config.schedule != "constant":  # the learning rate of every step depends on the number of epochs
+        identity["epochs"] = config.epochs
+    if initial_weights_fingerprint:  # absent otherwise, so that older checkpoints without such a file can resume
+        identity["initial_weights_fingerprint"] = initial_weights_fingerprint
+    if manifest.test_share:  # likewise; the images that choose the epoch depend on it
+        identity["test_share"] = manifest.test_share
+    identity |= {
+        "precision": precision,
+        "image_size": list(manifest.image_size),
+        "n_train": manifest.counts["train"],
+        "fingerprint": manifest.fingerprint,
+        "base": base and [base["identity"], base["best_epoch"]],
+    }
+    return {
+        "dataset": manifest.dataset,
+        "source": manifest.source,
+        "fingerprint": manifest.fingerprint,
+        "counts": manifest.counts,
+        "test_share": manifest.test_share,
+        "image_size": list(manifest.image_size),
+        "precision": precision,
+        "settings": dataclasses.asdict(config),
+        "code_version": code_version(),
+        "base_model": base,
+        "identity": identity,
+    }
+
+
+def check_output(output: StrPath, identity: dict[str, Any]) -> None:
+    """Raise `UserError` if `output` exists and is not the model of the run with this identity."""
+    config = pathlib.Path(output) / MODEL_CONFIG
+    found: ModelConfig = read_json(config, "remove the folder", ModelConfig) if config.is_file() else {}
+    if is_taken(pathlib.Path(output)) and found.get("identity") != json.loads(json.dumps(identity)):
+        raise UserError(
+            f"{output} exists already, and is not the model of this run; remove it, or choose another folder"
+        )
 
 
 # === What the machines of a job agree on ===

@@ -23,6 +23,7 @@ from pipeline.local.run import LOG, execute_run, print_stopped
 from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
 from tests.narrow import narrowed
+from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
 from trainer import artifacts, files, generated

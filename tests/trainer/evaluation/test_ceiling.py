@@ -11,8 +11,8 @@ from tests.prepared import write_prepared
 from trainer import artifacts
 from trainer.data import tfrecords
 from trainer.evaluation import ceiling, confidence
-from trainer.evaluation.background import Background, content
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
+from trainer.evaluation.scoring import Background, content
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.metrics import count_points, score
 

@@ -12,8 +12,8 @@ from tests.gcs import upload
 from trainer.__main__ import main
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
-from trainer.models import weight_files, weight_sources
-from trainer.models.conversion import compare, convert
+from trainer.models import tensorflow_files, weight_sources
+from trainer.models.importing import compare, convert
 from trainer.models.load import load_model
 from trainer.models.weight_sources import import_model
 
@@ -76,7 +76,7 @@ def test_report_names_every_array_with_its_layer_and_shape(imported):
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
 def test_graphs_for_cpus_and_gpus_give_the_golden_maps_here(data_format, tmp_path):
     graph = reference_graph.frozen(data_format=data_format)
-    published = weight_files.read_graph(reference_graph.write_graph(tmp_path / "model.pb", graph))
+    published = tensorflow_files.read_graph(reference_graph.write_graph(tmp_path / "model.pb", graph))
     assert not published.obstacle
     np.testing.assert_allclose(published.run(images()[:1]), GOLDEN["small_prediction"][:1], atol=1e-4)
 
@@ -101,7 +101,7 @@ def test_graph_of_another_network_is_refused_and_one_that_reads_files_is_not_run
 ):
     changed = tf.compat.v1.GraphDef.FromString(definition.SerializeToString())
     change(changed)
-    graph = weight_files.read_graph(reference_graph.write_graph(tmp_path / "other.pb", changed))
+    graph = tensorflow_files.read_graph(reference_graph.write_graph(tmp_path / "other.pb", changed))
     if change is half_pixel:
         with pytest.raises(UserError, match=r"other has the weights .* gives other maps: .* 0\.\d+ on 0\.\.1"):
             compare(load_model(imported[0]), graph, (64, 80), "other")

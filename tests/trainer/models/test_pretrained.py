@@ -17,9 +17,9 @@ from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS_SHA256, Man
 from trainer.config import TrainConfig
 from trainer.files import read_json
 from trainer.model import build_model
-from trainer.models import compact, find, weights
+from trainer.models import compact, find, load
 from trainer.models.find import PHOTOGRAPHS, find_model
-from trainer.training import lineage
+from trainer.training import train
 from trainer.training.train import fingerprint, initial_model
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -52,7 +52,7 @@ def arrays():
 def test_it_is_whole_and_small_enough_for_a_repository(arrays):
     assert sorted(path.name for path in find.PRETRAINED_FOLDER.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
     assert (find.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
-    expected = weights.shapes(build_model((None, None), "float32"))
+    expected = load.shapes(build_model((None, None), "float32"))
     shapes = {tuple(name.split("/")): value.shape for name, value in arrays.items()}
     assert shapes == expected
     for name, value in arrays.items():
@@ -105,7 +105,7 @@ def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, t
         layer, _, role = name.rpartition("/")
         np.testing.assert_array_equal(getattr(network.get_layer(layer), role), value)
     assert len(fingerprint(config, None)) == 64
-    facts = lineage.lineage(
+    facts = train.lineage(
         TrainConfig(), Manifest.load(write_prepared(tmp_path / "data")), "float32", find_model("pretrained")
     )
     assert facts["base_model"]["name"] == "pretrained"

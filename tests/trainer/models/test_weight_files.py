@@ -1,125 +1,102 @@
-"""Files of weights of every kind are told apart, and what a graph of unknown origin declares is not made."""
+"""Keras' files are read as Keras writes them, and nothing outside of them is."""
 
-import os
-
+import h5py
 import numpy as np
 import pytest
-from tensorflow.core.framework import graph_pb2, types_pb2
 
-from tests import reference_graph
-from tests import weight_files as written
 from trainer.errors import ContentError, UserError
-from trainer.models import weight_files
-from trainer.models.weight_files import Graph
+from trainer.model import build_model
+from trainer.models import load, weight_files
 
-FLOAT = types_pb2.DT_FLOAT
-
-
-def constant(graph, dims, values=(1.0,), name="conv1/conv1_1/kernel"):
-    node = graph.node.add(name=name, op="Const")
-    node.attr["dtype"].type = FLOAT
-    tensor = node.attr["value"].tensor
-    tensor.dtype = FLOAT
-    for size in dims:
-        tensor.tensor_shape.dim.add().size = size
-    tensor.float_val.extend(values)
-    return node
+NAME = "layers/conv2d/vars/0"
+SHAPE = (3, 3, 3, 64)
+SECRET = np.arange(np.prod(SHAPE), dtype=np.float32)
 
 
-def read(tmp_path, graph):
-    (tmp_path / "x.pb").write_bytes(graph.SerializeToString())
-    return weight_files.read(tmp_path / "x.pb").arrays
+@pytest.fixture(scope="module")
+def network():
+    return build_model((None, None), seed=3)
 
 
-@pytest.mark.parametrize("dims", [(2**31,), (2**50, 9), (-1, 4)])
-def test_a_constant_is_not_made_to_know_its_shape(tmp_path, dims):
-    graph = graph_pb2.GraphDef()
-    constant(graph, dims)
-    (array,) = read(tmp_path, graph)
-    assert array.shape == dims
+@pytest.fixture(scope="module")
+def arrays(network):
+    return {f"{layer.name}/{each.name}": each.numpy() for layer in network.layers for each in layer.weights}
 
 
-def test_a_constant_with_other_values_than_it_declares_is_damaged(tmp_path):
-    graph = graph_pb2.GraphDef()
-    constant(graph, (2, 2), values=[1.0] * 5)
-    (array,) = read(tmp_path, graph)
-    with pytest.raises(ContentError, match="the constant conv1/conv1_1/kernel does not have the values"):
-        array.read()
+@pytest.fixture(scope="module")
+def content(arrays):
+    return bytes(weight_files.encode(arrays))
 
 
-def calling(graph, name, *called):
-    """Add a function of floats that calls others one after the other."""
-    function = graph.library.function.add()
-    function.signature.name = name
-    for side, argument in ((function.signature.input_arg, "x"), (function.signature.output_arg, "y")):
-        side.add(name=argument, type=FLOAT)
-    last = "x"
-    for index, inner in enumerate(called):
-        call(function.node_def, f"c{index}", inner, last)
-        last = f"c{index}:output:0"
-    function.ret["y"] = last
+@pytest.fixture
+def path(tmp_path, content):
+    """A file of weights without the first kernel; beside it, other files of the machine."""
+    path = tmp_path / "x.weights.h5"
+    path.write_bytes(content)
+    with h5py.File(path, "r+") as file:
+        del file[NAME]
+    (tmp_path / "other.bin").write_bytes(SECRET.tobytes())
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = SECRET.reshape(SHAPE)
+    return path
 
 
-def call(nodes, name, function, given):
-    node = nodes.add(name=name, op="StatefulPartitionedCall", input=[given])
-    node.attr["Tin"].list.type.append(FLOAT)
-    node.attr["Tout"].list.type.append(FLOAT)
-    node.attr["f"].func.name = function
+def external(file, folder):
+    file.create_dataset(NAME, SHAPE, "f4", external=[(str(folder / "other.bin"), 0, h5py.h5f.UNLIMITED)])
 
 
-def graph_of(calls):
-    """A graph whose output calls the first of some functions: name -> the functions that it calls."""
-    graph = graph_pb2.GraphDef()
-    graph.node.add(name="input", op="Placeholder").attr["dtype"].type = FLOAT
-    for name, called in calls.items():
-        calling(graph, name, *called)
-    call(graph.node, "output", next(iter(calls)), "input")
-    return Graph(graph, "input:0", "output:0")
+def virtual(file, folder):
+    layout = h5py.VirtualLayout(SHAPE, "f4")
+    layout[...] = h5py.VirtualSource(str(folder / "other.h5"), "x", SHAPE)
+    file.create_virtual_dataset(NAME, layout)
 
 
-def test_functions_that_call_others_are_run():
-    graph = graph_of({"f": ["g", "h"], "g": ["h", "h"], "h": []})
-    assert not graph.obstacle
-    np.testing.assert_array_equal(graph.run(np.ones((1, 2, 2, 3), np.float32)), np.ones((1, 2, 2, 3)))
+def link(file, folder):
+    file[NAME] = h5py.ExternalLink(str(folder / "other.h5"), "/x")
 
 
-def test_cut_files_are_refused_as_damaged(tmp_path):
-    graph = reference_graph.write_graph(tmp_path / "cut.pb", reference_graph.frozen())
-    os.truncate(graph, 1_000_000)
-    os.truncate(written.write_port(tmp_path / "cut.weights.h5"), 1_000_000)
-    for name in ("cut.pb", "cut.weights.h5"):
-        with pytest.raises(UserError, match=f"{name} is damaged or not"):
-            weight_files.read(tmp_path / name)
-    prefix = reference_graph.write_checkpoint(tmp_path / "cut.ckpt")
-    os.truncate(tmp_path / "cut.ckpt.data-00000-of-00001", 1_000_000)
-    damaged = weight_files.read(prefix).arrays
-    with pytest.raises(UserError, match="is damaged or not a checkpoint"):
-        [array.read() for array in damaged]
+def link_to_a_group(file, folder):
+    file["elsewhere"] = h5py.ExternalLink(str(folder / "other.h5"), "/")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("text.pb", "is damaged or not a graph"),
-        ("empty.pb", "holds no graph"),
-        ("text.h5", "is damaged or not an HDF5 file"),
-        ("saved_model.pb", "is damaged or not a graph"),
-        ("text.ckpt.index", "is damaged or not a checkpoint"),
-        ("text.ckpt.data-00000-of-00001", r"a part of a checkpoint whose .*text\.ckpt\.index"),
-        ("model.zip", "is an archive"),
-        ("model.pth", r"cannot be read as weights; give a frozen graph \(\.pb"),
-    ],
-)
-def test_other_files_are_refused_with_the_kinds(tmp_path, name, message):
-    (tmp_path / name).write_text("" if name == "empty.pb" else "no weights at all")
-    with pytest.raises(UserError, match=message):
-        weight_files.read(tmp_path / name)
-    with pytest.raises(UserError, match=r"nothing\.pb does not exist"):
-        weight_files.read(tmp_path / "nothing.pb")
+@pytest.mark.parametrize("change", [external, virtual, link, link_to_a_group])
+def test_values_in_other_files_of_the_machine_are_not_read(path, network, change):
+    with h5py.File(path, "r+") as file:
+        change(file, path.parent)
+    with pytest.raises(ContentError, match=rf"/{NAME} in another file|1 of 46 are missing: conv1_conv1_1/kernel"):
+        load.match(weight_files.read(path)[1], load.shapes(network), "it")
 
 
-def test_folder_with_several_checkpoints_names_them(tmp_path):
-    for name in ("a.ckpt.index", "b.ckpt.index"):
-        (tmp_path / name).touch()
-    with pytest.raises(UserError, match=r"name one: a\.ckpt, b\.ckpt"):
-        weight_files.read(tmp_path)
+@pytest.mark.parametrize("shape", [(2**40,), (9, 9, 9, 2**30)])
+def test_no_memory_is_taken_for_an_array_of_a_shape_that_no_layer_has(path, network, shape):
+    with h5py.File(path, "r+") as file:
+        file.create_dataset(NAME, shape, "f4", chunks=tuple(min(side, 9) for side in shape))
+    expected = load.shapes(network)
+    found = weight_files.read_in_worker(path, expected.values(), "it")
+    with pytest.raises(UserError, match=rf"{NAME} is \({shape[0]},.*, conv1_conv1_1/\w+ is"):
+        load.match(found, expected, "it")
+
+
+def test_an_array_that_unpacks_to_more_than_the_memory_of_the_worker_is_refused(path):
+    shape = (2**16, 2**16)
+    with h5py.File(path, "r+") as file:
+        file.create_dataset(NAME, shape, "f4", chunks=(2**10, 2**10), compression="gzip")  # 16 GB of zeros
+    with pytest.raises(ContentError, match="it takes more than 3 GB of memory to read"):
+        weight_files.read_in_worker(path, [shape], "it")
+
+
+def test_compressed_arrays_are_read(path):
+    with h5py.File(path, "r+") as file:
+        file.create_dataset(NAME, SHAPE, "f4", data=SECRET.reshape(SHAPE), compression="gzip")
+    _, found = weight_files.read(path)
+    (value,) = (array.read() for array in found if array.name == NAME)
+    np.testing.assert_array_equal(value, SECRET.reshape(SHAPE))
+
+
+def test_keras_itself_reads_what_is_written(arrays, content, tmp_path):
+    (tmp_path / "x.weights.h5").write_bytes(content)
+    other = build_model((None, None), seed=4)
+    other.load_weights(tmp_path / "x.weights.h5")
+    for layer in other.layers:
+        for each in layer.weights:
+            np.testing.assert_array_equal(each.numpy(), arrays[f"{layer.name}/{each.name}"])

@@ -12,8 +12,8 @@ from tests import weight_files as written
 from tests.golden.weights import golden_weights
 from trainer.errors import UserError
 from trainer.model import build_model
-from trainer.models import weight_files, weights
-from trainer.models.keras_file import Array
+from trainer.models import load, tensorflow_files
+from trainer.models.weight_files import Array
 
 SLOTS = {
     "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 64), np.float32),
@@ -24,7 +24,7 @@ SLOTS = {
 
 @pytest.fixture(scope="module")
 def expected():
-    return weights.shapes(build_model((None, None)))
+    return load.shapes(build_model((None, None)))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def checkpoint(tmp_path_factory):
 
 
 def matched(path, expected):
-    return weights.match(weight_files.read(path).arrays, expected, str(path))
+    return load.match(tensorflow_files.read(path).arrays, expected, str(path))
 
 
 def assert_golden(found):
@@ -67,7 +67,7 @@ def test_every_layout_of_keras_gives_each_layer_its_weights(name, write, tmp_pat
 def test_frozen_graph_gives_each_layer_its_weights(definition, tmp_path, expected):
     found = matched(reference_graph.write_graph(tmp_path / "model.pb", definition), expected)
     assert_golden(found)
-    assert found.rows[0] == weights.Row("conv1/conv1_1/kernel", "conv1_conv1_1", "kernel", (3, 3, 3, 64))
+    assert found.rows[0] == load.Row("conv1/conv1_1/kernel", "conv1_conv1_1", "kernel", (3, 3, 3, 64))
     assert not found.ignored
 
 
@@ -89,13 +89,13 @@ def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_pat
     module = tf.Module()
     module.serve = tf.function(lambda images: tf.function(whole)(images), input_signature=[spec])
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
-    contents = weight_files.read(tmp_path)
+    contents = tensorflow_files.read(tmp_path)
     assert contents.kind == "frozen SavedModel"
     assert not contents.graph.obstacle
     library = contents.graph.definition.library.function
     assert "RestoreV2" in {node.op for function in library for node in function.node_def}
     assert {node.op for node in contents.graph.definition.node} & {"PartitionedCall", "StatefulPartitionedCall"}
-    assert_golden(weights.match(contents.arrays, expected, "published"))
+    assert_golden(load.match(contents.arrays, expected, "published"))
 
 
 @pytest.mark.parametrize("ending", ["", ".index", ".data-00000-of-00001"])
@@ -112,7 +112,7 @@ def test_checkpoint_of_objects_gives_each_layer_its_weights(tmp_path, expected):
 
 def vgg16(roles=("kernel", "bias")):
     """The encoder under the names of VGG16's layers in Keras."""
-    encoder = {layer: written.by_layer()[layer] for layer in weights.ENCODER}
+    encoder = {layer: written.by_layer()[layer] for layer in load.ENCODER}
     return {f"block{layer[4]}_conv{layer[-1]}": pair for layer, pair in encoder.items()}
 
 
@@ -130,7 +130,7 @@ def test_vgg16_of_keras_is_an_encoder_whose_first_kernel_expects_bgr(tmp_path, e
 @pytest.mark.parametrize("scope", ["", "vgg_16/conv{block}/"])
 def test_vgg16_of_the_reference_and_of_slim_is_an_encoder_that_expects_rgb(tmp_path, expected, scope):
     tensors = {}
-    for layer in weights.ENCODER:
+    for layer in load.ENCODER:
         for role, value in zip(("weights", "biases"), written.by_layer()[layer], strict=True):
             tensors[f"{scope.format(block=layer[4])}{layer[6:]}/{role}"] = value
     path = tmp_path / "vgg16_hybrid.ckpt"
@@ -170,16 +170,16 @@ def arrays(changes):
 )
 def test_faults_are_listed(expected, changes, message):
     with pytest.raises(UserError, match=message):
-        weights.match(arrays(changes), expected, "it")
+        load.match(arrays(changes), expected, "it")
 
 
 def test_two_arrays_with_the_same_name_must_be_equal(expected):
     twice = [*arrays({}), *[dataclasses.replace(each, name=f"copy/{each.name}") for each in arrays({})]]
-    assert len(weights.match(twice, expected, "it").values) == 46
+    assert len(load.match(twice, expected, "it").values) == 46
     other = twice[-1].read() + 1
     twice[-1] = dataclasses.replace(twice[-1], name="copy", read=lambda: other)
     with pytest.raises(UserError, match="copy differs from decoder/conv4/bias, and both are decoder_conv4/bias"):
-        weights.match(twice, expected, "it")
+        load.match(twice, expected, "it")
 
 
 def test_another_number_of_layers_is_another_network(tmp_path, expected):

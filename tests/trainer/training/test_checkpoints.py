@@ -1,6 +1,5 @@
 """Checkpoints: every bit is restored, damaged files are detected and skipped, and no partial file is ever left."""
 
-import dataclasses
 import io
 import json
 import pathlib
@@ -13,11 +12,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.cloud.storage import Bucket
 
 from trainer import storage
 from trainer.errors import UserError
-from trainer.training.checkpoints import KEEP, STATE, Checkpoints, Progress
-from trainer.training.owner import OWNER
+from trainer.storage import Folder
+from trainer.training.checkpoints import KEEP, MARKER, STATE, Checkpoints, Marker, Progress
 from trainer.training.step import Network
 
 IDENTITY = {"learning_rate": 1e-3, "image_size": (24, 32)}
@@ -323,19 +323,6 @@ def test_a_reader_writes_nothing(saved):
     assert not (folder.parent / "none").exists()
 
 
-def test_a_run_that_lost_its_folder_neither_writes_nor_removes_a_checkpoint(saved):
-    folder, _ = saved
-    run = Run(seed=1)
-    with run.checkpoints(folder) as checkpoints:
-        progress = checkpoints.restore()
-        (folder / OWNER).write_text("of another training")
-        before = contents(folder)
-        checkpoints.save(dataclasses.replace(progress, step=6))
-        with pytest.raises(UserError, match=r"another training has taken .* over"):
-            checkpoints.wait()
-    assert contents(folder) == before
-
-
 def test_the_next_call_reports_no_space_and_the_earlier_checkpoint_stays(saved):
     folder, (_, (progress, _)) = saved
     names = sorted(path.name for path in folder.iterdir())
@@ -412,9 +399,72 @@ def test_the_same_on_cloud_storage(bucket, capsys):
     assert [blob.name[-8:] for blob in bucket.list_blobs()] == ["0002.npz", "0004.npz"]
 
 
-def test_owner_of_checkpoints_on_a_mounted_bucket_is_kept_in_the_bucket_itself(bucket, tmp_path, monkeypatch):
+# === Whose folder it is ===
+
+ELSEWHERE = {"machine": "another", "host": "other-host", "process": 7, "since": "2026-03-02 11:00:00+00:00"}
+GONE = {"process": 2**22 + 1}  # above pid_max: no process
+LIVE = {"process": 1}
+
+
+def mark(folder, **values):
+    """Write the marker that a training of `Run` leaves when it is killed, with other values."""
+    marker = Marker(folder, IDENTITY)
+    folder.write(MARKER, lambda file: file.write(json.dumps(marker._own | values).encode()))
+
+
+@pytest.fixture(params=["disk", "cloud"])
+def anywhere(request, tmp_path):
+    """An empty folder of checkpoints."""
+    if request.param == "disk":
+        return Folder(tmp_path / "state")
+    return Folder(f"gs://{request.getfixturevalue('bucket').name}/state")
+
+
+@pytest.mark.parametrize("values", [GONE, ELSEWHERE], ids=["killed here", "preempted elsewhere"])
+def test_the_next_start_of_a_run_takes_the_folder_over(anywhere, values, capsys):
+    mark(anywhere, **values)
+    with Run(seed=1).checkpoints(anywhere.address) as checkpoints:
+        checkpoints.restore()
+        assert f"taking {anywhere.address} over from process {values['process']}" in capsys.readouterr().out
+        checkpoints.save(Progress(step=1))
+    assert anywhere.names() == ["after-epoch-0000-step-000001.npz"]
+
+
+@pytest.mark.parametrize("values", [LIVE, ELSEWHERE | {"run": "another"}], ids=["live here", "other settings"])
+def test_a_folder_of_another_training_is_refused_and_stays_as_it_is(anywhere, values):
+    mark(anywhere, **values)
+    before = anywhere.content(MARKER)
+    with (
+        pytest.raises(UserError, match=rf"process {values['process']} on .*; .* remove {anywhere.path(MARKER)}"),
+        Run(seed=1).checkpoints(anywhere.address) as checkpoints,
+    ):
+        checkpoints.restore()
+    assert anywhere.content(MARKER) == before
+
+
+@pytest.mark.parametrize("content", [b'{"job": ', b"[]", b'{"job": "1"}'])
+def test_a_damaged_marker_is_replaced(tmp_path, content):
+    (tmp_path / MARKER).write_bytes(content)
+    with Run(seed=1).checkpoints(tmp_path) as checkpoints:
+        checkpoints.restore()
+        checkpoints.save(Progress(step=1))
+    assert not (tmp_path / MARKER).exists()
+
+
+@pytest.mark.parametrize("by", [ELSEWHERE, None], ids=["another", "ended"])
+def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, by):
+    with Run(seed=1).checkpoints(anywhere.address) as checkpoints:
+        checkpoints.restore()
+        mark(anywhere, **by) if by else anywhere.remove(MARKER)
+        before = anywhere.names()
+        with pytest.raises(UserError, match=f"taken .* over: {'process 7' if by else 'one that has ended'}"):
+            checkpoints.save(Progress(step=6))
+    assert anywhere.names() == before
+
+
+def test_marker_on_a_mounted_bucket_is_in_the_bucket_itself(bucket: Bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "MOUNT", tmp_path)
     with Run(seed=1).checkpoints(tmp_path / bucket.name / "state") as checkpoints:
         checkpoints.restore()
-        assert bucket.get_blob(f"state/{OWNER}")
+        assert bucket.get_blob(f"state/{MARKER}")
     assert not list(bucket.list_blobs())
