@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files, generated
-from trainer.evaluation import confidence, gate, per_image
+from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
@@ -158,7 +158,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     return {
         "name": name,
         "title": f"{images[0].upper()}{images[1:]}",
-        "leak": gate.overlap_note(images, result.get("left_out", ()), result["n_images"]),
+        "leak": seen.note(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
         **_scores(name, table, content),

@@ -50,6 +50,7 @@ def lineage(
         "fingerprint": manifest.fingerprint,
         "counts": manifest.counts,
         "test_share": manifest.test_share,
+        "split": manifest.split,
         "image_size": list(manifest.image_size),
         "precision": precision,
         "settings": dataclasses.asdict(config),
