@@ -27,6 +27,7 @@ MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
 IMAGES = "images.csv"
+TRAINING_IMAGES = "training_images.json"
 """One line for each image: its split, its name, and a digest of its stimulus, the same for the same pixels."""
 SPLITS = ("train", "valid")
 TEST = "test"
@@ -195,6 +196,28 @@ def images(folder: StrPath, splits: Collection[str]) -> list[tuple[str, str]]:
             return [(row["image"], row["digest"]) for row in csv.DictReader(file) if row["split"] in splits]
     except (OSError, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
+
+
+def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
+    """The entry of TRAINING_IMAGES for the prepared dataset in `folder`; raises `UserError` as `images`."""
+    fingerprint = Manifest.load(folder).fingerprint
+    return {fingerprint: {split: sorted(digest for _, digest in images(folder, [split])) for split in SPLITS}}
+
+
+def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
+    """The content of TRAINING_IMAGES in a model's folder; empty for a model of an earlier version.
+
+    It is the fingerprint of each dataset that the model, its base model and so on were trained on -> `train` or
+    `valid` -> digests of the images' pixels.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = pathlib.Path(model) / TRAINING_IMAGES
+    if not path.exists():
+        return {}
+    content: dict[str, dict[str, list[str]]] = read_json(path, MODEL_REMEDY, dict[str, dict[str, list[str]]])
+    return content
 
 
 def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:

@@ -557,8 +557,9 @@ class EvaluateConfig:
     gate_margin: float = setting(0.0, "Minimum gain of the candidate in the gate's metric.", ge=0)
     gate_confidence: float = setting(
         0.95,
-        "Confidence level of that gain: its confidence interval, over the images on which both models were "
-        "evaluated, must lie above gate_margin; 0 compares the means alone.",
+        "Probability with which a year of weekly runs promotes no model that is not better: the confidence "
+        "interval of the gain, over images that neither model was trained on, must lie above gate_margin, and it "
+        "is wider the more decisions the last year had; 0 compares the means alone.",
         ge=0,
         lt=1,
     )

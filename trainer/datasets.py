@@ -13,6 +13,10 @@ DRIVE = "drive:"
 """Prefix of the address of a file on Google Drive; the file's id follows."""
 NOT_STATED = "Not stated. Ask the authors."
 """The licence of a dataset whose authors state none that was found."""
+HASH_SPLIT = "hash"
+"""The value of `Dataset.split` and `Manifest.split` for a split by hashes of the images' names."""
+
+
 OWN_SHARE = (4, 5)
 """Share of images for training, as numerator and denominator, where any number of images is complete."""
 

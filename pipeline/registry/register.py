@@ -1,5 +1,6 @@
 """Use of a registry by the pipeline: connect to it, compare a model with its default, register the model."""
 
+import datetime
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -94,10 +95,32 @@ def compare(
     """
     from trainer.evaluation.evaluate import evaluate
 
-    default = connect(location).default(name)
+    registry = connect(location)
+    default, decision = registry.default(name), decision_number(registry, name)
     folders = artifacts.prepared_by_name(data)
-    evaluation = evaluate(config, model, folders, output, default.model if default else None, trained_on, run)
+    champion = default.model if default else None
+    evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision)
     return evaluation, default.number if default else NO_VERSION
+
+
+def decision_number(registry: Registry, name: str) -> int:
+    """The number, from 1, of the next decision about the default of model `name` among those of the last 365 days.
+
+    Each version that was compared with a default was one. The more there are, the more certain must the next be
+    (see `trainer.evaluation.confidence.decision_level`).
+    """
+    year_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=365)
+    decided = [version.record for version in registry.versions(name) if version.record.get("compared_with")]
+    return 1 + sum(_created(record) >= year_ago for record in decided)
+
+
+def _created(record: Mapping[str, Any]) -> datetime.datetime:
+    """When a version was registered; long ago if its record does not say it."""
+    try:
+        created = datetime.datetime.fromisoformat(str(record["created"]))
+    except (KeyError, ValueError):
+        return datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
 
 
 def register(

@@ -102,6 +102,8 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
     With the evaluation's scores of each image, two versions can be compared without their data.
     """
     files = {name: model / name for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY)}
+    if (model / artifacts.TRAINING_IMAGES).exists():  # models of earlier versions and imported ones do not have it
+        files[artifacts.TRAINING_IMAGES] = model / artifacts.TRAINING_IMAGES
     if evaluation is not None:
         files |= {name: evaluation / name for name in (artifacts.EVALUATION, artifacts.PER_IMAGE)}
     return files

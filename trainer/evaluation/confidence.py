@@ -27,6 +27,8 @@ With two images it reaches 9 standard deviations to each side, so it rarely deci
 true mean about as often as with ten images (0.95 for normal scores, 0.93 for uniform ones), so there is no reason
 for a higher minimum.
 """
+DECISIONS_A_YEAR = 52
+"""Weekly retraining decides so often whether its candidate becomes the default."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
 FEW_IMAGES = 10
@@ -49,6 +51,8 @@ class Gain:
     n_images: int
     better_on: int
     worse_on: int
+    level: float = dataclasses.field(default=CONFIDENCE, kw_only=True)
+    """Confidence level of the interval."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +85,7 @@ def gain(ours: npt.ArrayLike, theirs: npt.ArrayLike, higher_is_better: bool, lev
     gains = gains_of(ours, theirs, higher_is_better)
     low, high = interval(gains, level) or (None, None)
     better_on, worse_on = int((gains > 0).sum()), int((gains < 0).sum())
-    return Gain(float(gains.mean()), low, high, _p_value(gains), len(gains), better_on, worse_on)
+    return Gain(float(gains.mean()), low, high, _p_value(gains), len(gains), better_on, worse_on, level=level)
 
 
 def gains_of(ours: npt.ArrayLike, theirs: npt.ArrayLike, higher_is_better: bool) -> Values:
@@ -125,6 +129,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p_value) for p_value in adjusted]
 
 
+def decision_level(confidence: float, decision: int) -> float:
+    """Return the level of the two-sided interval that makes decision number `decision` of a year, from 1.
+
+    Each decision is about another candidate, so the year's probability of an error, 1 - `confidence`, is shared
+    out among the decisions (alpha spending: Lan and DeMets 1983, doi:10.2307/2336502; here by Bonferroni's
+    inequality, which holds for candidates and images that depend on each other in any way). One half goes to the
+    first DECISIONS_A_YEAR decisions in equal parts. The other half favours the first few: decision k gets
+    1 / (k (k + 1)) of it. The parts of all decisions sum up to 1, and a later decision never gets more than an
+    earlier one. So the parts of any year are at most 1, too, when `decision` counts those of the year before it.
+    """
+    spent = 0.5 / (decision * (decision + 1))
+    if decision <= DECISIONS_A_YEAR:
+        spent += 0.5 / DECISIONS_A_YEAR
+    return 1 - 2 * (1 - confidence) * spent
+
+
 def _p_value(gains: Values) -> float:
     """1 for too few images or gains of 0 only; 0 if all gains are equal and not 0, as their interval says."""
     if len(gains) < MIN_IMAGES or not gains.any():
@@ -155,8 +175,8 @@ def p_value_text(value: float) -> str:
 
 
 def percent(level: float) -> str:
-    """A confidence level of 0..1 as a percentage, such as `95%`."""
-    return f"{100 * level:g}%"
+    """A confidence level of 0..1 as a percentage, such as `95%` or `99.9%`."""
+    return f"{100 * level:.4g}%"
 
 
 def signed(value: float | None) -> str:

@@ -16,8 +16,9 @@ from trainer import artifacts, files
 from trainer.artifacts import StrPath
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError, now
-from trainer.evaluation import confidence, gate, per_image
+from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
+from trainer.evaluation.seen import Seen
 from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
@@ -34,10 +35,11 @@ def evaluate(
     champion: StrPath | None = None,
     trained_on: Iterable[StrPath] = (),
     run: str = "",
+    decision: int = 0,
 ) -> dict[str, Any]:
     """Evaluate models on validation and test images and decide whether the candidate is promoted.
 
-    Images of a test set that are also in the candidate's training data are left out.
+    Images that the candidate or the current default was trained on are left out.
 
     Args:
         config: The gate.
@@ -47,6 +49,7 @@ def evaluate(
         champion: Model folder of the current default, if there is one.
         trained_on: Prepared data of the candidate's training that is not in `datasets`.
         run: Name of the run, if it is one of the pipeline.
+        decision: Number of the decision among those of the last year, as of `gate.decision_level`.
 
     Returns:
         The content of `artifacts.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
@@ -55,32 +58,35 @@ def evaluate(
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
     """
     manifests, decides = _check(config, datasets, pathlib.Path(output))
-    training = gate.training_data([*datasets.values(), *trained_on], _model_config(candidate))
-    left_out = {
-        name: gate.overlap(datasets[name], training)
-        for name, manifest in manifests.items()
-        if manifest.is_test_set
-    }
+    folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
+    models = {model: Seen.by(folder, [*datasets.values(), *trained_on]) for model, folder in folders.items()}
+    left_out = {name: _left_out(datasets[name], manifest, models) for name, manifest in manifests.items()}
+    n_images = manifests[decides].counts[manifests[decides].held_out]
+    undecided = gate.too_few_unseen(confidence.images_of(decides), len(left_out[decides]), n_images)
+    if len(left_out[decides]) == n_images:  # then all are scored, and nothing is decided
+        left_out[decides] = []
     load_tensorflow()
     from trainer.evaluation.ceiling import Ceiling
     from trainer.evaluation.scoring import Scorer, load_network
 
-    folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
     networks = {model: load_network(folder) for model, folder in folders.items()}
     results: dict[str, dict[str, Any]] = {}
     with files.replacing(output, last=artifacts.EVALUATION) as partial:
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
-            bias, unfit = gate.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
+            bias, unfit = gate.center_bias_folder(datasets, manifests, name), left_out[name]
             data, manifest = pathlib.Path(datasets[name]), manifests[name]
             ceiling = Ceiling(data, manifest, bias) if manifest.has_observers else None
             scorer = Scorer(data, manifest, networks, bias, unfit, ceiling.add if ceiling else None)
             results[name] = _describe(manifests[name], datasets[name], bias, unfit)
-            results[name] |= _score(config, name, scorer, partial, name == decides)
+            results[name] |= _score(config, name, scorer, partial, decision if name == decides else None)
             if ceiling is not None:
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
-        compared = {each.fingerprint: each.test_share for each in map(artifacts.Manifest.load, training)}
-        evaluation = _conclude(config, results, decides, folders, compared)
+        evaluation = _conclude(config, results, decides, models, undecided)
+        evaluation |= {
+            "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
+            "decision": decision,
+        }
         evaluation |= {"run": run, "date": now(), "code_version": artifacts.code_version()}
         files.write_json(partial / artifacts.EVALUATION, evaluation)
     return evaluation
@@ -103,6 +109,17 @@ def _check(
     return manifests, decides
 
 
+def _left_out(folder: StrPath, manifest: artifacts.Manifest, models: Mapping[str, Seen]) -> list[str]:
+    """The names of the held-out images that one of the models has seen.
+
+    Raises `UserError` if the candidate has seen all images of a test set.
+    """
+    names = {model: each.among(folder) for model, each in models.items()}
+    if manifest.is_test_set:
+        seen.check_some_unseen(folder, names[CANDIDATE])
+    return sorted(set().union(*names.values()))
+
+
 def check_output(output: StrPath) -> None:
     """Raise `UserError` if there is something at the place of an evaluation."""
     if files.is_taken(pathlib.Path(output)):
@@ -110,13 +127,17 @@ def check_output(output: StrPath) -> None:
 
 
 def _score(
-    config: EvaluateConfig, dataset: str, scorer: Any, output: pathlib.Path, decides: bool
+    config: EvaluateConfig, dataset: str, scorer: Any, output: pathlib.Path, decision: int | None
 ) -> dict[str, Any]:
-    """Score the models on one dataset, and write the scores of each image and some pictures."""
+    """Score the models on one dataset, and write the scores of each image and some pictures.
+
+    `decision` is the number of the decision that is made on this dataset; None if another one decides.
+    """
     table = scorer.score(f"evaluate {dataset}")
     per_image.write(output / artifacts.PER_IMAGE, dataset, table)
-    groups = _ranked(table) | _extremes(table) | (_extreme_gains(config, table) if decides else {})
-    return _summary(config, table) | {"pictures": _draw(scorer, table, groups, output, dataset)}
+    groups = _ranked(table) | _extremes(table) | ({} if decision is None else _extreme_gains(config, table))
+    decisive = {} if decision is None else _decisive(config, table, decision)
+    return _summary(config, table) | decisive | {"pictures": _draw(scorer, table, groups, output, dataset)}
 
 
 def _describe(
@@ -150,37 +171,42 @@ def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
     }
 
 
+def _decisive(config: EvaluateConfig, table: PerImage, decision: int) -> dict[str, Any]:
+    """The gain that decides, at the level of this decision; none without a current default."""
+    if CHAMPION not in table.scores:
+        return {}
+    metric = gate.measured_metric(config.gate, table.scores[CANDIDATE])
+    gain = table.gains(CANDIDATE, CHAMPION, gate.decision_level(config, decision))[metric]
+    return {"decisive_gain": dataclasses.asdict(gain)}
+
+
 def _conclude(
     config: EvaluateConfig,
     results: dict[str, dict[str, Any]],
     decides: str,
-    folders: dict[str, StrPath],
-    compared: Mapping[str, float],
+    models: Mapping[str, Seen],
+    undecided: str,
 ) -> dict[str, Any]:
     """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision.
 
-    `compared` is that of `gate.held_out_caution`.
+    `undecided` says why nothing can be decided; it is empty if something can.
     """
     deciding = results[decides]
-    gains = {metric: confidence.Gain(**gain) for metric, gain in deciding["gains"].items()}
-    model_configs = {model: _model_config(folder) for model, folder in folders.items()}
+    gain = confidence.Gain(**deciding["decisive_gain"]) if CHAMPION in models else None
+    model_configs = {model: each.model_config for model, each in models.items()}
     reservation = gate.reservation(deciding["manifest"], model_configs.get(CHAMPION))
+    if CHAMPION in models and not reservation:
+        reservation = models[CANDIDATE].caution(NAMES[CANDIDATE], deciding["manifest"]).removesuffix(".")
     precedence = gate.precedence(deciding["manifest"], model_configs[CANDIDATE], model_configs.get(CHAMPION))
-    decision = gate.decide(config, deciding["models"], gains, reservation, precedence)
+    decision = gate.decide(config, deciding["models"], gain, reservation, precedence, undecided)
     remarks = []
     for name, result in results.items():
-        manifest, title = result["manifest"], confidence.images_of(name)
-        if artifacts.TEST in manifest["counts"]:
-            remarks.append(gate.overlap_note(title, result["left_out"], result["n_images"]))
-            remarks += [
-                gate.held_out_caution(NAMES[model], model_config, manifest, compared)
-                for model, model_config in model_configs.items()
-            ]
-        elif name == decides:
-            remarks += [
-                gate.caution(NAMES[model], model_config, manifest) for model, model_config in model_configs.items()
-            ]
-    decided = f"Decided on the {deciding['n_images']:,} {confidence.images_of(decides)}."
+        if name == decides or artifacts.TEST in result["manifest"]["counts"]:
+            remarks.append(seen.note(confidence.images_of(name), result["left_out"], result["n_images"]))
+            remarks += [each.caution(NAMES[model], result["manifest"]) for model, each in models.items()]
+    decided = (
+        f"Decided on the {deciding['n_images']:,} {confidence.images_of(decides)}." if decision.decided else ""
+    )
     return {
         "datasets": results,
         "decides": decides,
@@ -191,15 +217,8 @@ def _conclude(
         "shown_confidence": gate.shown_confidence(config),
         **dataclasses.asdict(decision),
         "reason": " ".join(filter(None, [decision.reason, decided if config.gate_on == "test" else "", *remarks])),
-        "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
         "model_configs": model_configs,
     }
-
-
-def _model_config(folder: StrPath) -> Any:
-    """The content of the model folder's MODEL_CONFIG; None without one."""
-    path = pathlib.Path(folder) / artifacts.MODEL_CONFIG
-    return files.read_json(path, "train the model again", artifacts.ModelConfig) if path.exists() else None
 
 
 # === Pictures ===

@@ -1,20 +1,22 @@
-"""The gate: whether a candidate replaces the current default, and which images of a test set are left out."""
+"""The gate: whether a candidate replaces the current default, and on which images that is decided."""
 
 import dataclasses
 import pathlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainer import artifacts, generated
-from trainer.artifacts import SPLITS, Manifest, StrPath
+from trainer import generated
+from trainer.artifacts import Manifest, StrPath
 from trainer.config import SAMPLE, EvaluateConfig
-from trainer.errors import GateError, UserError, some
+from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
 from trainer.metric_table import METRICS
 
 BECOMES = "The candidate becomes the default"
+MIN_UNSEEN = 20
+"""A decision needs so many images if others were left out, because a model was trained on them."""
 REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
 
 
@@ -30,6 +32,8 @@ class Decision:
     promote: bool
     reason: str
     """One or more sentences for people."""
+    decided: bool = True
+    """Whether there were enough images that neither model was trained on."""
 
 
 def metric_of(gate: str) -> str:
@@ -50,29 +54,43 @@ def shown_confidence(config: EvaluateConfig) -> float:
     return config.gate_confidence or confidence.CONFIDENCE
 
 
+def decision_level(config: EvaluateConfig, decision: int) -> float:
+    """Return the level of the interval that decides: `shown_confidence` unless `decision` counts those of a year.
+
+    Args:
+        config: The gate.
+        decision: Number of the decision among those of the last year, from 1; 0 if nothing is decided.
+    """
+    if not (decision and config.gate_confidence):
+        return shown_confidence(config)
+    return confidence.decision_level(config.gate_confidence, decision)
+
+
 def decide(
     config: EvaluateConfig,
     models: Mapping[str, Scores],
-    gains: Mapping[str, Gain],
+    gain: Gain | None,
     reservation: str = "",
     precedence: str = "",
+    undecided: str = "",
 ) -> Decision:
     """Decide by the scores on the first dataset.
 
     Args:
         config: The gate.
         models: Mean scores of each model.
-        gains: The candidate's gain over the current default in each metric, at the level `shown_confidence`.
+        gain: The candidate's gain over the current default in `metric_of` the gate; None without a default.
         reservation: Why these scores do not count against the current default; empty if they do.
         precedence: Why the candidate need not beat the current default; empty if it must.
+        undecided: Why the scores cannot be compared; empty if they can.
 
     Raises:
         UserError: the gate's metric could not be computed.
     """
     ours, bias = models[CANDIDATE], models[CENTER_BIAS]
     beats, comparison = None, "there is no default model yet"
-    if CHAMPION in models:
-        beats, comparison = _compare(config, ours, models[CHAMPION], gains)
+    if CHAMPION in models and gain is not None:
+        beats, comparison = _compare(config, ours, models[CHAMPION], gain)
     if ours["kld"] > bias["kld"] and ours["cc"] < bias["cc"]:
         reason = (
             f"The candidate is worse than the centre bias in KLD ({ours['kld']:.3f} against {bias['kld']:.3f}, "
@@ -85,6 +103,8 @@ def decide(
         promote = config.gate == "always"
         outcome = BECOMES if promote else "The candidate does not become the default"
         reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
+    elif undecided and CHAMPION in models and not precedence:
+        return Decision(True, None, False, f"Not decided, so the current default stays: {undecided}.", False)
     else:
         promote = bool(precedence) or (not reservation and beats is not False)
         outcome = BECOMES if promote else "The current default stays"
@@ -93,27 +113,20 @@ def decide(
     return Decision(True, beats, promote, reason)
 
 
-def caution(model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any]) -> str:
-    """Warn if a model may have been trained on some of the validation images; else empty.
-
-    The shuffled split of a dataset changes with the number of its images.
+def too_few_unseen(title: str, n_seen: int, n_images: int) -> str:
+    """Say that too few images are left to decide on; empty if enough are, or if none was left out.
 
     Args:
-        model: Name of the model in the sentence.
-        model_config: Content of its MODEL_CONFIG, if it has one.
-        manifest: Content of the dataset's `Manifest`.
+        title: Name of the images, such as `validation images of osie`.
+        n_seen: Number of those that one of the models was trained on.
+        n_images: Number of all.
     """
-    dataset, fingerprint = manifest["dataset"], manifest["fingerprint"]
-    for config in generated.trainings(model_config) if manifest["split"] != "given" else ():
-        trained_on = config.get("fingerprint", fingerprint)
-        is_same_kind = generated.is_sample(config) == generated.is_sample(manifest)
-        if config.get("dataset") == dataset and is_same_kind and trained_on != fingerprint:
-            return (
-                f"The {model} was trained on another version of {dataset} (fingerprint {trained_on[:8]}, here "
-                f"{fingerprint[:8]}) with another split. Some of these images may have been in its training set, "
-                "so its scores may be too good."
-            )
-    return ""
+    if not n_seen or n_images - n_seen >= MIN_UNSEEN:
+        return ""
+    return (
+        f"one of the two models was trained on {n_seen:,} of the {n_images:,} {title}, and a decision needs "
+        f"{MIN_UNSEEN} that neither has seen"
+    )
 
 
 def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:
@@ -176,10 +189,10 @@ def require_baseline(evaluation: dict[str, Any]) -> None:
         raise GateError(f"{evaluation['reason']} (dataset {evaluation['decides']})")
 
 
-def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores, gains: Mapping[str, Gain]) -> tuple[bool, str]:
+def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores, gain: Gain) -> tuple[bool, str]:
     """Whether the candidate beats the current default, and the clause for the reason."""
     metric = measured_metric(config.gate, ours)
-    row, gain = METRICS[metric], gains[metric]
+    row = METRICS[metric]
     decisive = gain.low if config.gate_confidence else gain.mean
     direction = "higher" if row.higher_is_better else "lower"
     clause = (
@@ -193,13 +206,15 @@ def _difference(config: EvaluateConfig, gain: Gain) -> str:
     """The gain in words, with its significance and the margin, as the end of a sentence."""
     if not gain.mean:
         return "no difference"
-    margin, level = config.gate_margin, config.gate_confidence
+    margin = config.gate_margin
     difference = f"{confidence.BETTER if gain.mean > 0 else confidence.WORSE} by {abs(gain.mean):.4f}"
-    if not level:
+    if not config.gate_confidence:
         return f"{difference} (gate_margin is {margin:g})" if margin else difference
     if gain.low is None or gain.high is None:
-        return f"{difference}, but {confidence.too_few(gain.n_images, level)}"
-    interval = f"{confidence.percent(level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
+        return f"{difference}, but {confidence.too_few(gain.n_images, gain.level)}"
+    interval = (
+        f"{confidence.percent(gain.level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
+    )
     if margin:
         interval += f"; all of it must be above {margin:g}"
     if confidence.significance(gain) == confidence.NOT_SIGNIFICANT:
@@ -238,85 +253,3 @@ def center_bias_folder(
     """
     own = manifests[name].is_test_set
     return pathlib.Path(folders[deciding_dataset("finetune", manifests) if own else name])
-
-
-def training_data(folders: Iterable[StrPath], model_config: Mapping[str, Any] | None) -> list[StrPath]:
-    """Find the prepared datasets that a model may have been trained on.
-
-    Args:
-        folders: prepared datasets; test sets do not count.
-        model_config: content of its MODEL_CONFIG, if it has one. If the origin of all its weights is known, the
-            fingerprints of its data tell; else every dataset counts.
-    """
-    configs = list(generated.trainings(model_config))
-    fingerprints = {config.get("fingerprint") for config in configs}
-    known = bool(configs) and all("fingerprint" in config for config in configs)
-    manifests = {folder: Manifest.load(folder) for folder in folders}
-    return [
-        folder
-        for folder, manifest in manifests.items()
-        if not manifest.is_test_set and (not known or manifest.fingerprint in fingerprints)
-    ]
-
-
-def overlap(folder: StrPath, training: Sequence[StrPath]) -> list[str]:
-    """Find the images of a test set, by name, that are also in a split of prepared datasets to train on.
-
-    Images are the same if their pixels are. Validation images count because they choose the best epoch.
-
-    Raises:
-        UserError: no image is left, or a folder has no `artifacts.IMAGES`.
-    """
-    manifest = Manifest.load(folder)
-    known = {digest for data in training for _, digest in artifacts.images(data, SPLITS)}
-    images = artifacts.images(folder, [manifest.held_out])
-    names = sorted(name for name, digest in images if digest in known)
-    if images and len(names) == len(images):
-        raise UserError(
-            f"all {len(images):,} test images of {manifest.dataset} are also in the training data; choose another "
-            "test_dataset or test_source, or prepare all data with the same test_share. The validation images are "
-            "evaluated without a test set"
-        )
-    return names
-
-
-def overlap_note(title: str, names: Sequence[str], n_images: int) -> str:
-    """A sentence about the images that were left out; empty if none was.
-
-    Args:
-        title: name of the test set's images, such as `test images of osie`.
-        names: those that were left out.
-        n_images: number of the others.
-    """
-    if not names:
-        return ""
-    are, they = ("is", "it is") if len(names) == 1 else ("are", "they are")
-    all_images = f"{len(names) + n_images:,} {title}"
-    return (
-        f"{len(names):,} of the {all_images} {are} also in the training data, so {they} left out: {some(names)}."
-    )
-
-
-def held_out_caution(
-    model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any], compared: Mapping[str, float]
-) -> str:
-    """Warn if a model was trained on data of the test set's name that is not at hand; else empty.
-
-    Args:
-        model: Name of the model in the sentence.
-        model_config: Content of its MODEL_CONFIG, if it has one.
-        manifest: Content of the test set's `Manifest`.
-        compared: Fingerprint and `Manifest.test_share` of the training data with which the images were compared. A
-            model that kept less apart had validation images that this data does not have.
-    """
-    dataset = manifest["dataset"]
-    is_split_here = manifest["split"] != "given" or manifest.get("test_share")
-    for config in generated.trainings(model_config) if is_split_here else ():
-        is_same_kind = generated.is_sample(config) == generated.is_sample(manifest)
-        is_compared = compared.get(config.get("fingerprint", ""), 1.0) <= config.get("test_share", 0.0)
-        if config.get("dataset") == dataset and is_same_kind and not is_compared:
-            return (
-                f"The {model} was trained on {dataset} too. Some of the test images may have been in its training "
-                "or validation set, so its scores on them may be too good."
-            )
-    return ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainer import artifacts, files, generated
 from trainer.errors import now
-from trainer.evaluation import confidence, gate, per_image
+from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
@@ -153,7 +153,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     return {
         "name": name,
         "title": score_rows.title(name),
-        "leak": gate.overlap_note(images, result.get("left_out", ()), result["n_images"]),
+        "leak": seen.note(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
         **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),

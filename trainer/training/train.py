@@ -20,16 +20,19 @@ from trainer.artifacts import (
     HISTORY,
     MODEL_CONFIG,
     MODEL_REMEDY,
+    TRAINING_IMAGES,
     WEIGHTS,
     BaseConfig,
     Manifest,
     ModelConfig,
     StrPath,
     code_version,
+    images_to_train_on,
+    training_images,
 )
 from trainer.config import TrainConfig, with_batch, with_recipe
 from trainer.errors import UserError, check, first_line
-from trainer.files import is_taken, read_json, replacing
+from trainer.files import is_taken, read_json, replacing, write_json
 from trainer.model import build_model
 from trainer.models import weight_sources
 from trainer.models.load import assign_arrays, load_weights, shapes
@@ -189,6 +192,7 @@ def train(
     job = Job.resolve(config, manifest, devices, accelerator)
     digest = fingerprint(job.config, base_model, initial_weights_fingerprint)
     origin = lineage(job.config, manifest, job.precision, base_model, digest)
+    images = _images_seen(dataset, base_model)
     check_output(output, origin["identity"])
     _check_same_start(devices, origin["identity"])
     with devices.strategy.scope():
@@ -208,7 +212,7 @@ def train(
         kept.wait()
         summary = {**origin, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
         if devices.is_chief:
-            _write(output, manifest.image_size, kept.best_weights(), progress, summary)
+            _write(output, manifest.image_size, kept.best_weights(), progress, summary, images)
         _leave(devices)
     return summary
 
@@ -376,6 +380,7 @@ def lineage(
         "fingerprint": manifest.fingerprint,
         "counts": manifest.counts,
         "test_share": manifest.test_share,
+        "split": manifest.split,
         "image_size": list(manifest.image_size),
         "precision": precision,
         "settings": dataclasses.asdict(config),
@@ -434,20 +439,33 @@ def _leave(devices: Devices) -> None:
         devices.gather([0.0])
 
 
+def _images_seen(dataset: StrPath, base_model: StrPath | None) -> dict[str, dict[str, list[str]]]:
+    """The content of TRAINING_IMAGES: what the base model has seen, and the images of this training."""
+    images = dict(training_images(base_model)) if base_model is not None else {}
+    for fingerprint, splits in images_to_train_on(dataset).items():
+        before = images.get(fingerprint, {})
+        images[fingerprint] = {
+            split: sorted({*digests, *before.get(split, ())}) for split, digests in splits.items()
+        }
+    return images
+
+
 def _write(
     output: StrPath,
     image_size: tuple[int, int],
     weights: list[np.ndarray],
     progress: Progress,
     summary: dict[str, Any],
+    images: dict[str, dict[str, list[str]]],
 ) -> None:
-    """Write the model folder: best weights, their SavedModel, the history and the configuration."""
+    """Write the model folder: best weights, their SavedModel, the history, the images and the configuration."""
     model = build_model((None, None), "float32")  # outside of any strategy
     for variable, array in zip(model.variables, weights, strict=True):
         variable.assign(array)
     with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
+        write_json(folder / TRAINING_IMAGES, images)
         write_model(model, folder, image_size, summary)
         shutil.rmtree(output, ignore_errors=True)  # the result of an earlier end of this run
     print(

@@ -1,11 +1,12 @@
 """What every registry does: in a folder, in a bucket, and on Vertex AI."""
 
+import dataclasses
 import json
 
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.registry.register import connect, register
+from pipeline.registry.register import connect, decision_number, register
 from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
@@ -189,3 +190,30 @@ def test_version_that_does_not_exist_is_named_and_changes_nothing(registry, mode
         with pytest.raises(UserError, match=f"has no version {number}|msient"):
             registry.set_alias(name, DEFAULT, number)
     assert registry.aliases("msinet") == {DEFAULT: 1}
+
+
+def test_the_images_that_a_version_was_trained_on_are_kept_with_it(registry, model):
+    add(registry, model)
+    files.write_json(model / artifacts.TRAINING_IMAGES, {"aa01": {"train": ["0f"], "valid": []}})
+    add(registry, model, "msinet-2", promote=True, default=1)
+    first, second = registry.versions("msinet")
+    assert artifacts.training_images(registry.default("msinet").model) == {"aa01": {"train": ["0f"], "valid": []}}
+    assert (first.number, second.number) == (1, 2)
+
+
+def test_each_version_that_was_compared_with_a_default_was_a_decision(registry, model, monkeypatch):
+    assert decision_number(registry, "msinet") == 1
+    for number, compared_with in enumerate((NO_VERSION, 1, 1), 1):
+        content = record(f"msinet-{number}") | {"compared_with": compared_with}
+        registry.add("msinet", model, content, number == 1, compared_with)
+    assert decision_number(registry, "msinet") == 3
+    long_ago = [
+        dict(version.record, created="2020-01-01T00:00:00+00:00") for version in registry.versions("msinet")
+    ]
+    assert all("created" in content for content in long_ago)
+    versions = [
+        dataclasses.replace(version, record=content)
+        for version, content in zip(registry.versions("msinet"), long_ago, strict=True)
+    ]
+    monkeypatch.setattr(type(registry), "versions", lambda *_: versions)
+    assert decision_number(registry, "msinet") == 1

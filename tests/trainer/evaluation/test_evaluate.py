@@ -19,6 +19,7 @@ from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence, gate
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.seen import training_data
 from trainer.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
 from trainer.reports.report import write_report
 from trainer.training.start import check_training
@@ -221,6 +222,27 @@ def test_one_image_alone_has_no_shuffled_auc(good, models, tmp_path):
     assert not (tmp_path / "gated").exists()
 
 
+def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(models, datasets, good, tmp_path):
+    """Of 30 validation images, the candidate was trained on one by its own list, the default on up to 29."""
+    data = predictable.write_dataset(tmp_path / "grown", good, n_valid=30)
+    digests = [digest for _, digest in artifacts.images(data, ["valid"])]
+    candidate, default = (shutil.copytree(models[name], tmp_path / name) for name in ("good", "bad"))
+    outcomes = []
+    for n_seen in (1, 10, 29):
+        for folder, seen in ((candidate, digests[:1]), (default, digests[-n_seen:])):
+            files.write_json(folder / artifacts.TRAINING_IMAGES, {"ffff": {"train": seen, "valid": []}})
+        judged = evaluate(
+            EvaluateConfig(), candidate, {"grown": data}, tmp_path / str(n_seen), default, decision=3
+        )
+        grown = judged["datasets"]["grown"]
+        outcomes.append((grown["n_images"], len(grown["left_out"]), judged["decided"], judged["promote"]))
+        assert grown["decisive_gain"]["level"] == gate.decision_level(EvaluateConfig(), 3)
+        assert not set(grown["left_out"]) - {name for name, _ in artifacts.images(data, ["valid"])}
+    # Of none, all are scored, and nothing is decided.
+    assert outcomes == [(28, 2, True, True), (19, 11, False, False), (30, 0, False, False)]
+    assert "on 30 of the 30 validation images of grown" in judged["reason"]
+
+
 # === Test sets: only tested on, and without the images that were trained on ===
 
 
@@ -249,9 +271,10 @@ def test_the_test_set_decides_and_comes_first(on_test, data):
     assert evaluation["decides"] == "osie-test"
     assert list(evaluation["datasets"]) == ["osie-test", "salicon"]
     osie = evaluation["datasets"]["osie-test"]
-    assert evaluation["promote"]
-    assert f"the candidate's KLD is {osie['models']['candidate']['kld']:.4f}" in evaluation["reason"]
-    assert "Decided on the 3 test images of osie." in evaluation["reason"]
+    # Two of the five images were trained on, and three are too few to decide.
+    assert (evaluation["decided"], evaluation["promote"]) == (False, False)
+    assert osie["decisive_gain"]["mean"] > 0
+    assert "2 of the 5 test images of osie, and a decision needs 20" in evaluation["reason"]
     assert any(picture["group"] == "gains" for picture in osie["pictures"])
 
 
@@ -313,7 +336,7 @@ def test_only_data_that_the_model_was_trained_on_counts(datasets, tested):
         ({"fingerprint": "other", "base_model": {"fingerprint": "0123abcd"}}, [datasets["salicon"]]),
         ({"fingerprint": "other", "base_model": {"imported": {}}}, [datasets["salicon"]]),
     ):
-        assert gate.training_data(folders, config) == counted
+        assert training_data(folders, config) == counted
 
 
 def test_wrong_arguments_are_refused_before_the_model_is_read_and_nothing_is_written(

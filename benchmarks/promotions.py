@@ -1,0 +1,66 @@
+"""How often weekly retraining promotes a model that is not better: `python -m benchmarks.promotions`.
+
+Simulates years of 52 decisions by the gate's own rule (`trainer.evaluation.confidence`). Each week has a candidate
+of its own and other validation images, which is the worst case: what weeks share only makes errors coincide. The
+gains on images have the spread of two trainings of one network, paired, which docs/results.md reports: from 0.03
+KLD (base training with and without a setting) to 0.2 (before and after fine-tuning). They are normal, or skewed to
+either side as a gamma distribution of shape 4 (skewness 1). The second table has candidates that are better each
+week.
+"""
+
+import numpy as np
+from scipy import stats
+
+from trainer.evaluation.confidence import DECISIONS_A_YEAR, decision_level
+
+YEARS = 4000
+SPREADS = (0.03, 0.1)
+IMAGES = (75, 300, 1000)
+GAINS = (0.01, 0.02, 0.05)
+LEVELS = np.array([decision_level(0.95, decision) for decision in range(1, DECISIONS_A_YEAR + 1)])
+
+
+def draws(rng: np.random.Generator, shape: str, size: tuple[int, int]) -> np.ndarray:
+    """Standardized gains: mean 0 and variance 1."""
+    if shape == "normal":
+        return rng.standard_normal(size)
+    skewed = (rng.gamma(4.0, size=size) - 4) / 2
+    return skewed if shape == "right" else -skewed
+
+
+def t_values(rng: np.random.Generator, shape: str, years: int, n: int) -> np.ndarray:
+    """Student's t of weekly gains on n images of models that are no better, (years, 52)."""
+    values = np.empty((years, DECISIONS_A_YEAR))
+    for week in range(DECISIONS_A_YEAR):
+        gains = draws(rng, shape, (years, n))
+        values[:, week] = gains.mean(1) / gains.std(1, ddof=1) * np.sqrt(n)
+    return values
+
+
+def main() -> None:
+    """Print the tables of docs/results.md."""
+    rng = np.random.default_rng(0)
+    print("| images | gains | year with a false promotion | with a 95% interval each week |")
+    print("|---|---|---|---|")
+    for n in IMAGES:
+        least = stats.t.ppf((1 + LEVELS) / 2, n - 1)
+        for shape in ("normal", "right", "left"):
+            values = t_values(rng, shape, YEARS, n)
+            rates = (values > least).any(1).mean(), (values > stats.t.ppf(0.975, n - 1)).any(1).mean()
+            print(f"| {n} | {shape} | {rates[0]:.1%} | {rates[1]:.1%} |")
+    print()
+    print("| gain, KLD | spread | images | 1st decision | 12th | 52nd | within 12 | 95% interval |")
+    print("|---|---|---|---|---|---|---|---|")
+    for gain in GAINS:
+        for spread in SPREADS:
+            for n in IMAGES:
+                shift = gain / spread * np.sqrt(n)
+                power = stats.nct.sf(stats.t.ppf((1 + LEVELS) / 2, n - 1), n - 1, shift)
+                plain = stats.nct.sf(stats.t.ppf(0.975, n - 1), n - 1, shift)
+                within = 1 - np.prod(1 - power[:12])
+                cells = (power[0], power[11], power[51], within, plain)
+                print(f"| {gain} | {spread} | {n} | {' | '.join(f'{cell:.0%}' for cell in cells)} |")
+
+
+if __name__ == "__main__":
+    main()

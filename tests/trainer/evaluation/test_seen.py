@@ -1,0 +1,162 @@
+"""The images that models have seen, by their own lists and by prepared data, and what remains unknown."""
+
+import json
+
+import pytest
+
+from trainer import artifacts
+from trainer.evaluation.seen import Seen
+from trainer.training.train import _images_seen
+
+VALID, TESTED = {"train": 6, "valid": 3}, {"test": 3}
+
+
+def prepared(folder, digests, fingerprint="aaaa", split="shuffle", share=0.0):
+    """A prepared dataset without shards: split -> digests of its images."""
+    folder.mkdir(parents=True)
+    counts = {name: len(each) for name, each in digests.items()}
+    artifacts.Manifest(
+        dataset="osie",
+        source="gs://b/osie",
+        fingerprint=fingerprint,
+        image_size=(32, 40),
+        counts=counts,
+        expected_counts=counts,
+        split=split,
+        ground_truth="density",
+        blur_sigma_px=0.0,
+        has_fixations=False,
+        original_sizes={},
+        shards={name: [] for name in counts},
+        objects=[],
+        code_version="1",
+        test_share=share,
+    ).save(folder)
+    rows = [f"{name},{digest}.png,{digest}" for name, each in digests.items() for digest in each]
+    (folder / artifacts.IMAGES).write_text("\n".join(["split,image,digest", *rows]) + "\n")
+    return folder
+
+
+def model(folder, config=None, images=None):
+    folder.mkdir(parents=True)
+    if config is not None:
+        (folder / artifacts.MODEL_CONFIG).write_text(json.dumps(config))
+    if images is not None:
+        (folder / artifacts.TRAINING_IMAGES).write_text(json.dumps(images))
+    return folder
+
+
+def seen(config, fingerprints=(), at_hand=None):
+    return Seen({}, frozenset(fingerprints), at_hand or {}, config)
+
+
+OLD = {"dataset": "osie", "fingerprint": "aaaa"}
+
+
+def test_a_model_has_seen_what_it_and_its_base_model_list(tmp_path):
+    base = prepared(tmp_path / "base", {"train": ["a", "b"], "valid": ["c"]}, "1111")
+    tuned = prepared(tmp_path / "tuned", {"train": ["d"], "valid": ["e", "b"]}, "2222")
+    first = model(tmp_path / "first", OLD, _images_seen(base, None))
+    second = model(tmp_path / "second", OLD, _images_seen(tuned, first))
+    both = Seen.by(second, [])
+    assert both.digests == {"train": {"a", "b", "d"}, "valid": {"b", "c", "e"}}
+    assert both.listed == {"1111", "2222"}
+    # Validation images chose the epoch: they are no training, but no test either.
+    assert Seen.by(first, []).among(tuned) == {"b.png"}
+    assert both.among(tuned) == {"b.png"}
+    tested = prepared(tmp_path / "tested", {"test": ["a", "c", "x"]}, "3333")
+    assert both.among(tested) == {"a.png", "c.png"}
+    # Trained twice on data of one fingerprint, with other shares kept apart.
+    again = prepared(tmp_path / "again", {"train": ["d"], "valid": ["e"]}, "2222")
+    assert _images_seen(again, second)["2222"] == {"train": ["d"], "valid": ["b", "e"]}
+
+
+def test_without_a_list_prepared_data_of_the_same_fingerprint_tells(tmp_path):
+    data = prepared(tmp_path / "data", {"train": ["a"], "valid": ["b"]})
+    tested = prepared(tmp_path / "tested", {"test": ["a", "b", "c"]}, "3333")
+    for config, names in (
+        (OLD, {"a.png", "b.png"}),
+        (OLD | {"fingerprint": "other"}, set()),
+        (None, {"a.png", "b.png"}),
+        ({"dataset": "osie"}, {"a.png", "b.png"}),
+    ):
+        folder = model(tmp_path / f"model-{len(list(tmp_path.iterdir()))}", config)
+        assert Seen.by(folder, [data, tested]).among(tested) == names
+
+
+def test_fifteen_thousand_images_take_less_than_a_megabyte(tmp_path):
+    data = prepared(tmp_path / "data", {"train": [f"{index:032x}" for index in range(15000)], "valid": ["b"]})
+    images = _images_seen(data, None)
+    assert len(json.dumps(images)) < 1e6
+
+
+@pytest.mark.parametrize(
+    ("config", "listed", "cautious"),
+    [
+        (None, [], False),
+        ({"dataset": "osie", "fingerprint": "aaaa"}, [], False),
+        ({"dataset": "osie", "fingerprint": "bbbb"}, [], True),
+        ({"dataset": "osie", "fingerprint": "bbbb"}, ["bbbb"], False),
+        ({"dataset": "salicon", "fingerprint": "bbbb"}, [], False),
+        ({"dataset": "cat", "base_model": {"dataset": "osie", "fingerprint": "bbbb"}}, [], True),
+        ({"dataset": "cat", "base_model": {"dataset": "osie", "fingerprint": "bbbb"}}, ["bbbb"], False),
+        ({"dataset": "osie", "imported": {}}, [], False),
+        ({"dataset": "osie", "source": "sample", "fingerprint": "bbbb"}, [], False),
+    ],
+)
+def test_validation_images_that_a_model_may_have_seen_are_cautioned_of(config, listed, cautious):
+    manifest = {
+        "dataset": "osie",
+        "source": "gs://b/osie",
+        "split": "shuffle",
+        "fingerprint": "aaaa",
+        "counts": VALID,
+    }
+    sentence = seen(config, listed).caution("current default", manifest)
+    assert bool(sentence) == cautious
+    assert not cautious or "(fingerprint bbbb, here aaaa)" in sentence
+    # New images do not change a given split.
+    assert seen(config, listed).caution("current default", manifest | {"split": "given"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("split", "rule", "cautious"), [("hash", None, True), ("hash", "hash", False), ("shuffle", None, False)]
+)
+def test_data_of_one_fingerprint_may_be_split_by_another_rule(split, rule, cautious):
+    config = OLD | ({"split": rule} if rule else {})
+    manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "fingerprint": "aaaa", "counts": VALID}
+    assert bool(seen(config).caution("candidate", manifest)) == cautious
+
+
+@pytest.mark.parametrize(
+    ("config", "listed", "cautious"),
+    [
+        (None, [], False),
+        ({"dataset": "cat2000", "fingerprint": "aaaa"}, [], False),
+        ({"dataset": "osie", "fingerprint": "aaaa"}, [], False),
+        ({"dataset": "osie", "fingerprint": "bbbb"}, [], True),
+        ({"dataset": "osie", "fingerprint": "bbbb"}, ["bbbb"], False),
+        ({"dataset": "cat2000", "base_model": {"dataset": "osie", "imported": {}}}, [], True),
+        ({"dataset": "osie", "source": "sample", "fingerprint": "bbbb"}, [], False),
+    ],
+)
+def test_test_images_that_a_model_may_have_seen_are_cautioned_of(config, listed, cautious):
+    manifest = {
+        "dataset": "osie",
+        "source": "gs://b/osie",
+        "split": "shuffle",
+        "fingerprint": "a",
+        "counts": TESTED,
+    }
+    sentence = seen(config, listed, {"aaaa": 0.0}).caution("current default", manifest)
+    assert bool(sentence) == cautious
+    assert not cautious or sentence.startswith("The current default was trained on osie too.")
+
+
+@pytest.mark.parametrize(("share", "cautious"), [(None, True), (0.3, True), (0.5, False), (0.6, False)])
+@pytest.mark.parametrize("split", ["shuffle", "given"])
+def test_a_model_that_held_out_fewer_images_is_cautioned_of(share, cautious, split):
+    manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "test_share": 0.5, "counts": TESTED}
+    config = OLD | ({} if share is None else {"test_share": share})
+    manifest["fingerprint"] = "aaaa"
+    assert bool(seen(config, (), {"aaaa": 0.5}).caution("current default", manifest)) == cautious

@@ -1,0 +1,157 @@
+"""The images that models have seen in their trainings, which an evaluation of these models leaves out.
+
+A model's folder lists them (`artifacts.TRAINING_IMAGES`). A model of an earlier version has no such list: then the
+prepared data of its trainings tells, if it is at hand, and a sentence says so if it is not.
+"""
+
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainer import artifacts, files, generated
+from trainer.artifacts import SPLITS, Manifest, StrPath
+from trainer.datasets import HASH_SPLIT
+from trainer.errors import UserError, some
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The images that a model was trained on, and those that chose its epoch."""
+
+    digests: Mapping[str, frozenset[str]]
+    """Split -> digests of the pixels, as `artifacts.images` has them."""
+    listed: frozenset[str]
+    """Fingerprints of the data that the model's own list is about."""
+    prepared: Mapping[str, float]
+    """Fingerprint -> `Manifest.test_share` of the prepared data that tells the images of other trainings."""
+    model_config: Mapping[str, Any] | None
+    """Content of its MODEL_CONFIG, if it has one."""
+
+    @classmethod
+    def by(cls, model: StrPath, at_hand: Iterable[StrPath]) -> "Seen":
+        """Collect the images that the model in a folder has seen.
+
+        Args:
+            model: Folder of the model.
+            at_hand: Prepared data that it may have been trained on; test sets do not count.
+
+        Raises:
+            UserError: a file of the model or of the data is damaged.
+        """
+        config = model_config(model)
+        listed = artifacts.training_images(model)
+        digests = {split: {each for images in listed.values() for each in images[split]} for split in SPLITS}
+        prepared = {}
+        for folder in training_data(at_hand, config):
+            manifest = Manifest.load(folder)
+            if manifest.fingerprint not in listed:
+                prepared[manifest.fingerprint] = manifest.test_share
+                for split in SPLITS:
+                    digests[split] |= {digest for _, digest in artifacts.images(folder, [split])}
+        return cls(
+            {split: frozenset(each) for split, each in digests.items()}, frozenset(listed), prepared, config
+        )
+
+    def among(self, folder: StrPath) -> set[str]:
+        """Return the names of the held-out images of prepared data that the model has seen.
+
+        Images are equal if their pixels are. For a test set, the images count that chose the model's epoch; for
+        validation data, which chooses it again, only those that the model was trained on.
+        """
+        manifest = Manifest.load(folder)
+        splits = SPLITS if manifest.is_test_set else ("train",)
+        seen = frozenset().union(*(self.digests[split] for split in splits))
+        return {name for name, digest in artifacts.images(folder, [manifest.held_out]) if digest in seen}
+
+    def caution(self, model: str, manifest: Mapping[str, Any]) -> str:
+        """Warn if the model may have seen held-out images that nothing tells of; else empty.
+
+        Args:
+            model: Name of the model in the sentence.
+            manifest: Content of the data's `Manifest`.
+        """
+        dataset, is_test_set = manifest["dataset"], artifacts.TEST in manifest["counts"]
+        if manifest["split"] == "given" and not (is_test_set and manifest.get("test_share")):
+            return ""
+        for config in generated.trainings(self.model_config):
+            fingerprint = config.get("fingerprint", "" if is_test_set else manifest["fingerprint"])
+            is_same_kind = generated.is_sample(config) == generated.is_sample(manifest)
+            if config.get("dataset") != dataset or not is_same_kind or fingerprint in self.listed:
+                continue
+            if is_test_set:
+                # A model that held out less had validation images that the data at hand does not have.
+                if self.prepared.get(fingerprint, 1.0) > config.get("test_share", 0.0):
+                    return (
+                        f"The {model} was trained on {dataset} too. Some of the test images may have been in its "
+                        "training or validation set, so its scores on them may be too good."
+                    )
+            elif fingerprint != manifest["fingerprint"] or not _same_rule(config, manifest):
+                return (
+                    f"The {model} was trained on another version of {dataset} (fingerprint {fingerprint[:8]}, "
+                    f"here {manifest['fingerprint'][:8]}) or with another split, and has no list of its training "
+                    "images. Some of these images may be among them, so its scores may be too good."
+                )
+        return ""
+
+
+def model_config(folder: StrPath) -> Any:
+    """Return the content of a model folder's MODEL_CONFIG; None without one."""
+    path = pathlib.Path(folder) / artifacts.MODEL_CONFIG
+    return files.read_json(path, "train the model again", artifacts.ModelConfig) if path.exists() else None
+
+
+def training_data(folders: Iterable[StrPath], config: Mapping[str, Any] | None) -> list[StrPath]:
+    """Find the prepared datasets that a model may have been trained on.
+
+    Args:
+        folders: Prepared datasets; test sets do not count.
+        config: Content of the model's MODEL_CONFIG, if it has one. If the origin of all its weights is known, the
+            fingerprints of its data tell; else every dataset counts.
+    """
+    trainings = list(generated.trainings(config))
+    fingerprints = {each.get("fingerprint") for each in trainings}
+    known = bool(trainings) and all("fingerprint" in each for each in trainings)
+    manifests = {folder: Manifest.load(folder) for folder in folders}
+    return [
+        folder
+        for folder, manifest in manifests.items()
+        if not manifest.is_test_set and (not known or manifest.fingerprint in fingerprints)
+    ]
+
+
+def check_some_unseen(folder: StrPath, names: Iterable[str]) -> None:
+    """Raise `UserError` if all images of a test set have been seen."""
+    manifest = Manifest.load(folder)
+    n_images = manifest.counts[manifest.held_out]
+    if len(set(names)) == n_images:
+        raise UserError(
+            f"all {n_images:,} test images of {manifest.dataset} are also in the training data; choose another "
+            "test_dataset or test_source, or prepare all data with the same test_share. The validation images are "
+            "evaluated without a test set"
+        )
+
+
+def note(title: str, names: Sequence[str], n_images: int) -> str:
+    """Return a sentence about the images that were left out; empty if none was.
+
+    Args:
+        title: Name of the images, such as `test images of osie`.
+        names: The images that were left out.
+        n_images: Number of the others.
+    """
+    if not names:
+        return ""
+    are, they = ("is", "it is") if len(names) == 1 else ("are", "they are")
+    all_images = f"{len(names) + n_images:,} {title}"
+    return (
+        f"{len(names):,} of the {all_images} {are} also in the training data, so {they} left out: {some(names)}."
+    )
+
+
+def _same_rule(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
+    """Return whether a training's data was split by the rule of this data; earlier versions had no hash."""
+    rule: str = manifest["split"]
+    if "split" in config:
+        return bool(config["split"] == rule)
+    return rule != HASH_SPLIT
