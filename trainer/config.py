@@ -48,8 +48,21 @@ MAX_INPUT_PX = 4096
 CUSTOM = "custom"
 """Name of the dataset that is the user's own recordings."""
 COORDINATES = ("auto", "pixels", "fraction", "degrees")
-RECORDING_SPLITS = ("auto", "shuffle", "folders", "column")
-COLUMNS = ("image", "x", "y", "observer", "trial", "duration", "time", "fixation", "valid", "event", "split")
+RECORDING_SPLITS = ("auto", "hash", "hash_by_folder", "folders", "column", "shuffle")
+COLUMNS = (
+    "image",
+    "x",
+    "y",
+    "observer",
+    "trial",
+    "duration",
+    "time",
+    "fixation",
+    "valid",
+    "event",
+    "split",
+    "group",
+)
 """The roles that a column of a table can have."""
 RECORDING_SETTINGS = (
     "columns",
@@ -320,8 +333,8 @@ class FetchConfig:
     columns: str = setting(
         "",
         "custom: which columns of the tables hold what, such as image=stimulus,x=gx,y=gy,observer=pid; also "
-        "trial, time, duration, fixation (its number), valid, event and split. y=-NAME grows upwards. Empty: by "
-        "their usual names.",
+        "trial, time, duration, fixation (its number), valid, event, split and group. y=-NAME grows upwards. "
+        "Empty: by their usual names.",
         group=RECORDINGS,
     )
     coordinates: str = setting(
@@ -362,10 +375,12 @@ class FetchConfig:
     )
     split: str = setting(
         "auto",
-        "custom: how images are split into training and validation: shuffle (80% and 20%, seeded), folders "
-        "(train/ and val/), column (of the tables), or auto: the column split if there is one, else the folders "
-        "if there are both, else shuffle. Images labelled test, in a column or by a folder test/, are only tested "
-        "on, unless it is shuffle.",
+        "custom: how images are split into training and validation: hash (80% and 20%, by hashes of the images' "
+        "names, so that added images move no others), hash_by_folder (by the folders' names: all images of a "
+        "folder are in one split), folders (train/ and val/), column (of the tables), shuffle (80% and 20%, as "
+        "earlier versions did; each added image moves others), or auto: the column split if there is one, else "
+        "the folders if there are both, else hash. A column that `columns` names as group keeps the images of a "
+        "group together. Images labelled test, in a column or by a folder test/, are only tested on with auto.",
         group=RECORDINGS,
         choices=RECORDING_SPLITS,
     )
@@ -393,10 +408,6 @@ class FetchConfig:
     def accepts_partial(self) -> bool:
         """Whether the numbers of images may differ from trainer/datasets.py, as those of the sample dataset do."""
         return self.allow_partial_data or self.source == SAMPLE
-
-    def n_kept_apart(self, n_valid: int) -> int:
-        """Number of the `n_valid` validation images that `test_share` makes a test set, rounded to the nearest."""
-        return round(n_valid * self.test_share)
 
 
 def check_recordings_used(configs: Sequence[Any]) -> None:

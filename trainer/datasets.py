@@ -13,10 +13,8 @@ DRIVE = "drive:"
 """Prefix of the address of a file on Google Drive; the file's id follows."""
 NOT_STATED = "Not stated. Ask the authors."
 """The licence of a dataset whose authors state none that was found."""
-HASH_SPLIT = "hash"
-"""The value of `Dataset.split` and `Manifest.split` for a split by hashes of the images' names."""
-
-
+HASH, HASH_BY_FOLDER = "hash", "hash_by_folder"
+"""Rules that split by hashes of names; see `trainer/data/splits.py`."""
 OWN_SHARE = (4, 5)
 """Share of images for training, as numerator and denominator, where any number of images is complete."""
 
@@ -59,8 +57,9 @@ class Dataset:
     """Standard deviation, in original pixels, of the Gaussian that turns points into a density, if the maps are
     points; 16 px is the reference's default."""
     split: str = "shuffle"
-    """How images are split: `given`, by folders train/ and val/; `shuffle`, by shuffling the sorted paths with
-    seed 42; or `shuffle_per_category`, by such a shuffle in each folder of images."""
+    """How the complete dataset is split: `given`, by folders train/ and val/; `shuffle`, by shuffling the sorted
+    paths with seed 42; or `shuffle_per_category`, by such a shuffle in each folder of images. With another number
+    of images, a shuffle gives way to a hash (see `trainer/data/splits.py`)."""
     archives: tuple[Archive, ...] = ()
     """The files in which the authors publish the dataset."""
     licence: str = ""

@@ -50,7 +50,7 @@ def data_size(config: FetchConfig) -> DataSize:
         generated = sample.counts(config.dataset)
         counts = generated["train"], generated["valid"]
     n_train, n_valid = counts
-    n_valid -= config.n_kept_apart(n_valid)
+    n_valid -= round(n_valid * config.test_share)
     n_train, n_valid = (min(count, config.max_examples or count) for count in (n_train, n_valid))
     return DataSize(
         images=n_train,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from trainer import datasets, files, sources, storage
 from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
 from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
-from trainer.data import layout, sample
+from trainer.data import layout, sample, splits
+from trainer.data.splits import Split
 from trainer.downloads import archives, cache
 from trainer.downloads.archives import Origin
 from trainer.errors import UserError, visible
@@ -75,8 +76,8 @@ def fetch_dataset(
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as folder:
         partial.mkdir()
         with _open_source(config, origin, folder, cache_dir) as source:
-            images, row = _pair_files(config, row, source, is_test_set=bool(test_of))
-            items = _chosen(config, row, source, images, is_test_set=bool(test_of))
+            split, notes, row = _pair_files(config, row, source, is_test_set=bool(test_of))
+            items = _chosen(config, row, source, split, is_test_set=bool(test_of))
             load_tensorflow()
             from trainer.data.prepare import prepare
 
@@ -84,7 +85,7 @@ def fetch_dataset(
             facts = prepare(items, row.blur_sigma_px, image_size, partial, name, refuse_copies=row.any_count)
             if row.any_count:  # after the report of what was understood, which was printed before
                 print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
-        manifest = _manifest(config, row, source, image_size, facts, images)
+        manifest = _manifest(config, row, source, image_size, facts, split, notes)
         manifest.save(partial)
     return manifest
 
@@ -132,8 +133,8 @@ def _open_source(
 
 def _pair_files(
     config: FetchConfig, row: datasets.Dataset, source: _Source, is_test_set: bool
-) -> tuple[layout.Images, datasets.Dataset]:
-    """The images of each split with their maps and fixations, and the row with the settings in use."""
+) -> tuple[Split, list[str], datasets.Dataset]:
+    """The images of each split with their maps and fixations, notes, and the row with the settings in use."""
     if row.any_count:
         from trainer.data.recordings.find import find_recordings  # Polars takes a moment to load
 
@@ -147,24 +148,24 @@ def _pair_files(
             f"{error} ({source.name} was read as the dataset {config.dataset}; recordings of your own are the "
             f"dataset {CUSTOM})"
         ) from None
-    items = layout.keep_apart(images.items, row, config.n_kept_apart(len(images.items["valid"])))
-    notes = [] if config.source == SAMPLE else images.notes
+    if config.source == SAMPLE:  # of which there is never more
+        rule, notes = row.split, []
+    else:
+        rule, notes = splits.rule_of(row, len(images.items)), images.notes
+    items = splits.split_items(images.items, images.labels, rule, row, source.name, config.test_share)
     if TEST in items:
-        notes = [*notes, layout.kept_apart_text(items, config.test_share)]
-    return layout.Images(items, notes), row
+        notes = [*notes, splits.kept_apart_text(items, config.test_share)]
+    return items, notes, dataclasses.replace(row, split=rule)
 
 
 def _chosen(
-    config: FetchConfig, row: datasets.Dataset, source: _Source, images: layout.Images, is_test_set: bool
+    config: FetchConfig, row: datasets.Dataset, source: _Source, split: Split, is_test_set: bool
 ) -> dict[str, list[layout.Item]]:
     """The images to prepare of each split; raises `UserError` if a split lacks images."""
-    layout.check_counts(images.items, row, source.name, config.accepts_partial, is_test_set)
-    layout.check_kept_apart(images.items, source.name, config.test_share)
-    if is_test_set:
-        items = layout.only_tested(images.items, row)
-    else:
-        items = {split: images.items[split] for split in SPLITS}
-    return {split: layout.limited(each, config.max_examples) for split, each in items.items()}
+    splits.check_counts(split, row, source.name, config.accepts_partial, is_test_set)
+    splits.check_kept_apart(split, source.name, config.test_share)
+    items = splits.only_tested(split, row) if is_test_set else {name: split[name] for name in SPLITS}
+    return {name: splits.limited(each, config.max_examples) for name, each in items.items()}
 
 
 def _manifest(
@@ -173,24 +174,25 @@ def _manifest(
     source: _Source,
     image_size: tuple[int, int],
     facts: "Facts",
-    images: layout.Images,
+    split: Split,
+    notes: list[str],
 ) -> Manifest:
     is_sample = source.name == SAMPLE
     if row.any_count:
-        complete = {split: len(items) for split, items in images.items.items()}
+        complete = {name: len(items) for name, items in split.items()}
     else:
         complete = sample.counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
-        if n_test := config.n_kept_apart(complete["valid"]):
+        if n_test := round(complete["valid"] * config.test_share):
             complete |= {"valid": complete["valid"] - n_test, TEST: n_test}
     of_test_set = TEST in facts.counts
-    expected = {split: complete[split] for split in SPLITS}
+    expected = {name: complete[name] for name in SPLITS}
     return Manifest(
         dataset=prepared_name(config.dataset, source.name),
         source=source.name,
         fingerprint=source.fingerprint,
         image_size=image_size,
         counts=facts.counts,
-        expected_counts={TEST: layout.tested_count(complete, row)} if of_test_set else expected,
+        expected_counts={TEST: splits.tested_count(complete, row)} if of_test_set else expected,
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -203,7 +205,7 @@ def _manifest(
         licence="" if is_sample else row.licence,
         citation="" if is_sample else row.citation,
         test_share=config.test_share,
-        notes=[*images.notes, *facts.notes],
+        notes=[*notes, *facts.notes],
     )
 
 

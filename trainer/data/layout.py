@@ -1,4 +1,4 @@
-"""The images of a source: which of its files belong together, their fixations, and their splits.
+"""The images of a source: which of its files belong together, and their fixations.
 
 A file's role is told by the rules of its dataset's authors, or else by the deepest folder with a name of `ROLES`;
 in an archive without such folders, by the archive's own name. Files of one image have the same path below that
@@ -8,7 +8,7 @@ folder, apart from their suffixes.
 import functools
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer import isolated
-from trainer.artifacts import SPLITS, TEST
+from trainer.artifacts import TEST
 from trainer.datasets import Dataset, Rule
-from trainer.errors import UserError, check, some
+from trainer.errors import UserError, some
 from trainer.sources import Member
 
 Size = tuple[int, int]
@@ -59,7 +59,6 @@ MAX_POINT_SHARE = 0.02
 MARGIN_PX = 1
 """How far outside of its image a fixation may be to count for the pixel at the border: eye trackers, and those who
 convert their files, count from 0 or from 1, and round."""
-SEED = 42
 KINDS = {"train": "training", "valid": "validation", TEST: "test"}
 """Split -> the adjective for its images."""
 
@@ -129,15 +128,17 @@ class Item:
     """Density or points; None if there are only `fixations`."""
     fixations: Member | Fixations | None
     """A `.mat` file or an image, or a part of a file of many images, if there is one in addition to the map."""
+    split_key: str = ""
+    """The text by whose hash the image is trained on or validated, one for all of a group; its name if empty."""
 
 
 @dataclass(frozen=True)
 class Images:
     """The images of a source."""
 
-    items: dict[str, list[Item]]
-    """Split -> its images, sorted by name if the split is given, else in the order of the seeded shuffle. TEST has
-    what is kept apart, if anything is (see `keep_apart`)."""
+    items: list[Item]
+    labels: list[str]
+    """The split of each image by its folder; empty if folders do not tell."""
     notes: list[str]
     """What was understood of the source, and what was left out; sentences for people."""
 
@@ -166,7 +167,7 @@ Files = dict[str, tuple[str, Member]]
 
 
 def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
-    """The images of each split.
+    """Find the images of a source with the files of their maps and fixations.
 
     Raises:
         UserError: a file has no counterpart, two files have the same name, there are no stimuli or no maps, or a
@@ -189,7 +190,7 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
         for key, (name, stimulus) in stimuli.items()
     ]
     splits = {file.key: file.split for file, _ in assigned}
-    return Images(split_items(items, [splits[key] for key in stimuli], row, source), notes)
+    return Images(items, [splits[key] for key in stimuli], notes)
 
 
 def _by_role(assigned: Assigned) -> dict[str, Files]:
@@ -341,147 +342,3 @@ def _by_folder(path: str, row: Dataset) -> FileRole | None:
         stem = stem.removesuffix(row.fixation_suffix) if role == "fixations" else stem
     key = "/".join([*([split] if split else []), *below, stem])
     return FileRole(role, split, "/".join([*below, file]), key)
-
-
-# === Splits ===
-
-
-def split_items(items: Sequence[Item], labels: Sequence[str], row: Dataset, source: str) -> dict[str, list[Item]]:
-    """Split images for training and validation, by the row's `split`, whatever their order.
-
-    Args:
-        items: the images.
-        labels: the split that its folder or a column names for each image; empty without one. A shuffle ignores
-            them, but leaves out images labelled TEST.
-        row: its `split` is `given` or `column`, by labels, or a shuffle by `split_indices`.
-        source: its name in messages.
-
-    Raises:
-        UserError: labels count, and an image has none.
-    """
-    ordered = sorted(zip(items, labels, strict=True), key=lambda pair: pair[0].name)
-    if row.split.startswith("shuffle"):
-        shuffled = [item for item, label in ordered if label != TEST]
-        indices = split_indices([item.name for item in shuffled], row)
-        return {split: [shuffled[index] for index in each] for split, each in zip(SPLITS, indices, strict=True)}
-    for item, label in ordered:
-        if not label:
-            raise UserError(
-                f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
-            )
-    return {split: [item for item, label in ordered if label == split] for split in SPLITS}
-
-
-def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[int]]:
-    """Indices of the training and of the validation images among the sorted `names`, in shuffled order.
-
-    `shuffle` shuffles all of them; `shuffle_per_category` shuffles each folder with the same seed (Kroner et al.,
-    data.py: `np.random.RandomState(42)`). The share for training is the row's, for any number of images.
-    """
-    train: list[int] = []
-    valid: list[int] = []
-    for group in _shuffled(names, row):
-        share, whole = row.train_share
-        n_train = len(group) * share // whole
-        train += group[:n_train]
-        valid += group[n_train:]
-    return train, valid
-
-
-def _shuffled(names: Sequence[str], row: Dataset) -> Iterator[list[int]]:
-    """Indices of the sorted `names` in the order of the seeded shuffle: of all of them, or of each folder."""
-    groups: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        folder = name.rpartition("/")[0] if row.split == "shuffle_per_category" else ""
-        groups.setdefault(folder, []).append(index)
-    for group in groups.values():
-        order = np.arange(len(group))
-        np.random.RandomState(SEED).shuffle(order)
-        yield [group[position] for position in order]
-
-
-def keep_apart(items: dict[str, list[Item]], row: Dataset, n_test: int) -> dict[str, list[Item]]:
-    """The images of each split after `n_test` validation images became the split TEST; the same if it is 0.
-
-    Their names decide: they are the first of the sorted names in the order of the seeded shuffle, and of each
-    category as many as of any other. A larger share has all images of a smaller one. All keep their order.
-    """
-    if not n_test:
-        return items
-    names = sorted(item.name for item in items["valid"])
-    ranked = [
-        ((position + 0.5) / len(group), index)
-        for group in _shuffled(names, row)
-        for position, index in enumerate(group)
-    ]
-    chosen = {names[index] for _, index in sorted(ranked)[:n_test]}
-    return {
-        **items,
-        "valid": [item for item in items["valid"] if item.name not in chosen],
-        TEST: [item for item in items["valid"] if item.name in chosen],
-    }
-
-
-def kept_apart_text(items: Mapping[str, Sequence[Item]], test_share: float) -> str:
-    """A sentence about the images that `keep_apart` chose."""
-    names, n_valid = sorted(item.name for item in items[TEST]), _counts(items)["valid"]
-    return (
-        f"{len(names):,} of {n_valid:,} validation images are kept apart as a test set (test_share "
-        f"{test_share:g}): {some(names)}."
-    )
-
-
-def check_kept_apart(items: Mapping[str, Sequence[Item]], source: str, test_share: float) -> None:
-    """Raise `UserError` if a share of the validation images has none of them, or leaves none."""
-    n_test, n_valid = len(items.get(TEST, ())), len(items["valid"])
-    check(
-        not test_share or (n_test > 0 and n_valid > 0),
-        f"{source} has {n_test + n_valid} validation images, of which test_share {test_share:g} keeps {n_test} "
-        f"apart as a test set and leaves {n_valid}; both need one: set another share, or add images",
-    )
-
-
-def _counts(items: Mapping[str, Sequence[Item]]) -> dict[str, int]:
-    """Number of images of each split of the whole dataset, of which nothing is kept apart."""
-    return {"train": len(items["train"]), "valid": len(items["valid"]) + len(items.get(TEST, ()))}
-
-
-def check_counts(
-    items: Mapping[str, Sequence[Item]], row: Dataset, source: str, allow_partial_data: bool, is_test_set: bool
-) -> None:
-    """Raise `UserError` if a split that is used is empty, or the dataset is incomplete and may not be.
-
-    Images that are kept apart count as validation images. A test set of a given split uses these alone.
-    """
-    counts, complete = _counts(items), {"train": row.n_train, "valid": row.n_valid}
-    used = ("valid",) if is_test_set and row.split == "given" else SPLITS
-    text = f"{source} has " + " and ".join(f"{counts[split]} {KINDS[split]}" for split in used) + " images"
-    if not all(counts[split] for split in used):
-        raise UserError(f"{text}; add images, move or label some as train or val, or use split=shuffle")
-    if any(counts[split] != complete[split] for split in used) and not (row.any_count or allow_partial_data):
-        expected = " and ".join(str(complete[split]) for split in used)
-        raise UserError(f"{text}, the complete dataset has {expected}; add the rest, or set allow_partial_data")
-
-
-def only_tested(items: dict[str, list[Item]], row: Dataset) -> dict[str, list[Item]]:
-    """The images of a test set, sorted by name: what is kept apart, or if nothing is, the validation images of a
-    given split, else all images.
-    """
-    tested = items["valid"] if row.split == "given" else [*items["train"], *items["valid"]]
-    tested = items.get(TEST, tested)
-    return {TEST: sorted(tested, key=lambda item: item.name)}
-
-
-def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
-    """The number of images of `only_tested` for a dataset with so many images in each split."""
-    if TEST in counts:
-        return counts[TEST]
-    return counts["valid"] if row.split == "given" else sum(counts.values())
-
-
-def limited(items: Sequence[Item], max_examples: int) -> list[Item]:
-    """At most `max_examples` of the items (0: all), chosen by a seeded permutation, in their order."""
-    if not 0 < max_examples < len(items):
-        return list(items)
-    chosen = np.random.RandomState(SEED).permutation(len(items))[:max_examples]
-    return [items[index] for index in sorted(chosen)]

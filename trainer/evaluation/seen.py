@@ -11,7 +11,7 @@ from typing import Any
 
 from trainer import artifacts, files, generated
 from trainer.artifacts import SPLITS, Manifest, StrPath
-from trainer.datasets import HASH_SPLIT
+from trainer.datasets import HASH, HASH_BY_FOLDER
 from trainer.errors import UserError, some
 
 
@@ -154,4 +154,4 @@ def _same_rule(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
     rule: str = manifest["split"]
     if "split" in config:
         return bool(config["split"] == rule)
-    return rule != HASH_SPLIT
+    return rule not in (HASH, HASH_BY_FOLDER)

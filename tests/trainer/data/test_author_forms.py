@@ -1,6 +1,7 @@
 """Each dataset as its authors publish it, from the archives to the examples."""
 
 import contextlib
+import dataclasses
 import pathlib
 import tempfile
 import zipfile
@@ -14,7 +15,7 @@ from tests.author_forms import FORMS, SIZE, colour, fixations, ramp, size_of
 from tests.small_sources import save, stimulus
 from trainer import datasets, sources, storage
 from trainer.config import FetchConfig
-from trainer.data import fetch, layout, tfrecords
+from trainer.data import fetch, layout, splits, tfrecords
 from trainer.errors import UserError
 
 N = 10
@@ -70,10 +71,15 @@ def blurred(points, size, sigma_px):
 
 
 @pytest.mark.parametrize("dataset", FORMS)
-def test_every_dataset_is_read_in_its_authors_form(dataset, tmp_path):
+def test_every_dataset_is_read_in_its_authors_form(dataset, tmp_path, monkeypatch):
     indices = author_forms.write(dataset, tmp_path / "source", FEW.get(dataset, N))
-    manifest = fetched(dataset, tmp_path / "source", tmp_path / "set")
     size, split = size_of(dataset), expected_split(dataset, indices)
+    counts = {
+        "n_train": len(split["train"]),
+        "n_valid": len(split["valid"]),
+    }  # as if these were all of the dataset
+    monkeypatch.setitem(datasets.DATASETS, dataset, dataclasses.replace(datasets.get(dataset), **counts))
+    manifest = fetched(dataset, tmp_path / "source", tmp_path / "set")
     assert manifest.ground_truth == ("density" if dataset in MAPS else "points")
     assert manifest.has_observers == (dataset in OBSERVERS)
     assert manifest.has_fixations == (dataset != "fixationadd1000")
@@ -119,8 +125,9 @@ def find(dataset, source):
 
 
 def names_in(dataset, source):
-    """Split -> names of its images, whose files have the same name or number."""
-    items = find(dataset, source).items
+    """Split of the reference -> names of its images, whose files have the same name or number."""
+    images, row = find(dataset, source), datasets.get(dataset)
+    items = splits.split_items(images.items, images.labels, row.split, row, str(source))
     names = {split: [item.name for item in each] for split, each in items.items()}
     for item in (item for each in items.values() for item in each):
         for file in (item.stimulus, item.map, item.fixations):
@@ -181,7 +188,7 @@ def test_fixations_of_images_that_are_missing_are_left_out(tmp_path):
     unpacked(archive, tmp_path / "some")
     (next((tmp_path / "some").rglob("1003.jpg"))).unlink()
     images = find("osie", tmp_path / "some")
-    assert sorted(item.name[:4] for each in images.items.values() for item in each) == ["1001", "1002", "1004"]
+    assert sorted(item.name[:4] for item in images.items) == ["1001", "1002", "1004"]
     assert any("left out (1 of 4)" in note for note in images.notes)
 
 

@@ -20,7 +20,7 @@ from tests.small_sources import (
 from tests.tiny import write_salicon
 from trainer import artifacts, datasets, preprocess, sources, storage
 from trainer.config import FetchConfig
-from trainer.data import decode, fetch, layout, sample, tfrecords
+from trainer.data import decode, fetch, layout, sample, splits, tfrecords
 from trainer.errors import UserError
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
@@ -56,7 +56,7 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
     assert (manifest.dataset, manifest.source, manifest.image_size) == ("osie", str(points), SIZE)
     assert manifest.counts == {"train": 5, "valid": 2}
     assert manifest.expected_counts == {"train": 500, "valid": 200}
-    assert (manifest.split, manifest.ground_truth, manifest.blur_sigma_px) == ("shuffle", "points", 16.0)
+    assert (manifest.split, manifest.ground_truth, manifest.blur_sigma_px) == ("hash", "points", 16.0)
     assert manifest.has_fixations
     assert manifest.original_sizes == {"24x32": 7}
     assert manifest.objects == storage.list_objects(str(points))
@@ -73,11 +73,12 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
 def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepared):
     _, folder = prepared
     names = sorted(f"{index}.png" for index in range(1, 8))
-    train, valid = layout.split_indices(names, datasets.get("osie"))
-    for split, indices in (("train", train), ("valid", valid)):
+    share = 500 / 700
+    for split in ("train", "valid"):
+        chosen = [name for name in names if (splits.position(name) < share) == (split == "train")]
         examples = list(tfrecords.read(folder, split))
-        assert [example.index for example in examples] == list(range(len(indices)))
-        assert [example.name for example in examples] == [names[index] for index in indices]
+        assert [example.index for example in examples] == list(range(len(chosen)))
+        assert [example.name for example in examples] == chosen
         for example in examples:
             original = stimulus(int(example.name.removesuffix(".png")))
             expected = preprocess.prepare_stimulus(original, SIZE)
@@ -128,7 +129,7 @@ def test_pictures_of_points_of_ones_own_are_fixations_in_any_format(tmp_path):
         for index in range(5):
             save(source / "stimuli" / f"{index}.png", stimulus(index))
             save(source / "fixations" / f"{index}.{suffix}", point_map())
-        manifest = fetch.fetch_dataset(config(source, "custom"), tmp_path / f"{suffix}-set")
+        manifest = fetch.fetch_dataset(config(source, "custom", split="shuffle"), tmp_path / f"{suffix}-set")
         assert (manifest.ground_truth, manifest.has_fixations) == ("points", True)
         assert any("15, about 3 an image" in note for note in manifest.notes)
         sets.append({name: data for name, data in files(tmp_path / f"{suffix}-set").items() if "train" in name})
@@ -201,7 +202,8 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
     trained = []
     for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
         with sources.opened(str(source), storage.list_objects(str(source)), tmp_path) as members:
-            items = layout.find_items(members, datasets.get(dataset), str(source)).items
+            row, images = datasets.get(dataset), layout.find_items(members, datasets.get(dataset), str(source))
+            items = splits.split_items(images.items, images.labels, row.split, row, str(source))
             assert {split: len(each) for split, each in items.items()} == {"train": 560, "valid": 140}
             trained.append({hashlib.sha256(item.stimulus.read()).digest() for item in items["train"]})
     assert len(trained[0]) == 560
@@ -292,10 +294,10 @@ def test_images_in_a_folder_for_tests_are_left_out_or_all_that_is_tested(layout,
     assert len(digests[""] | digests["custom"]) == 9
 
 
-def test_a_folder_for_tests_is_left_out_of_a_shuffle_too(tmp_path):
+def test_a_folder_for_tests_is_left_out_of_a_hash_too(tmp_path):
     source = write_labelled(tmp_path / "source", "{kind}/{split}", train=5, test=3)
     trained = fetch.fetch_dataset(config(source, "custom"), tmp_path / "trained")
-    assert (trained.counts, trained.split) == ({"train": 4, "valid": 1}, "shuffle")
+    assert (sum(trained.counts.values()), trained.split) == (5, "hash")
     tested = fetch.fetch_dataset(config(source, "custom"), tmp_path / "tested", test_of="custom")
     assert tested.counts == {"test": 3}
     assert not listed(tmp_path / "trained", "train", "valid") & listed(tmp_path / "tested", "test")
@@ -325,9 +327,9 @@ def test_a_share_of_the_validation_images_is_kept_apart_and_tested_on_alone(sett
     whole = fetch.fetch_dataset(config(source), tmp_path / "whole")
     trained = fetch.fetch_dataset(config(source, test_share=0.5, **settings), tmp_path / "trained")
     tested = fetch.fetch_dataset(config(source, test_share=0.5, **settings), tmp_path / "tested", test_of="osie")
-    assert (whole.counts, whole.test_share) == ({"train": 10, "valid": 4}, 0.0)
-    assert trained.counts == {"train": 10 if most == 2 else 1, "valid": most}
-    assert tested.counts == {"test": most}
+    assert (whole.counts, whole.test_share) == ({"train": 11, "valid": 3}, 0.0)
+    assert trained.counts == {"train": 11 if most == 2 else 1, "valid": most}
+    assert tested.counts == {"test": 1}
     assert (trained.expected_counts, tested.expected_counts) == ({"train": 500, "valid": 100}, {"test": 100})
     assert trained.test_share == tested.test_share == 0.5
     assert trained.fingerprint == tested.fingerprint == whole.fingerprint

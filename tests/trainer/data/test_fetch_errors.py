@@ -77,7 +77,7 @@ def test_points_among_densities(refused, tree):
 
 
 def test_other_counts_than_those_of_the_complete_dataset(refused, tree, monkeypatch):
-    monkeypatch.setattr("trainer.data.layout.limited", None)  # images are counted first
+    monkeypatch.setattr("trainer.data.splits.limited", None)  # images are counted first
     refused(tree, "5 training and 2 validation .* 500 and 200; .*allow_partial_data", allow_partial_data=False)
 
 

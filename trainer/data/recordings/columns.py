@@ -83,6 +83,7 @@ ROLES = {
     "valid": ("fpogv", "fixation detected on surface", "fixation detected in reference image", "on surf", "valid"),
     "event": ("eye movement type", "gazeeventtype", "category", "event type", "event", "trial type"),
     "split": ("split",),
+    "group": (),  # by the setting alone: tables have groups of people, too
 }
 """What a column holds -> its usual names in the order of preference, in the form that `plain` returns."""
 

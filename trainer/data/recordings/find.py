@@ -1,8 +1,8 @@
 """Find the images of the dataset `custom`, with their maps, files of fixations, or tables of fixations.
 
 Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see `layout`). The
-split is told by a column, by folders, or by a shuffle. What was understood is printed, and returned in sentences
-(see `Report`).
+split is told by a column, by folders, or by hashes of names. What was understood is printed, and returned in
+sentences (see `Report`).
 """
 
 import collections
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from trainer.artifacts import SPLITS, TEST
 from trainer.config import FetchConfig, parse_columns
-from trainer.data import layout
+from trainer.data import layout, splits
 from trainer.data.layout import (
     IMAGE_SUFFIXES,
     KINDS,
@@ -28,7 +28,6 @@ from trainer.data.layout import (
     SPLIT_LABELS,
     Fixations,
     Gaze,
-    Images,
     Item,
     Points,
     Size,
@@ -38,7 +37,8 @@ from trainer.data.recordings import fixations
 from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import LeftOut
 from trainer.data.recordings.tables import Source, is_table, open_tables
-from trainer.datasets import Dataset
+from trainer.data.splits import Split
+from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.errors import UserError, check, some, visible
 from trainer.picture import open_header, orientation_of
 from trainer.progress import Tracker, map_ahead, open_pool
@@ -77,10 +77,11 @@ class Usable:
 
 def find_recordings(
     members: Sequence[Member], row: Dataset, source: str, config: FetchConfig, is_test_set: bool = False
-) -> tuple[Images, Dataset]:
+) -> tuple[Split, list[str], Dataset]:
     """Find the images, their maps and fixations, and split them; print what was understood.
 
-    Returns the images of each split, and the row of the dataset with the split and the blur in use. For a test
+    Returns the images of each split, sentences about them, and the row of the dataset with the split and the blur
+    in use. For a test
     set, the validation images are chosen by `tested_items` or, with a `test_share`, split like a training set.
 
     Raises:
@@ -97,36 +98,39 @@ def find_recordings(
     if config.split == "column" and not by_column:
         raise UserError(
             "split is column, but no table has a column of splits; name it with `columns`, such as split=NAME, or "
-            "set split to folders or shuffle"
+            "set split to folders or hash"
         )
-    split = "column" if by_column else "given" if images.by_folder else "shuffle"
+    drawn = HASH if config.split in ("auto", "folders", "column") else config.split
+    split = "column" if by_column else "given" if images.by_folder else drawn
     used = dataclasses.replace(row, split=split, blur_sigma_px=_blur_px(config, usable.pictures))
     pairs = zip(usable.items, usable.labels, strict=True)
     for_tests = images.for_tests or [item.stimulus.path for item, label in pairs if label == TEST]
     check(
         not (for_tests and config.test_share),
         f"{len(for_tests):,} images of {source} are labelled test, and test_share is {config.test_share:g}; leave "
-        "test_share out to test on these images, or set split=shuffle, which ignores the labels",
+        "test_share out to test on these images, or set split=hash, which ignores the labels",
     )
     if is_all_tested:
         used = dataclasses.replace(used, split="given")
         items, about_split = tested_items(usable, training_split, source)
     else:
-        items, about_split = layout.split_items(usable.items, usable.labels, used, source), [SPLIT_TEXTS[split]]
+        share = config.test_share
+        usable.items = [with_split_key(item, split) for item in usable.items]
+        items = splits.split_items(usable.items, usable.labels, split, used, source, share)
+        about_split = [SPLIT_TEXTS[split]]
         if for_tests:
             about_split.insert(0, f"Images for tests, left out: {len(for_tests):,} ({some(for_tests)}).")
-    items = layout.keep_apart(items, row, config.n_kept_apart(len(items["valid"])))
-    in_use = layout.only_tested(items, used) if is_test_set else {name: items[name] for name in SPLITS}
+    in_use = splits.only_tested(items, used) if is_test_set else {name: items[name] for name in SPLITS}
     report.count(in_use, usable)
     report.remarks += _about_turned(usable)
     if usable.items[0].map is None:
         report.remarks.append(_about_blur(config, used.blur_sigma_px))
     report.remarks += about_split
     if TEST in items:
-        report.remarks.append(layout.kept_apart_text(items, config.test_share))
+        report.remarks.append(splits.kept_apart_text(items, config.test_share))
     sentences = report.sentences()
     print("\n".join(["What was understood:", *(visible(f"- {sentence}") for sentence in sentences)]))
-    return Images(items, sentences), used
+    return items, sentences, used
 
 
 # === Find the images ===
@@ -187,14 +191,11 @@ def _with_maps(
     if for_tests:  # only the images that are used need maps
         members = [each for each in members if (_label_of(each.path) == TEST) == is_all_tested]
     by_folder = by_folder and not (for_tests and is_all_tested)
-    row = dataclasses.replace(row, split="given" if by_folder else "shuffle")
+    row = dataclasses.replace(row, split="given" if by_folder else HASH)
     images = layout.find_items(members, row, source)
-    pairs = [(item, name if by_folder else "") for name, items in images.items.items() for item in items]
-    pairs.sort(key=lambda pair: (pair[0].name, pair[1]))
-    items = [item for item, _ in pairs]
     if for_tests and is_all_tested:
-        return LabelledImages(items, [TEST] * len(items), by_folder, notes=images.notes)
-    return LabelledImages(items, [label for _, label in pairs], by_folder, for_tests, images.notes)
+        return LabelledImages(images.items, [TEST] * len(images.items), by_folder, notes=images.notes)
+    return LabelledImages(images.items, images.labels, by_folder, for_tests, images.notes)
 
 
 def folder_labels(paths: Sequence[str], split: str) -> tuple[list[str], bool]:
@@ -290,6 +291,7 @@ def _with_fixations(
     rows, points, report.hint = fixations.placed(rows, geometry, sizes, left_out)
     by_column = column_labels(rows, items, sources[0].origin, config)
     labels = by_column or images.labels
+    items = with_groups(items, rows, sources[0].origin)
     observers = _observers(rows, report)
     report.first = _about_first(rows, points, items)
     gazes = _by_image(rows["image"].to_numpy(), points, observers)
@@ -356,6 +358,8 @@ def _about_first(rows: pl.DataFrame, points: Points, items: Sequence[Item]) -> s
 SPLIT_TEXTS = {
     "given": "Split by the folders train and val.",
     "column": "Split by a column of the tables.",
+    HASH: "Split by hashes of the images' names: about 80% for training, 20% for validation.",
+    HASH_BY_FOLDER: "Split by hashes of the folders' names: about 80% for training, 20% for validation.",
     "shuffle": "Split by a seeded shuffle: 80% for training, 20% for validation.",
 }
 
@@ -382,6 +386,34 @@ def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config
             )
         labels[image] = label
     return labels
+
+
+def with_split_key(item: Item, rule: str) -> Item:
+    """Give an image without a group the text by whose hash it is split: its folder, or its name with its folder's.
+
+    It depends on no other image. `Item.name` does, which leaves out the folder that all images share.
+    """
+    folder, _, _ = item.stimulus.path.rpartition("/")
+    own = "/".join(item.stimulus.path.split("/")[-2:])
+    key = item.split_key or (folder if rule == HASH_BY_FOLDER else "") or own
+    return dataclasses.replace(item, split_key=key)
+
+
+def with_groups(items: Sequence[Item], rows: pl.DataFrame, origin: str) -> list[Item]:
+    """Give each image the group that the column `group` of the tables names, if there is one.
+
+    Raises:
+        UserError: the rows of an image name two groups.
+    """
+    named = rows.select("image", pl.col("group").cast(pl.String)).drop_nulls().unique().sort("image", "group")
+    groups: dict[int, str] = {}
+    for image, group in named.rows():
+        if groups.setdefault(image, group) != group:
+            raise UserError(
+                f"{items[image].stimulus.path} is in two groups by {origin}, {groups[image]} and {group}; all "
+                "rows of an image must name one"
+            )
+    return [dataclasses.replace(item, split_key=groups.get(image, "")) for image, item in enumerate(items)]
 
 
 def tested_items(usable: Usable, split: str, source: str) -> tuple[dict[str, list[Item]], list[str]]:

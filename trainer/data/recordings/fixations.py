@@ -20,7 +20,7 @@ from trainer.errors import UserError, some
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-LABELS = ("observer", "trial", "fixation", "split", "owner")
+LABELS = ("observer", "trial", "fixation", "split", "group", "owner")
 """Columns of names. `owner` is that of the row's table (see `Source.owner`)."""
 COLUMNS = {
     "image": pl.Int32(),

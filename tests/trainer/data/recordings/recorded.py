@@ -40,8 +40,8 @@ def understand(folder, **settings):
         contextlib.redirect_stdout(printed),
         sources.opened(str(folder), storage.list_objects(str(folder)), folder.parent) as members,
     ):
-        found, row = find_recordings(members, datasets.get("custom"), str(folder), config)
-    return found.items, row, found.notes, printed.getvalue()
+        items, notes, row = find_recordings(members, datasets.get("custom"), str(folder), config)
+    return items, row, notes, printed.getvalue()
 
 
 def gaze_of(folder, size=SIZE, **settings):

@@ -1,5 +1,6 @@
 """Recordings of one's own: how tables, images and settings become fixations, splits and a prepared dataset."""
 
+import dataclasses
 import re
 import shutil
 
@@ -215,12 +216,59 @@ def test_what_was_understood_and_left_out_is_said(recorded):
 # === Splits ===
 
 
-def test_a_shuffle_splits_by_the_names_alone(recorded):
-    first = names(understand(recorded)[0])
-    assert {split: len(each) for split, each in first.items()} == {"train": 4, "valid": 1}
+@pytest.mark.parametrize("split", ["hash", "shuffle"])
+def test_names_alone_split(split, recorded):
+    first = names(understand(recorded, split=split)[0])
+    assert sum(len(each) for each in first.values()) == 5
     lines = plain_rows().splitlines()
     write_table(recorded / "fixations.csv", rows(lines[0], *reversed(lines[1:])))
-    assert names(understand(recorded)[0]) == first
+    assert names(understand(recorded, split=split)[0]) == first
+
+
+def write_growing(folder, *paths, header="image,x,y", cell=""):
+    """Images at these paths, and a table of a fixation of each."""
+    write_images(folder, paths)
+    write_table(folder / "t.csv", rows(header, *(f"{path},1,2{cell and ',' + cell(path)}" for path in paths)))
+    return folder
+
+
+def test_images_stay_in_their_split_when_a_folder_is_added_beside_theirs(tmp_path):
+    few = [f"first/{index}.png" for index in range(20)]
+    before = understand(write_growing(tmp_path / "few", *few))[0]
+    more = understand(write_growing(tmp_path / "more", *few, *(f"second/{index}.png" for index in range(20))))[0]
+    for split, each in names(before).items():
+        assert {f"first/{name}" for name in each} == {
+            name for name in names(more)[split] if name.startswith("first")
+        }
+    assert {len(each) for each in names(before).values()} != {0, 20}
+
+
+@pytest.mark.parametrize("by", ["folder", "column"])
+def test_a_folder_or_a_group_is_in_one_split(by, tmp_path):
+    paths = [f"site{index // 4}/{index}.png" for index in range(10, 90)]
+    if by == "folder":
+        items, row, *_ = understand(write_growing(tmp_path / "set", *paths), split="hash_by_folder")
+        assert row.split == "hash_by_folder"
+    else:
+        folder = write_growing(
+            tmp_path / "set", *paths, header="image,x,y,site", cell=lambda path: path.partition("/")[0]
+        )
+        items, row, *_ = understand(folder, columns="group=site")
+    train, valid = (
+        {item.stimulus.path.partition("/")[0] for item in items[split]} for split in ("train", "valid")
+    )
+    assert train
+    assert valid
+    assert not train & valid
+
+
+def test_an_image_in_two_groups_is_refused(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(
+        tmp_path / "set" / "t.csv", rows("image,x,y,site", "a.png,1,2,one", "a.png,3,4,two", "b.png,1,2,one")
+    )
+    with pytest.raises(UserError, match=r"a\.png is in two groups .* one and two"):
+        understand(tmp_path / "set", columns="group=site")
 
 
 def test_a_column_splits(tmp_path):
@@ -236,11 +284,11 @@ def test_a_column_splits(tmp_path):
 
 
 def test_images_labelled_test_and_a_share_are_refused(tmp_path):
-    """Unless the labels are ignored: a shuffle of five images holds one out, of which there is no half."""
+    """Unless the labels are ignored: a shuffle of five images holds one out, which this share keeps apart."""
     write_images(tmp_path / "set")
     labels = zip("abcde", ("train", "val", "val", "test", "test"), strict=True)
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *(f"{n},1,2,{label}" for n, label in labels)))
-    for split, message in (("auto", "2 images .* labelled test, and test_share"), ("shuffle", "keeps 0 apart")):
+    for split, message in (("auto", "2 images .* labelled test, and test_share"), ("shuffle", "keeps 1 apart")):
         config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split=split, test_share=0.5)
         with pytest.raises(UserError, match=message):
             fetch.fetch_dataset(config, tmp_path / "out")
@@ -252,7 +300,8 @@ def test_images_labelled_test_and_a_share_are_refused(tmp_path):
 @pytest.mark.parametrize("settings", [{"maps": "saliency", "make_map": density_map}, {}])
 def test_maps_or_files_of_fixations_need_no_table(settings, tmp_path):
     write_tree(tmp_path / "set", **settings)
-    assert {split: len(each) for split, each in understand(tmp_path / "set")[0].items()} == {
+    items = understand(tmp_path / "set", split="shuffle")[0]
+    assert {split: len(each) for split, each in items.items()} == {
         "train": 5,
         "valid": 2,
     }
@@ -285,7 +334,8 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
     write_images(tmp_path / "set", ("a.png", "b.png"))
     lines = [f"{name},{10 * n},5,p{n % 2}" for name in "ab" for n in (1, 2, 3)]
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y,observer", *lines))
-    manifest = fetch.fetch_dataset(FetchConfig("custom", str(tmp_path / "set"), "48x64"), tmp_path / "out")
+    config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split="shuffle")
+    manifest = fetch.fetch_dataset(config, tmp_path / "out")
     assert manifest.counts == manifest.expected_counts == {"train": 1, "valid": 1}
     assert (manifest.ground_truth, manifest.has_observers, manifest.blur_sigma_px) == ("points", True, 2.1)
     for example in tfrecords.read(tmp_path / "out", "train"):
@@ -293,7 +343,7 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
         np.testing.assert_array_equal(example.observers, [1, 0, 1])
         assert example.density[5, 10] > 200  # brightest where people looked
         assert example.density[40, 60] == 0
-    few = FetchConfig("custom", str(tmp_path / "set"), "48x64", max_examples=1)
+    few = dataclasses.replace(config, max_examples=1)
     assert fetch.fetch_dataset(few, tmp_path / "few").expected_counts == {"train": 1, "valid": 1}
 
 

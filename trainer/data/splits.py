@@ -1,0 +1,216 @@
+"""The split of a dataset: which images are trained on, which validate, and which are only tested on.
+
+A rule decides. `given` and `column` follow labels, of folders or of a column of a table. The others draw 80% of
+the images for training, or the share of the reference:
+
+- `shuffle` and `shuffle_per_category` are the seeded shuffles of the reference, so that its numbers can be
+  compared. They depend on the number of images, so each added image moves others from one split to another.
+- `hash` and `hash_by_folder` depend on the name of the image or of its group alone. Whatever is added or removed,
+  the other images stay where they are, and no image of a test set was ever trained on.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from trainer.artifacts import SPLITS, TEST
+from trainer.data.layout import KINDS, Item
+from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
+from trainer.errors import UserError, check, some
+
+SEED = 42
+
+Split = dict[str, list[Item]]
+"""Name of a split -> its images. TEST has those that are kept apart by `test_share`, if any are."""
+
+
+def rule_of(row: Dataset, n_images: int) -> str:
+    """Return the rule for a dataset: its own, or the hash for another number of images than the reference has."""
+    is_complete = n_images == row.n_train + row.n_valid
+    return HASH if row.split.startswith("shuffle") and not is_complete else row.split
+
+
+def split_items(
+    items: Sequence[Item], labels: Sequence[str], rule: str, row: Dataset, source: str, test_share: float = 0.0
+) -> Split:
+    """Split images for training and validation, and keep a share of the validation images apart, in any order.
+
+    Args:
+        items: The images.
+        labels: The split that its folder or a column names for each image; empty without one. Rules that do not
+            follow them leave out the images labelled TEST.
+        rule: One of the module's.
+        row: The dataset, for its share of images for training.
+        source: Name of the source in messages.
+        test_share: Share of the validation images that become the split TEST, at least 0 and below 1. A larger
+            share has all images of a smaller one.
+
+    Raises:
+        UserError: the rule follows labels, and an image has none.
+    """
+    ordered = sorted(zip(items, labels, strict=True), key=lambda pair: pair[0].name)
+    if rule in ("given", "column"):
+        for item, label in ordered:
+            if not label:
+                raise UserError(
+                    f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
+                )
+        split = {name: [item for item, label in ordered if label == name] for name in SPLITS}
+        return keep_apart(split, row, test_share)
+    drawn = [item for item, label in ordered if label != TEST]
+    if rule in (HASH, HASH_BY_FOLDER):
+        return _split_by_hash(drawn, row, test_share)
+    indices = split_indices([item.name for item in drawn], rule, row)
+    return keep_apart(
+        {name: [drawn[index] for index in each] for name, each in zip(SPLITS, indices, strict=True)},
+        row,
+        test_share,
+    )
+
+
+# === By hash ===
+
+
+def position(key: str) -> float:
+    """Return the position, at least 0 and below 1, that the SHA-256 digest of a text gives to an image."""
+    # Archives of macOS have accents behind their letters.
+    digest = hashlib.sha256(unicodedata.normalize("NFC", key).encode()).digest()
+    return int.from_bytes(digest[:8]) / 2**64
+
+
+def _split_by_hash(items: Sequence[Item], row: Dataset, test_share: float) -> Split:
+    """Cut the positions into training, validation and test: no share moves an image across another's edge."""
+    share, whole = row.train_share
+    train_edge = share / whole
+    test_edge = 1 - (1 - train_edge) * test_share
+    split: Split = {name: [] for name in (*SPLITS, TEST)}
+    for item in items:
+        here = position(item.split_key or item.name)
+        split["train" if here < train_edge else "valid" if here < test_edge else TEST].append(item)
+    if not test_share:
+        del split[TEST]
+    return split
+
+
+# === By the shuffle of the reference ===
+
+
+def split_indices(names: Sequence[str], rule: str, row: Dataset) -> tuple[list[int], list[int]]:
+    """Indices of the training and of the validation images among the sorted `names`, in shuffled order.
+
+    `shuffle` shuffles all of them; `shuffle_per_category` shuffles each folder with the same seed (Kroner et al.,
+    data.py: `np.random.RandomState(42)`).
+    """
+    train: list[int] = []
+    valid: list[int] = []
+    for group in _shuffled(names, rule):
+        share, whole = row.train_share
+        n_train = len(group) * share // whole
+        train += group[:n_train]
+        valid += group[n_train:]
+    return train, valid
+
+
+def _shuffled(names: Sequence[str], rule: str) -> Iterator[list[int]]:
+    """Indices of the sorted `names` in the order of the seeded shuffle: of all of them, or of each folder."""
+    groups: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        folder = name.rpartition("/")[0] if rule == "shuffle_per_category" else ""
+        groups.setdefault(folder, []).append(index)
+    for group in groups.values():
+        order = np.arange(len(group))
+        np.random.RandomState(SEED).shuffle(order)
+        yield [group[rank] for rank in order]
+
+
+def keep_apart(split: Split, row: Dataset, test_share: float) -> Split:
+    """Make a share of the validation images the split TEST, if it is not 0. All images keep their order.
+
+    With the reference's number of images, they are the first of the sorted names in the order of its shuffle, and
+    of each category as many as of any other. Otherwise the hash of each name decides, so that others may be added.
+    """
+    items = split["valid"]
+    if not test_share:
+        return split
+    if sum(map(len, split.values())) == row.n_train + row.n_valid:
+        names = sorted(item.name for item in items)
+        ranked = [
+            ((rank + 0.5) / len(group), index)
+            for group in _shuffled(names, row.split)
+            for rank, index in enumerate(group)
+        ]
+        chosen = {names[index] for _, index in sorted(ranked)[: round(len(names) * test_share)]}
+    else:
+        chosen = {item.name for item in items if position(item.split_key or item.name) >= 1 - test_share}
+    return {
+        **split,
+        "valid": [item for item in items if item.name not in chosen],
+        TEST: [item for item in items if item.name in chosen],
+    }
+
+
+def kept_apart_text(items: Mapping[str, Sequence[Item]], test_share: float) -> str:
+    """A sentence about the images that `keep_apart` chose."""
+    names, n_valid = sorted(item.name for item in items[TEST]), _counts(items)["valid"]
+    return (
+        f"{len(names):,} of {n_valid:,} validation images are kept apart as a test set (test_share "
+        f"{test_share:g}): {some(names)}."
+    )
+
+
+def check_kept_apart(items: Mapping[str, Sequence[Item]], source: str, test_share: float) -> None:
+    """Raise `UserError` if a share of the validation images has none of them, or leaves none."""
+    n_test, n_valid = len(items.get(TEST, ())), len(items["valid"])
+    check(
+        not test_share or (n_test > 0 and n_valid > 0),
+        f"{source} has {n_test + n_valid} validation images, of which test_share {test_share:g} keeps {n_test} "
+        f"apart as a test set and leaves {n_valid}; both need one: set another share, or add images",
+    )
+
+
+def _counts(items: Mapping[str, Sequence[Item]]) -> dict[str, int]:
+    """Number of images of each split of the whole dataset, of which nothing is kept apart."""
+    return {"train": len(items["train"]), "valid": len(items["valid"]) + len(items.get(TEST, ()))}
+
+
+def check_counts(
+    items: Mapping[str, Sequence[Item]], row: Dataset, source: str, allow_partial_data: bool, is_test_set: bool
+) -> None:
+    """Raise `UserError` if a split that is used is empty, or the dataset is incomplete and may not be.
+
+    Images that are kept apart count as validation images. A test set of a given split uses these alone.
+    """
+    counts, complete = _counts(items), {"train": row.n_train, "valid": row.n_valid}
+    used = ("valid",) if is_test_set and row.split == "given" else SPLITS
+    text = f"{source} has " + " and ".join(f"{counts[split]} {KINDS[split]}" for split in used) + " images"
+    if not all(counts[split] for split in used):
+        raise UserError(f"{text}; add images, move or label some as train or val, or use split=shuffle")
+    if any(counts[split] != complete[split] for split in used) and not (row.any_count or allow_partial_data):
+        expected = " and ".join(str(complete[split]) for split in used)
+        raise UserError(f"{text}, the complete dataset has {expected}; add the rest, or set allow_partial_data")
+
+
+def only_tested(items: Split, row: Dataset) -> Split:
+    """The images of a test set, sorted by name: what is kept apart, or if nothing is, the validation images of a
+    given split, else all images.
+    """
+    tested = items["valid"] if row.split == "given" else [*items["train"], *items["valid"]]
+    tested = items.get(TEST, tested)
+    return {TEST: sorted(tested, key=lambda item: item.name)}
+
+
+def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
+    """The number of images of `only_tested` for a dataset with so many images in each split."""
+    if TEST in counts:
+        return counts[TEST]
+    return counts["valid"] if row.split == "given" else sum(counts.values())
+
+
+def limited(items: Sequence[Item], max_examples: int) -> list[Item]:
+    """At most `max_examples` of the items (0: all), chosen by a seeded permutation, in their order."""
+    if not 0 < max_examples < len(items):
+        return list(items)
+    chosen = np.random.RandomState(SEED).permutation(len(items))[:max_examples]
+    return [items[index] for index in sorted(chosen)]
