@@ -172,8 +172,8 @@ def test_what_cannot_be_shown_is_said_in_one_sentence(address, path, selector, m
 
 @pytest.mark.parametrize("path", ["/hangs", "/endless"])
 def test_a_page_has_limited_time(address, path):
-    config = dataclasses.replace(CONFIG, timeout_s=15)
-    with pytest.raises(UserError, match=f"{path} was not there after 15 s"):
+    config = dataclasses.replace(CONFIG, timeout_s=5)
+    with pytest.raises(UserError, match=f"{path} was not there after 5 s"):
         take(address + path, [], config)
 
 
@@ -215,7 +215,7 @@ def test_a_browser_that_does_not_start_is_explained(tmp_path, monkeypatch, scrip
     program = write_program(tmp_path / "browser", script)
     monkeypatch.setenv(browser.VARIABLE, program)
     with pytest.raises(UserError, match=message):
-        take("http://127.0.0.1:9/", [], dataclasses.replace(CONFIG, sandbox=True, timeout_s=10))
+        take("http://127.0.0.1:9/", [], dataclasses.replace(CONFIG, sandbox=True, timeout_s=5))
 
 
 @pytest.mark.parametrize("sandbox", [True, False])
