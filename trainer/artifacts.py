@@ -199,7 +199,9 @@ def images(folder: StrPath, splits: Collection[str]) -> list[tuple[str, str]]:
 
 
 def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
-    """The entry of TRAINING_IMAGES for the prepared dataset in `folder`; raises `UserError` as `images`."""
+    """The entry of TRAINING_IMAGES for prepared data; empty for data of an earlier version, without IMAGES."""
+    if not (pathlib.Path(folder) / IMAGES).exists():
+        return {}
     fingerprint = Manifest.load(folder).fingerprint
     return {fingerprint: {split: sorted(digest for _, digest in images(folder, [split])) for split in SPLITS}}
 

@@ -49,7 +49,7 @@ class Design:
     size: tuple[int, int]
     """(height, width) in pixels to which the regions refer; the map is resized to it."""
     regions: tuple[Region, ...] = ()
-    """Of a page, the part of each element that is in the picture, in whole pixels."""
+    """The part of each element of a page that is in its picture, in whole pixels."""
     png: bytes | None = None
     """Content of the PNG that the browser wrote of a page; None for a picture."""
     input: Input | None = None

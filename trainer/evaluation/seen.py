@@ -45,10 +45,10 @@ class Seen:
         prepared = {}
         for folder in training_data(at_hand, config):
             manifest = Manifest.load(folder)
-            if manifest.fingerprint not in listed:
+            if manifest.fingerprint not in listed and (entry := artifacts.images_to_train_on(folder)):
                 prepared[manifest.fingerprint] = manifest.test_share
                 for split in SPLITS:
-                    digests[split] |= {digest for _, digest in artifacts.images(folder, [split])}
+                    digests[split] |= set(entry[manifest.fingerprint][split])
         return cls(
             {split: frozenset(each) for split, each in digests.items()}, frozenset(listed), prepared, config
         )
@@ -61,6 +61,8 @@ class Seen:
         """
         manifest = Manifest.load(folder)
         splits = SPLITS if manifest.is_test_set else ("train",)
+        if not manifest.is_test_set and not pathlib.Path(folder, artifacts.IMAGES).exists():
+            return set()  # prepared by an earlier version
         seen = frozenset().union(*(self.digests[split] for split in splits))
         return {name for name, digest in artifacts.images(folder, [manifest.held_out]) if digest in seen}
 

@@ -465,7 +465,8 @@ def _write(
     with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
-        write_json(folder / TRAINING_IMAGES, images)
+        if images:  # data that an earlier version prepared does not tell
+            write_json(folder / TRAINING_IMAGES, images)
         write_model(model, folder, image_size, summary)
         shutil.rmtree(output, ignore_errors=True)  # the result of an earlier end of this run
     print(
