@@ -186,7 +186,8 @@ def check_counts(
     used = ("valid",) if is_test_set and row.split == "given" else SPLITS
     text = f"{source} has " + " and ".join(f"{counts[split]} {KINDS[split]}" for split in used) + " images"
     if not all(counts[split] for split in used):
-        raise UserError(f"{text}; add images, move or label some as train or val, or use split=shuffle")
+        remedy = ", move or label some as train or val, or use split=shuffle" if row.any_count else ""
+        raise UserError(f"{text}; add images{remedy}")
     if any(counts[split] != complete[split] for split in used) and not (row.any_count or allow_partial_data):
         expected = " and ".join(str(complete[split]) for split in used)
         raise UserError(f"{text}, the complete dataset has {expected}; add the rest, or set allow_partial_data")

@@ -1,7 +1,7 @@
 import pytest
 
 from trainer import datasets
-from trainer.data import layout
+from trainer.data import layout, splits
 from trainer.errors import UserError
 from trainer.sources import Member
 
@@ -64,8 +64,8 @@ def test_fixations_alone_are_enough():
 def test_suffixes_of_mit1003_are_removed_from_names():
     paths = [f"stimuli/{i}.jpeg" for i in range(5)] + [f"saliency/{i}_fixMap.jpg" for i in range(5)]
     items = find("mit1003", *paths, *[f"fixations/{i}_fixPts.jpg" for i in range(5)])
-    assert summary(items["valid"][0])[1:] == tuple(
-        path.format(items["valid"][0].name[0])
+    assert summary(items["train"][0])[1:] == tuple(
+        path.format(items["train"][0].name[0])
         for path in ("stimuli/{}.jpeg", "saliency/{}_fixMap.jpg", "fixations/{}_fixPts.jpg")
     )
 
@@ -94,5 +94,7 @@ def test_files_without_a_counterpart_are_named(paths, message):
 
 
 def test_an_image_outside_of_the_given_split_is_named():
+    row = datasets.get("salicon")
+    images = layout.find_items(members("images/a.jpg", "maps/a.png"), row, "source")
     with pytest.raises(UserError, match=r"images/a\.jpg is neither in train/ nor in val/"):
-        find("salicon", "images/a.jpg", "maps/a.png")
+        splits.split_items(images.items, images.labels, row.split, row, "source")
