@@ -598,40 +598,6 @@ class Folder:
             except FileNotFoundError:
                 return None
 
-    def swap(self, name: str, old: bytes | None, new: bytes | None) -> bool:
-        """Replace the content of a small file if it is `old`; None stands for no file. Returns whether it was.
-
-        On Cloud Storage no other writer can come in between. In a local folder this holds for the creation of a
-        file; else the last writer wins, and it alone reads its own content afterwards.
-        """
-        if self._remote:
-            connected = client(write=True)
-            content, generation = read_state(self.path(name), connected)
-            if (content if generation else None) != old:
-                return False
-            with suppress(ChangedError):
-                if new is None:
-                    remove_state(self.path(name), generation, connected)
-                else:
-                    replace_state(self.path(name), new, generation, connected)
-                return True
-            return False
-        if old is None and new is not None:
-            path = pathlib.Path(self.address, name)
-            with self._local("write", name), suppress(FileExistsError):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("xb") as file:
-                    file.write(new)
-                return True
-            return False
-        if self.content(name) != old:
-            return False
-        if new is None:
-            self.remove(name)
-        else:
-            self.write(name, lambda file: file.write(new))
-        return self.content(name) == new
-
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
         if self._remote:

@@ -80,6 +80,11 @@ def position(key: str) -> float:
     return int.from_bytes(digest[:8]) / 2**64
 
 
+def position_of(item: Item) -> float:
+    """Return the `position` of an image, by its group if it has one."""
+    return position(item.split_key or item.name)
+
+
 def _split_by_hash(items: Sequence[Item], row: Dataset, test_share: float) -> Split:
     """Cut the positions into training, validation and test: no share moves an image across another's edge."""
     share, whole = row.train_share
@@ -87,7 +92,7 @@ def _split_by_hash(items: Sequence[Item], row: Dataset, test_share: float) -> Sp
     test_edge = 1 - (1 - train_edge) * test_share
     split: Split = {name: [] for name in (*SPLITS, TEST)}
     for item in items:
-        here = position(item.split_key or item.name)
+        here = position_of(item)
         split["train" if here < train_edge else "valid" if here < test_edge else TEST].append(item)
     if not test_share:
         del split[TEST]
@@ -143,7 +148,7 @@ def keep_apart(split: Split, row: Dataset, test_share: float) -> Split:
         ]
         chosen = {names[index] for _, index in sorted(ranked)[: round(len(names) * test_share)]}
     else:
-        chosen = {item.name for item in items if position(item.split_key or item.name) >= 1 - test_share}
+        chosen = {item.name for item in items if position_of(item) >= 1 - test_share}
     return {
         **split,
         "valid": [item for item in items if item.name not in chosen],
