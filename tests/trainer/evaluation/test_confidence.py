@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainer.evaluation.confidence import MIN_IMAGES, Share, gain, holm, interval, share
+from trainer.evaluation.confidence import MIN_IMAGES, Share, decision_level, gain, holm, interval, share
 
 
 def scores(n, seed=0, mean=0.0):
@@ -139,3 +139,15 @@ def test_there_is_no_share_of_a_way_that_is_not_certain(start, end):
 def test_share_of_equal_gains_is_a_point():
     result = share([0.3] * 4, [0.1] * 4, [0.5] * 4, True)
     assert [result.share, result.low, result.high] == pytest.approx([0.5] * 3)
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_all_decisions_of_a_year_spend_its_error_and_later_ones_never_more(confidence):
+    spent = [(1 - decision_level(confidence, decision)) / 2 for decision in range(1, 100_001)]
+    assert spent == sorted(spent, reverse=True)
+    # What decisions beyond the last one have left is 0.5 / (n + 1) of the error.
+    assert sum(spent) == pytest.approx((1 - confidence) * (1 - 0.5 / 100_001), rel=1e-9)
+    assert sum(spent[:52]) > 0.98 * (1 - confidence)
+    # By hand: 1/4 + 1/104, and 0.5 / (52 * 53) + 1/104, of the error.
+    assert spent[0] == pytest.approx(0.2596153846 * (1 - confidence), rel=1e-9)
+    assert spent[51] == pytest.approx(0.0097968069 * (1 - confidence), rel=1e-8)
