@@ -77,6 +77,11 @@ class PipelineConfig:
         "of each step, except on Kubeflow, whose pods keep nothing.",
     )
 
+    skip_unchanged: bool = setting(
+        False,
+        "End at once, without training, if the default or the challenger already is the model that this run would "
+        "make: of the same data, settings, code and start.",
+    )
     evaluate_base: bool = setting(False, "Also evaluate on the validation split of the base dataset.")
     base_model_uri: str = setting(
         "",

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.registry.register import connect, decision_number, register
+from pipeline.registry.register import connect, decision_number, register, version_made_of
 from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
@@ -58,6 +58,20 @@ def record(name="msinet-1"):
 def add(registry, model, name="msinet-1", promote=True, default=NO_VERSION):
     """Register what the run of this name has made and compared with the version `default`."""
     return registry.add("msinet", model, record(name), promote, default)
+
+
+def test_model_is_not_made_again_while_a_version_of_its_inputs_is_the_default_or_the_challenger(registry, model):
+    for number, promote in ((1, True), (2, False), (3, False)):
+        made = record(f"msinet-{number}")
+        made["lineage"]["inputs"] = f"digest of {number}"
+        registry.add("msinet", model, made, promote, NO_VERSION)
+    found = {number: version_made_of(f"digest of {number}", registry, "msinet") for number in range(1, 5)}
+    assert {number: version and version.number for number, version in found.items()} == {
+        1: 1,
+        2: None,  # the challenger before
+        3: 3,
+        4: None,
+    }
 
 
 def test_registry_without_versions_has_no_default_and_says_how_it_gets_one(registry, command):
