@@ -357,6 +357,7 @@ def _fingerprint_source(name: str, parameters: dict[str, PipelineChannel]) -> ds
         source=data["source"],
         private_sources=data["private_sources"],
         base_model_uri=parameters["base_model_uri"] if is_base else "",
+        registry=parameters["registry"] if is_base else "",
         evaluate_base=parameters["evaluate_base"] if is_base else False,
         # Fine-tuning starts from the base model, so it reads no initial weights.
         initial_weights=parameters["initial_weights"] if is_base else "none",
@@ -389,7 +390,7 @@ def _base_model(
         trained = train()
     with dsl.Else(name="Base model: import"):
         imported = import_model(
-            base_model_uri=parameters["base_model_uri"],
+            base_model_uri=fingerprints.outputs["base_model"],
             dataset=data["dataset"],
             image_size=data["image_size"],
             fingerprint=fingerprints.outputs["model"],

@@ -4,6 +4,7 @@ import datetime
 import hashlib
 import json
 import pathlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,10 +15,13 @@ from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 from trainer.errors import check
+from trainer.models.find import number_of
 from trainer.storage import REMOTE, unmounted
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """Fields of a dataset's manifest that go into the lineage of a model."""
+REGISTERED_NAME = re.compile(r"([A-Za-z0-9_-]+)@([A-Za-z0-9_-]+)")
+"""A base model by its name in the run's registry, such as msinet@default or msinet@3."""
 UNKNOWN = "unknown"
 """Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""
 
@@ -31,6 +35,25 @@ def connect(location: str = "") -> Registry:
         return VertexRegistry.at(location)
     location = unmounted(location)
     return BucketRegistry.at(location) if location.startswith(REMOTE) else LocalRegistry.at(location)
+
+
+def resolve_base_model(uri: str, location: str) -> str:
+    """Where the model is that `base_model_uri` names: NAME@VERSION and NAME@ALIAS are looked up in the registry.
+
+    Any other `uri` is returned unchanged. Raises `UserError` if the registry has no such version.
+    """
+    match = REGISTERED_NAME.fullmatch(uri)
+    if not match:
+        return uri
+    name, version = match.groups()
+    registry = connect(location)
+    places = {entry.number: entry.place for entry in registry.versions(name)}
+    shown = f"{location or artifacts.REGISTRY}/{name}"
+    check(
+        bool(places),
+        f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
+    )
+    return places[number_of(shown, version, sorted(places), registry.aliases(name))]
 
 
 def check_shared(location: str, name: str) -> None:

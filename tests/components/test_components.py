@@ -80,7 +80,7 @@ def fetch(folder, source, digest, test_of=""):
 
 @pytest.fixture(scope="module")
 def prepared(folder, source):
-    digest = fingerprint.python_func(DATASET, source, False, "", False, "none")[0]
+    digest = fingerprint.python_func(DATASET, source, False, "", "", False, "none")[0]
     data = fetch(folder, source, digest)
     manifest = artifacts.Manifest.load(data.path)
     assert manifest.image_size == (32, 40)
@@ -116,11 +116,11 @@ def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tm
 
 def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path, capsys):
     nowhere = str(tmp_path / "nowhere")
-    digests = fingerprint.python_func(DATASET, nowhere, False, model.path, False, "nowhere.h5")
-    assert digests == ("", weight_sources.fingerprint(model.path), "")
+    digests = fingerprint.python_func(DATASET, nowhere, False, model.path, "", False, "nowhere.h5")
+    assert digests == ("", weight_sources.fingerprint(model.path), "", model.path)
     assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, nowhere, False, model.path, True, "none")
+        fingerprint.python_func(DATASET, nowhere, False, model.path, "", True, "none")
     data = fetch(tmp_path, nowhere, "")
     assert [path.name for path in pathlib.Path(data.path).iterdir()] == ["not-fetched.txt"]
 
@@ -130,13 +130,13 @@ def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):
     digests = []
     for content in (b"old", b"new"):
         path.write_bytes(content)
-        digests.append(fingerprint.python_func(DATASET, source, False, "", False, str(path))[2])
+        digests.append(fingerprint.python_func(DATASET, source, False, "", "", False, str(path))[2])
         assert digests[-1] == weight_sources.fingerprint(str(path))
     assert digests[0] != digests[1]
     for word in ("imagenet", "none"):
-        assert fingerprint.python_func(DATASET, source, False, "", False, word)[2] == ""
+        assert fingerprint.python_func(DATASET, source, False, "", "", False, word)[2] == ""
     with pytest.raises(SystemExit, match=r"^error: .*nowhere\.h5 does not exist"):
-        fingerprint.python_func(DATASET, source, False, "", False, str(tmp_path / "nowhere.h5"))
+        fingerprint.python_func(DATASET, source, False, "", "", False, str(tmp_path / "nowhere.h5"))
 
 
 def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job(prepared, tmp_path):
@@ -268,7 +268,7 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
     source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=4, seed=1)
     known = pathlib.Path(tmp_path, "source/images/val/val_2.png")
     shutil.copy(write_salicon(tmp_path / "first", 12, 52) + "/images/train/train_4.png", known)
-    digest = fingerprint.python_func(DATASET, source, False, "", False, "none")[0]
+    digest = fingerprint.python_func(DATASET, source, False, "", "", False, "none")[0]
     tested = fetch(tmp_path, source, digest, test_of=DATASET)
     assert tested.metadata == {"dataset": DATASET, "fingerprint": digest, "test": 4}
     assert "Test images" in (tmp_path / "preview").read_text()
