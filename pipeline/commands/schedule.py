@@ -38,7 +38,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--when-changed",
         action="store_true",
-        help="train when the data has changed: look every hour, in place of --cron",
+        help="train when the data has changed: look at the times of --cron, by default every six hours",
     )
     parser.add_argument("--timezone", default="", help="time zone of --cron, such as Europe/London (default: UTC)")
     parser.add_argument("--start", default="", help="first date or time for runs, such as 2026-03-01T12:00")
@@ -79,12 +79,9 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     check(is_new or not parsed.dry_run, "--dry-run is for create")
     check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
     if parsed.when_changed:
-        check(not parsed.cron, "--when-changed looks every hour; omit it to look at the times of --cron alone")
-        check(
-            passed.get("skip_unchanged", True) is True,
-            "--when-changed would train every hour; omit skip_unchanged",
-        )
-        passed["skip_unchanged"], parsed.cron = True, schedule.HOURLY
+        passed.setdefault("skip_unchanged", True)
+        check(passed["skip_unchanged"] is True, "--when-changed trains only then; omit skip_unchanged=false")
+        parsed.cron = parsed.cron or schedule.OFTEN
     check(
         bool(parsed.cron) or not is_new,
         "set the times with --cron, such as --cron '0 3 * * 1' (--timezone if it is not UTC), or --when-changed",

@@ -72,10 +72,11 @@ def test_scheduled_run_trains_only_on_something_new_unless_told_otherwise(vertex
     assert job["runtimeConfig"]["parameterValues"]["skip_unchanged"] is sent
 
 
-def test_schedule_for_new_data_looks_every_hour(vertex, do):
-    do("create", "--when-changed", own=True)
+@pytest.mark.parametrize(("given", "times"), [([], "0 */6 * * *"), (["--cron", "30 * * * *"], "30 * * * *")])
+def test_schedule_for_new_data_looks_often(vertex, do, given, times):
+    do("create", "--when-changed", *given, own=True)
     (request,) = vertex.sent("POST", "/schedules")
-    assert request.body["cron"] == "TZ=UTC 0 * * * *"
+    assert request.body["cron"] == f"TZ=UTC {times}"
     job = request.body["createPipelineJobRequest"]["pipelineJob"]
     assert job["runtimeConfig"]["parameterValues"]["skip_unchanged"] is True
 
@@ -215,8 +216,7 @@ def test_request_to_create_is_never_repeated(vertex, do, status):
     ("arguments", "message"),
     [
         (["create"], "--cron"),
-        (["create", *MONDAYS, "--when-changed"], "--when-changed looks every hour"),
-        (["create", "--when-changed", "skip_unchanged=false"], "would train every hour"),
+        (["create", "--when-changed", "skip_unchanged=false"], "omit skip_unchanged=false"),
         (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], "did you mean 'Europe/London'"),
         (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'"),
         (["create", *MONDAYS, "base_epochs=0"], "epochs is 0"),
