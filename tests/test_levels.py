@@ -10,7 +10,6 @@ LEVELS = [
     trainer.errors trainer.metric_table
     trainer.progress
     trainer.isolated
-    trainer.losses
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files
 
     trainer.machine

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from trainer import losses, machine
+from trainer import machine
 from trainer.config import TrainConfig
 from trainer.errors import check_choice
+from trainer.model import kld
 from trainer.training.strategy import Devices
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -83,7 +84,7 @@ def gradients(
 def _part_gradients(model: keras.Model, optimizer: Any, batch: Batch, batch_size: int) -> Computed:
     with tf.GradientTape() as tape:
         predictions = model(tf.cast(batch["stimulus"], tf.float32), training=True)
-        loss = tf.reduce_sum(losses.kld(batch["density"], predictions)) / batch_size
+        loss = tf.reduce_sum(kld(batch["density"], predictions)) / batch_size
         scaled_loss = optimizer.scale_loss(loss)
     return loss, tape.gradient(scaled_loss, model.trainable_variables)
 
@@ -114,7 +115,7 @@ def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
 def validation_step(model: keras.Model, batch: Batch) -> tf.Tensor:
     """Sum KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
     predictions = model(tf.cast(batch["stimulus"], tf.float32))
-    return tf.reduce_sum(losses.kld(batch["density"], predictions) * batch["mask"])
+    return tf.reduce_sum(kld(batch["density"], predictions) * batch["mask"])
 
 
 # === The optimizer ===
