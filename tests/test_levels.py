@@ -7,15 +7,14 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.errors trainer.metric_table
+    trainer.errors trainer.metric_table trainer.runtime
     trainer.progress
     trainer.isolated
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files
 
-    trainer.machine
     trainer.artifacts
 
-    trainer.storage trainer.cli trainer.loading trainer.generated
+    trainer.storage trainer.cli trainer.generated
     trainer.downloads trainer.sources
     trainer.convolution
     trainer.layers trainer.preprocess trainer.picture trainer.heat

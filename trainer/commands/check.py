@@ -35,7 +35,7 @@ from trainer.cli import (
 )
 from trainer.config import PageConfig, PredictConfig
 from trainer.errors import UsageError, UserError, check, printable
-from trainer.loading import load_tensorflow
+from trainer.runtime import load_tensorflow
 
 HELP = "check that regions of a design get the attention that they need"
 FAILS = 1

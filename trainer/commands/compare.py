@@ -18,8 +18,8 @@ from typing import Any
 
 from trainer.cli import output_file, summarize
 from trainer.errors import check
-from trainer.loading import announce
 from trainer.metric_table import METRICS
+from trainer.runtime import announce
 
 HELP = "compare models, and test which one is significantly better"
 

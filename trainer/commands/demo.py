@@ -8,7 +8,7 @@ import importlib.util
 
 from trainer.cli import add_model
 from trainer.errors import check
-from trainer.loading import load_tensorflow
+from trainer.runtime import load_tensorflow
 
 HELP = "try a model on a local web page"
 PACKAGES = ("starlette", "uvicorn")

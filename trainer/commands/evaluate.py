@@ -7,7 +7,7 @@ from trainer import files
 from trainer.cli import Parser, add_model, add_settings, output_dir, output_file, settings
 from trainer.config import RECORDING_SETTINGS, EvaluateConfig, FetchConfig, HeldOutConfig, check_recordings_used
 from trainer.errors import check
-from trainer.loading import announce
+from trainer.runtime import announce
 
 HELP = "evaluate a model, compared with baselines"
 

@@ -12,7 +12,7 @@ from typing import Any
 from trainer.cli import add_model, output_path
 from trainer.config import EXPORT_FORMATS, SIGNATURES
 from trainer.errors import UserError
-from trainer.loading import load_tensorflow
+from trainer.runtime import load_tensorflow
 
 SAVED_MODEL, COMPACT = EXPORT_FORMATS
 HELP = "export a model for servers, or in compact form"

@@ -8,7 +8,7 @@ from trainer import datasets
 from trainer.cli import Parser, add_cache_dir, add_settings, output_dir, output_file, settings
 from trainer.config import CUSTOM, PRETRAINED, SMALL, FetchConfig, check_recordings_used
 from trainer.errors import visible
-from trainer.loading import announce
+from trainer.runtime import announce
 
 if TYPE_CHECKING:
     from trainer.artifacts import Manifest

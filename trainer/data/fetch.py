@@ -20,7 +20,7 @@ from trainer.downloads import archives, cache
 from trainer.downloads.archives import Origin
 from trainer.errors import UserError, visible
 from trainer.files import is_mounted, is_taken, replacing
-from trainer.loading import load_tensorflow
+from trainer.runtime import load_tensorflow
 from trainer.sources import Member
 
 if TYPE_CHECKING:

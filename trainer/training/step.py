@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from trainer import machine
+from trainer import runtime
 from trainer.config import TrainConfig
 from trainer.errors import check_choice
 from trainer.model import kld
@@ -206,4 +206,4 @@ def _cpu_multiplies_bfloat16() -> bool:
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
     if limit not in ("DEFAULT", "ALL") and not any(name in limit for name in ("BF16", "FP16", "AMX", "AVX10")):
         return False
-    return bool(machine.instruction_sets() & {"avx512_bf16", "amx_bf16"})
+    return bool(runtime.instruction_sets() & {"avx512_bf16", "amx_bf16"})

@@ -30,9 +30,9 @@ from trainer import artifacts, files, generated
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
-from trainer.loading import LOADING
 from trainer.model import build_model
 from trainer.models import weight_sources
+from trainer.runtime import LOADING
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"
