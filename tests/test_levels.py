@@ -28,6 +28,7 @@ LEVELS = [
     pipeline.grants
     pipeline.cloud
     pipeline.plan pipeline.registry
+    pipeline.training_job
     components
     pipeline.graph
     pipeline.local pipeline.vertex

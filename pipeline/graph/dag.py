@@ -55,7 +55,8 @@ from pipeline.graph.parameters import (
     settings_of,
     signature,
 )
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."

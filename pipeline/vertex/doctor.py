@@ -15,13 +15,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pipeline import cloud, grants
+from pipeline import cloud, grants, training_job
 from pipeline.grants import Grant
 from pipeline.graph import parameters
 from pipeline.graph.environment import IMAGE_KINDS, Environment, layered
 from pipeline.graph.parameters import PARAMETERS, Value
-from pipeline.plan import step as steps
-from pipeline.plan.plan import TrainingPlan
+from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, submit
@@ -316,10 +315,10 @@ def _job(case: Case, folder: str) -> dict[str, Any]:
     arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
     image = case.environment.image_of(plan.accelerator.image)
     specification = {
-        "worker_pool_specs": steps.worker_pool_specs(plan, image, PROBE, arguments)[:1],
+        "worker_pool_specs": training_job.worker_pool_specs(plan, image, PROBE, arguments)[:1],
         "scheduling": {
             "timeout": f"{TIMEOUT_S}s",
-            "strategy": steps.scheduling_strategy(plan),
+            "strategy": training_job.scheduling_strategy(plan),
             "disable_retries": True,
         },
         "service_account": str(case.values["training_service_account"]),
