@@ -25,7 +25,6 @@ LEVELS = [
     trainer.api trainer.demo trainer.probe
     trainer.commands
     trainer.__main__
-    pipeline.grants
     pipeline.cloud
     pipeline.plan pipeline.registry
     pipeline.training_job
