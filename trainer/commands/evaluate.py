@@ -53,7 +53,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.evaluate import check_output, evaluate
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
-    from trainer.reports.terminal import print_evaluation
+    from trainer.reports.score_tables import print_evaluation
 
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.

@@ -14,8 +14,8 @@ from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.reports import gallery, pages, score_rows
-from trainer.reports.score_rows import number
+from trainer.reports import gallery, pages, score_tables
+from trainer.reports.score_tables import number
 
 THAN = {
     confidence.BETTER: "significantly better than",
@@ -118,7 +118,7 @@ def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
     name, level = content["decides"], content["shown_confidence"]
     result, metric = content["datasets"][name], gate.metric_of(content["gate"])
     means, row = result["models"], METRICS[metric]
-    interval = score_rows.interval(metric, result["intervals"][CANDIDATE][metric])
+    interval = score_tables.interval(metric, result["intervals"][CANDIDATE][metric])
     gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
     if CHAMPION in means:
         gains[CHAMPION] = Gain(**result["gains"][metric])
@@ -152,12 +152,12 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     images = confidence.images_of(name)
     return {
         "name": name,
-        "title": score_rows.title(name),
+        "title": score_tables.title(name),
         "leak": seen.note(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
-        **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
-        "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
+        **score_tables.describe_scores(table, labels, result["models"], result["intervals"]),
+        "gains": [score_tables.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
         "who": who,
         "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
         "gallery": gallery.describe(
@@ -181,11 +181,11 @@ def _ceiling(
     """
     if ceiling is None or "absent" in ceiling:
         return ceiling
-    rows = score_rows.describe(ceiling)
-    return score_rows.draw(rows, labels) | {
+    rows = score_tables.describe(ceiling)
+    return score_tables.draw(rows, labels) | {
         "who": who,
         "scope": confidence.ceiling_scope(ceiling),
-        "note": " ".join(score_rows.notes(rows, ceiling["n_images"], level)),
+        "note": " ".join(score_tables.notes(rows, ceiling["n_images"], level)),
     }
 
 
@@ -265,8 +265,8 @@ def _describe_compared(
         labels[CENTER_BIAS] = ("Centre bias", "")
     return {
         "name": name,
-        "title": score_rows.title(name),
-        **score_rows.describe_scores(shared.table, labels, result.means, result.intervals),
+        "title": score_tables.title(name),
+        **score_tables.describe_scores(shared.table, labels, result.means, result.intervals),
         "metric": METRICS[result.metric].label,
         "notes": result.notes,
         "verdicts": [
@@ -274,7 +274,7 @@ def _describe_compared(
             for label, verdict in result.verdicts.items()
         ],
         "gains": {
-            label: [score_rows.gain_row(metric, gain) for metric, gain in differences.items()]
+            label: [score_tables.gain_row(metric, gain) for metric, gain in differences.items()]
             for label, differences in result.differences.items()
         },
         "gallery": gallery.describe(
