@@ -136,7 +136,7 @@ def _pair_files(
 ) -> tuple[Split, list[str], datasets.Dataset]:
     """The images of each split with their maps and fixations, notes, and the row with the settings in use."""
     if row.any_count:
-        from trainer.data.recordings.find import find_recordings  # Polars takes a moment to load
+        from trainer.data.recordings.custom import find_recordings  # Polars takes a moment to load
 
         return find_recordings(source.members, row, source.name, config, is_test_set)
     try:
