@@ -26,9 +26,7 @@ ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""
 LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR, MOST_TIMEOUT_HOURS = 3.0, 6.0, 168.0
 """The default timeout of a job: so many times the estimate of its plan, at least and at most so many hours. Vertex
-AI itself stops a job without a timeout after these seven days."""
-MAX_FLEX_START_HOURS = 168
-"""Vertex AI stops a Flex-start job after seven days."""
+AI itself stops a job without a timeout, and every Flex-start job, after these seven days."""
 SCRATCH = ("/gcs", "/s3", "/minio")
 """Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is
 lost with the pod (kubeflow/pipelines 2.17.0,
@@ -322,9 +320,9 @@ def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:
         "faster accelerator (see `python -m pipeline plan`)",
     )
     check(
-        plan.machines.provisioning != FLEX_START or timeout_hours <= MAX_FLEX_START_HOURS,
+        plan.machines.provisioning != FLEX_START or timeout_hours <= MOST_TIMEOUT_HOURS,
         f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
-        f"{MAX_FLEX_START_HOURS}",
+        f"{MOST_TIMEOUT_HOURS:g}",
     )
     return timeout_hours
 
