@@ -276,6 +276,9 @@ class Progress:
 
 
 def _print_end(run: Run, console: Console) -> int:
+    if _is_unchanged(run):
+        _print_fact(console, "Unchanged", f"{run.model_name} already has a version of the same data and settings")
+        return 0
     _print_scores(run, console)
     uploaded = run.output("upload-model", "executor_output.json")
     if uploaded is None:
@@ -297,6 +300,13 @@ def _print_end(run: Run, console: Console) -> int:
     if is_sample:
         _print_fact(console, "Next", generated.NEXT)
     return 0
+
+
+def _is_unchanged(run: Run) -> bool:
+    """Whether the run ended before its training, because the registry already has its model."""
+    checked = run.output("check-unchanged", "executor_output.json")
+    record = files.read_json(checked, "run the pipeline again", artifacts.TaskRecord) if checked else None
+    return record is not None and not record["parameterValues"]["Output"]
 
 
 def _evaluation(run: Run) -> dict[str, Any] | None:
