@@ -44,7 +44,7 @@ def execute(parsed: argparse.Namespace) -> None:
     manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
-        from trainer.reports.preview import write_preview
+        from trainer.reports.report import write_preview
 
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)

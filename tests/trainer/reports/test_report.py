@@ -18,8 +18,7 @@ from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
 from trainer.reports import report, score_tables
-from trainer.reports.curve import write_curve
-from trainer.reports.preview import write_preview
+from trainer.reports.report import write_curve, write_preview
 
 
 class Page(html.parser.HTMLParser):
