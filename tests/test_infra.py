@@ -56,7 +56,7 @@ def test_only_intermediates_expire():
     assert blocks("variable")["runs_kept_days"]["default"] == 0
 
 
-# === Who may do what; the roles of each account are in tests/pipeline/test_grants.py ===
+# === Who may do what; the roles of each account are in tests/pipeline/vertex/test_grants.py ===
 
 
 def test_no_role_is_a_broad_one():

@@ -61,7 +61,8 @@ from pipeline.graph.parameters import (
     settings_of,
     signature,
 )
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
