@@ -29,7 +29,9 @@ LEVELS = [
     trainer.__main__
     pipeline.grants
     pipeline.cloud
+    pipeline.jobs pipeline.webhook
     pipeline.plan pipeline.registry
+    pipeline.news
     components
     pipeline.graph
     pipeline.local pipeline.vertex
