@@ -14,12 +14,7 @@ Kubeflow passes artifacts on without the name of their class, and kfp then makes
 IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks; an environment adds its repository and tag."""
 NEVER_CACHED = (
-    "check-registry",
-    "fingerprint",
-    "named-model",
-    "importer",
-    "evaluate-model",
-    "upload-model",
-    "report-end",
+    *("check-registry", "fingerprint", "check-unchanged"),
+    *("named-model", "importer", "evaluate-model", "upload-model", "report-end"),
 )
 """Tasks whose result depends on more than their inputs: on the current source or registry."""

@@ -83,7 +83,7 @@ def of_failure(registry: Registry, name: str, tasks: Mapping[str, str], version:
 def of_unchanged(registry: Registry, name: str) -> End:
     """The end of a run that found nothing to train."""
     default = registry.aliases(name).get(DEFAULT)
-    why = f"An earlier version is this model already; the default is version {default}."
+    why = f"The default, version {default}, or the challenger already is this model."
     return End(name, UNCHANGED, why, earlier(registry, name))
 
 

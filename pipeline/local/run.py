@@ -141,6 +141,9 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
 
 
 def _print_end(run: Run, console: Console) -> int:
+    if _is_unchanged(run):
+        _print_fact(console, "Unchanged", f"{run.model_name} already has a version of the same data and settings")
+        return 0
     _print_scores(run, console)
     registered = _registered(run)
     number, alias = registered["version"], registered["alias"]
@@ -161,7 +164,14 @@ def _print_end(run: Run, console: Console) -> int:
     return 0
 
 
-def _registered(run: Run) -> artifacts.Registered:
+def _is_unchanged(run: Run) -> bool:
+    """Whether the run ended before its training, because the registry already has its model."""
+    checked = run.output("check-unchanged", "executor_output.json")
+    record = files.read_json(checked, "run the pipeline again", artifacts.TaskRecord) if checked else None
+    return record is not None and not record["parameterValues"]["Output"]
+
+
+def _registered(run: Run) -> dict[str, Any]:
     """The outputs of the registration."""
     uploaded = run.output("upload-model", "executor_output.json")
     if uploaded is None:
@@ -179,7 +189,7 @@ def _tell(run: Run, failed: dict[str, str], console: Console) -> None:
         registry = connect(str(run.parameters.get("registry", "")))
         if not run.finished:
             end = news.of_failure(registry, run.model_name, failed)
-        elif run.output("upload-model", "executor_output.json") is None:
+        elif _is_unchanged(run):
             end = news.of_unchanged(registry, run.model_name)
         else:
             number = int(_registered(run)["version"])
