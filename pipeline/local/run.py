@@ -51,13 +51,13 @@ def execute_run(run: Run, console: Console) -> int:
         if status:
             stopped = print_stopped(run, progress, status, console)
             if status != 128 + signal.SIGINT:  # else a person knows
-                _tell(run, {step.title: step.failure() for step in progress.failed}, console)
+                tell_end(run, {step.title: step.failure() for step in progress.failed}, console)
             return stopped
         dataclasses.replace(run, finished=True).save()
         # No longer needed after the training, and several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
         _print_end(run, console)
-        _tell(dataclasses.replace(run, finished=True), {}, console)
+        tell_end(dataclasses.replace(run, finished=True), {}, console)
         return 0
 
 
@@ -180,7 +180,7 @@ def _registered(run: Run) -> dict[str, Any]:
     return record["parameterValues"]
 
 
-def _tell(run: Run, failed: dict[str, str], console: Console) -> None:
+def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
     """Print how the run ended, keep it with the run, and post it if `webhook.VARIABLE` has an address.
 
     `failed` is the title of each task that failed, and why.
