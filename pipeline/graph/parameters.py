@@ -88,7 +88,7 @@ class PipelineConfig:
         "Model to fine-tune instead of training a base model: pretrained (the trained model that comes with this "
         "package, and with its images), author:salicon (that of MSI-Net's author), the path or gs:// address of "
         "a model, or of weights that `python -m trainer import-weights` accepts. msinet@default is the default "
-        "version of the registry, and msinet@3 its version 3. The base data is then needed only for evaluate_base. "
+        "version of the registry, msinet@3 its version 3. The base data is then needed only for evaluate_base. "
         "Empty trains a base model.",
     )
 
