@@ -40,9 +40,9 @@ def told(registry, capsys, monkeypatch):
     """Function: runs the task at the end of the run `run`, and returns what it prints."""
     monkeypatch.setattr(webhook, "post", lambda text, address: "")
 
-    def tell(run, state, **status):
-        status = types.SimpleNamespace(state=state, error_message="", pipeline_job_resource_name="", **status)
-        report_end.python_func("msinet", str(registry.root), run, "", False, status)
+    def tell(run, state):
+        ended = types.SimpleNamespace(state=state, error_message="", pipeline_job_resource_name="")
+        report_end.python_func("msinet", str(registry.root), run, "", False, ended)
         return capsys.readouterr().out
 
     return tell

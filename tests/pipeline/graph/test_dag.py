@@ -348,20 +348,18 @@ def test_mail_goes_to_the_addresses_of_the_environment(tmp_path):
 
 
 def written(environment, folder):
-    """The pipeline of an environment, its Kubernetes settings if it has any, and the whole text."""
+    """The pipeline of an environment, and its Kubernetes settings if it has any."""
     compiling.write_pipeline(environment, folder / "pipeline.yaml")
-    text = (folder / "pipeline.yaml").read_text()
-    spec, *platform = yaml.safe_load_all(text)
-    return spec, platform, text
+    spec, *platform = yaml.safe_load_all((folder / "pipeline.yaml").read_text())
+    return spec, platform
 
 
 @pytest.mark.parametrize("mail", [(), ("owner@example.org",)])
 def test_message_is_a_task_after_all_others_beside_the_mail(tmp_path, mail):
     secret = "projects/my-project/secrets/webhook"
-    environment = dataclasses.replace(
-        load_environment("vertex"), webhook=secret, webhook_on="failure", notify=mail
-    )
-    spec, _, _ = written(environment, tmp_path)
+    changes = {"webhook": secret, "webhook_on": "failure", "notify": mail}
+    environment = dataclasses.replace(load_environment("vertex"), **changes)
+    spec, _ = written(environment, tmp_path)
     root = spec["root"]["dag"]["tasks"]
     told = root.pop("report-end")
     if mail:  # the service takes both for exit tasks, because both have the form of one
@@ -383,7 +381,7 @@ def test_message_is_a_task_after_all_others_beside_the_mail(tmp_path, mail):
 
 def test_pod_has_the_address_from_its_secret_and_does_not_wait_for_one(tmp_path):
     environment = dataclasses.replace(load_environment("kubeflow"), webhook="kubernetes:slack/address")
-    spec, (platform,), _ = written(environment, tmp_path)
+    spec, (platform,) = written(environment, tmp_path)
     told = spec["root"]["dag"]["tasks"]["report-end"]
     assert told["inputs"]["parameters"]["webhook"]["runtimeValue"]["constant"] == ""
     executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]

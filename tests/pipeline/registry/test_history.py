@@ -39,7 +39,7 @@ def location(tmp_path, model):
         record = {"metrics": {}, "lineage": {"run": f"run-{number}"}}
         registry.add("msinet", model, record, promote, NO_VERSION if number == 1 else 1)
     registry.set_alias("msinet", DEFAULT, 1)
-    return registry.address
+    return str(tmp_path / "models")
 
 
 @pytest.fixture

@@ -63,9 +63,7 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
         assert fingerprint(f"{registry.address}/msinet{alias}") == fingerprint(str(model))
 
 
-def test_moves_of_the_default_by_hand_are_kept_and_those_before_them_are_those_of_the_gate(
-    registry, stored, model
-):
+def test_moves_of_the_default_by_hand_are_kept_too(registry, stored, model):
     add(registry, model)
     add(registry, model, 2)
     registry.set_alias("msinet", DEFAULT, 1)
