@@ -15,6 +15,6 @@ IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks; an environment adds its repository and tag."""
 NEVER_CACHED = (
     *("check-registry", "fingerprint", "check-unchanged"),
-    *("named-model", "importer", "evaluate-model", "upload-model"),
+    *("named-model", "importer", "evaluate-model", "upload-model", "report-end"),
 )
 """Tasks whose result depends on more than their inputs: on the current source or registry."""

@@ -10,7 +10,7 @@ import traceback
 
 import pytest
 
-pytest_plugins = ["tests.gcs", "tests.internet", "tests.vertex"]
+pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
 
 OTHERS = (
     "AIP_",

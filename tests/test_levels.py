@@ -26,8 +26,10 @@ LEVELS = [
     trainer.commands
     trainer.__main__
     pipeline.cloud
+    pipeline.jobs pipeline.webhook
     pipeline.plan pipeline.registry
     pipeline.training_job
+    pipeline.news
     components
     pipeline.graph
     pipeline.local pipeline.vertex

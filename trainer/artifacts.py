@@ -53,6 +53,8 @@ REGISTRY, MODEL_NAME = "models", "msinet"
 """The local registry's folder in the working directory, and the name that the pipeline registers."""
 ALIASES = "aliases.json"
 """File next to the versions of a registered name: alias -> version."""
+DEFAULTS = "defaults.json"
+"""File next to ALIASES: when the default moved, and to which version, oldest first."""
 DEFAULT, CHALLENGER = "default", "challenger"
 """The aliases that the pipeline sets."""
 
@@ -253,6 +255,14 @@ ImageSize = list[int]
 Aliases = dict[str, int]
 """Content of ALIASES: alias -> version."""
 
+
+class Move(TypedDict):
+    """An entry of DEFAULTS: the default became this version then."""
+
+    version: int
+    since: str
+
+
 # === MODEL_CONFIG ===
 
 
@@ -353,6 +363,7 @@ class Decision(TypedDict):
     decides: str
     promote: bool
     reason: str
+    decided: NotRequired[bool]
 
 
 class _Decided(TypedDict):
@@ -411,6 +422,8 @@ class Version(TypedDict, total=False):
     version: int
     created: str
     reason: str
+    promote: bool
+    decided: bool
     metrics: dict[str, Any]
     decided_on: str
     lineage: Lineage
@@ -422,6 +435,8 @@ class Run(TypedDict):
     environment: str
     parameters: dict[str, str | int | float | bool]
     finished: NotRequired[bool]
+    result: NotRequired[str]
+    ended: NotRequired[str]
     earlier: NotRequired[list[str]]
 
 

@@ -1,9 +1,12 @@
 """\
-List the versions in the model registry, show one, or set the default version.
+List the versions in the model registry, show one, set the default version, or draw the default's scores over time.
 
 VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The scores in
 the list are those on the data that decided whether the version became the default. --json prints whole records,
 for programs.
+
+`history` measures each version that was the default on the same prepared dataset, --data, and writes a page and a
+picture (PNG). It keeps the scores next to them (JSON), so that the next call evaluates new versions only.
 """
 
 import argparse
@@ -14,8 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.graph.parameters import PipelineConfig
+from pipeline.registry.history import terms
 from pipeline.registry.register import connect
-from pipeline.registry.versions import Version
+from pipeline.registry.versions import Registry, Version
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
@@ -23,7 +27,7 @@ from trainer.errors import check, printable
 from trainer.metric_table import METRICS
 from trainer.models.find import number_of
 
-HELP = "list model versions, show one, or set the default"
+HELP = "list model versions, show one, set the default, or draw its scores over time"
 SCORES = ("kld", "cc", "nss")
 """The metrics in the table of versions."""
 COLUMNS = ("version", "date", "data", *map(str.upper, SCORES), "alias", "place")
@@ -33,17 +37,22 @@ UNKNOWN = "-"
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("action", choices=("list", "show", "set-default"))
+    parser.add_argument("action", choices=("list", "show", "set-default", "history"))
     parser.add_argument(
         "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
     )
     parser.add_argument("--json", action="store_true", help="print JSON: of list all versions, of show one")
+    parser.add_argument("--data", default="", help="for history: folder of a prepared dataset, the same each time")
+    parser.add_argument("--output", default="history.html", help="for history: the page (default: history.html)")
     add_settings(parser, PipelineConfig, ("registry", "model_name"))
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     config = settings(PipelineConfig, parsed)
     registry, name = connect(config.registry), config.model_name
+    if parsed.action == "history":
+        _history(registry, name, parsed.data, pathlib.Path(parsed.output))
+        return 0
     versions = {version.number: version for version in registry.versions(name)}
     aliases = registry.aliases(name)
     none = (
@@ -72,6 +81,16 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     else:
         print("\n".join(table(name, versions.values(), aliases)) if versions else f"T{none[1:]}")
     return 0
+
+
+def _history(registry: Registry, name: str, data: str, html: pathlib.Path) -> None:
+    check(bool(data), "name the images with --data, the folder of a prepared dataset (`python -m trainer fetch`)")
+    check(html.suffix == ".html", f"output is {html}; the name of a page ends with .html")
+    found = terms(registry, name, pathlib.Path(data), html.with_suffix(".json"))
+    from trainer.reports.score_history import write_history
+
+    write_history(name, found, pathlib.Path(data), html)
+    print(f"{len(found)} defaults of {name}: {html}, {html.with_suffix('.png')}")
 
 
 def _tell(version: Version) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
+from pipeline.jobs import state_of
 from pipeline.vertex import runs, schedule, submit
 from trainer.cli import Parser
 from trainer.errors import check
@@ -110,11 +111,11 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
 
 def _next_run(entry: Any) -> datetime.datetime | None:
     """When an active schedule starts its next run, as Vertex AI says; None for any other schedule."""
-    return entry.next_run_time or None if runs.state_of(entry) == "active" else None
+    return entry.next_run_time or None if state_of(entry) == "active" else None
 
 
 def _line(entry: Any) -> str:
-    line = f"{schedule.id_of(entry)}  {runs.state_of(entry):<9}  {entry.cron}  {entry.display_name}"
+    line = f"{schedule.id_of(entry)}  {state_of(entry):<9}  {entry.cron}  {entry.display_name}"
     moment = _next_run(entry)
     return f"{line}  next run {moment:{TIME}}" if moment else line
 
@@ -127,12 +128,12 @@ def _show(environment: Any, entry: Any) -> None:
     for key, value in sorted(job.labels.items()):
         print(f"  label {key} = {value}")
     for run in runs.of_schedule(environment, entry.name):
-        print(f"Run {run.name.rpartition('/')[2]}: {runs.state_of(run)}")
+        print(f"Run {run.name.rpartition('/')[2]}: {state_of(run)}")
 
 
 def _describe(environment: Any, entry: Any) -> None:
     number = schedule.id_of(entry)
-    print(f"Schedule:  {entry.display_name} ({number}), {runs.state_of(entry)}")
+    print(f"Schedule:  {entry.display_name} ({number}), {state_of(entry)}")
     print(f"Console:   {cloud.schedule_link(environment, number)}")
     print(f"Times:     {entry.cron}")
     for name, moment in (("Start", entry.start_time), ("End", entry.end_time), ("Next run", _next_run(entry))):

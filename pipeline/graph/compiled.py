@@ -6,7 +6,7 @@ import difflib
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from components import NEVER_CACHED
@@ -56,25 +56,6 @@ def check_pipeline(environment: Environment, golden: pathlib.Path) -> None:
 def without_sdk_version(text: str) -> str:
     """Mask the version of the SDK in a compiled pipeline."""
     return re.sub(r"(?m)^sdkVersion: .*$", "sdkVersion: any", text)
-
-
-def titles_of(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Name of each task in the compiled pipeline `spec` -> its title.
-
-    A task without a display name that is the only task of a nested pipeline has the title of that pipeline.
-    """
-    return dict(_titles(spec, spec["root"], ""))
-
-
-def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
-    """The titles of the tasks in a component, at any depth; `around` is the title of the component itself."""
-    tasks = component.get("dag", {}).get("tasks", {})
-    for key, task in tasks.items():
-        title = task.get("taskInfo", {}).get("name", key)
-        has_own = title != key
-        yield key, around if around and not has_own and len(tasks) == 1 else title
-        inner = spec.get("components", {}).get(task["componentRef"]["name"], {})
-        yield from _titles(spec, inner, title if has_own else around)
 
 
 @dataclasses.dataclass(frozen=True)

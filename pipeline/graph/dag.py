@@ -21,6 +21,8 @@ evaluate_model                                                      compares wit
      |                                                              centre bias
 upload_model                                                        adds a version; the default only if it is
                                                                     better
+report_end                                                          only with `webhook` in the environment: after
+                                                                    all others, failed or not
 
 The tasks of a training step:
 
@@ -33,7 +35,7 @@ The plan hands all settings of the training on as one value.
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kfp import dsl
@@ -48,9 +50,10 @@ from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
 from components.import_model import import_model
 from components.plan_training import plan_training
+from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
-from pipeline.graph.environment import PIPELINE_NAME, TARGET_NAMES, Environment, layered
+from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.parameters import (
     DATA,
     PARAMETERS,
@@ -63,6 +66,7 @@ from pipeline.graph.parameters import (
 )
 from pipeline.plan import AcceleratorConfig
 from pipeline.training_job import JobConfig
+from pipeline.webhook import VARIABLE
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
@@ -227,7 +231,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
 
     def pipeline(*channels: PipelineChannel) -> None:
         parameters = dict(zip(PARAMETERS, channels, strict=True))
-        with _notify_on_exit(env):
+        with _notify_on_exit(env, parameters, RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)):
             fingerprints = {name: _fingerprint_source(name, parameters) for name in DATA}
             registry = {name: parameters[name] for name in ("model_name", "registry")}
             inputs = _check_unchanged(parameters, fingerprints, registry)
@@ -309,16 +313,39 @@ def _train_and_register(
     uploaded.set_display_name("Registration")
 
 
-def _notify_on_exit(env: Environment) -> contextlib.AbstractContextManager[Any]:
-    """Context for all tasks; when they end, failed or not, an e-mail goes to the addresses of `env.notify`."""
-    if not env.notify:
-        return contextlib.nullcontext()
-    from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
+@contextlib.contextmanager
+def _notify_on_exit(env: Environment, parameters: Mapping[str, PipelineChannel], run: str) -> Iterator[None]:
+    """Context for all tasks; when they end, failed or not, people are told as `env` says.
 
-    handler: contextlib.AbstractContextManager[Any] = dsl.ExitHandler(
-        VertexNotificationEmailOp(recipients=list(env.notify)), name="Run"
-    )
-    return handler
+    `env.notify` gets Vertex AI's e-mail, which says no more than the state. `env.webhook` gets our message.
+    """
+    ends = []
+    if env.webhook:
+        in_pod = env.webhook.startswith(KUBERNETES)
+        told = report_end(
+            **{name: parameters[name] for name in ("model_name", "registry")},
+            run=run,
+            webhook="" if in_pod else env.webhook,
+            only_failures=env.webhook_on == "failure",
+        )
+        if in_pod:
+            from kfp import kubernetes
+
+            secret, key = env.webhook.removeprefix(KUBERNETES).split("/")
+            # Optional: a pod without its secret would wait for it, and the run would not end.
+            kubernetes.use_secret_as_env(told, secret, {key: VARIABLE}, optional=True)
+        ends.append(told.set_display_name("Message"))
+    if env.notify:
+        from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
+
+        ends.append(VertexNotificationEmailOp(recipients=list(env.notify)))
+    if not ends:
+        yield
+        return
+    with dsl.ExitHandler(ends[0], name="Run") as handler:
+        yield
+    for other in ends[1:]:  # kfp refuses an exit handler in another; this compiles to the same as an exit task
+        other.after(handler).ignore_upstream_failure()
 
 
 def _configure_tasks(target: str, env: Environment) -> None:

@@ -27,11 +27,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pipeline import news, webhook
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from pipeline.registry.address import VERTEX
+from pipeline.registry.register import connect
 from trainer import artifacts, files, generated
 from trainer.downloads.servers import without_queries
-from trainer.errors import UserError, format_duration, visible
+from trainer.errors import UserError, format_duration, now, visible
 
 LOG = "log.txt"
 GRACE_S = 10.0
@@ -73,11 +75,16 @@ def execute_run(run: Run, console: Console) -> int:
                 status = 128 + signal.SIGINT
         _copy_shown(run, progress)
         if status:
-            return print_stopped(run, progress, status, console)
+            stopped = print_stopped(run, progress, status, console)
+            if status != 128 + signal.SIGINT:  # else a person knows
+                tell_end(run, {step.title: step.failure() for step in progress.failed}, console)
+            return stopped
         dataclasses.replace(run, finished=True).save()
         # No longer needed after the training, and several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
-        return _print_end(run, console)
+        _print_end(run, console)
+        tell_end(dataclasses.replace(run, finished=True), {}, console)
+        return 0
 
 
 def _copy_shown(run: Run, progress: "Progress") -> None:
@@ -280,10 +287,7 @@ def _print_end(run: Run, console: Console) -> int:
         _print_fact(console, "Unchanged", f"{run.model_name} already has a version of the same data and settings")
         return 0
     _print_scores(run, console)
-    uploaded = run.output("upload-model", "executor_output.json")
-    if uploaded is None:
-        raise UserError(f"the outputs of run {_shown(run.folder)} were removed; start a new run")
-    registered = files.read_json(uploaded, "run the pipeline again", artifacts.TaskRecord)["parameterValues"]
+    registered = _registered(run)
     number, alias = registered["version"], registered["alias"]
     _print_fact(console, "Registered", f"{run.model_name} version {number} ({alias})")
     _print_fact(console, "Run folder", _shown(run.folder))
@@ -307,6 +311,39 @@ def _is_unchanged(run: Run) -> bool:
     checked = run.output("check-unchanged", "executor_output.json")
     record = files.read_json(checked, "run the pipeline again", artifacts.TaskRecord) if checked else None
     return record is not None and not record["parameterValues"]["Output"]
+
+
+def _registered(run: Run) -> dict[str, Any]:
+    """The outputs of the registration."""
+    uploaded = run.output("upload-model", "executor_output.json")
+    if uploaded is None:
+        raise UserError(f"the outputs of run {_shown(run.folder)} were removed; start a new run")
+    record: artifacts.TaskRecord = files.read_json(uploaded, "run the pipeline again", artifacts.TaskRecord)
+    return record["parameterValues"]
+
+
+def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
+    """Print how the run ended, keep it with the run, and post it if `webhook.VARIABLE` has an address.
+
+    `failed` is the title of each task that failed, and why.
+    """
+    try:
+        registry = connect(str(run.parameters.get("registry", "")))
+        if not run.finished:
+            end = news.of_failure(registry, run.model_name, failed)
+        elif _is_unchanged(run):
+            end = news.of_unchanged(registry, run.model_name)
+        else:
+            number = int(_registered(run)["version"])
+            version = next(each for each in registry.versions(run.model_name) if each.number == number)
+            end = news.of_version(registry, run.model_name, version)
+    except UserError as error:
+        end = news.End(run.model_name, "succeeded" if run.finished else news.failed_at(failed), str(error))
+    dataclasses.replace(run, result=f"{end.model}: {end.result}", ended=now()).save()
+    _print_fact(console, "Message", end.text)
+    address = os.environ.get(webhook.VARIABLE)
+    if address and (wrong := webhook.post(f"{end.text}\nRun {_shown(run.folder)}", lambda: address)):
+        _print_fact(console, "Warning", f"the webhook did not take this message: {wrong}")
 
 
 def _evaluation(run: Run) -> dict[str, Any] | None:

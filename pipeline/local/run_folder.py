@@ -46,6 +46,10 @@ class Run:
     parameters: dict[str, Value]
     finished: bool = False
     """Whether it succeeded with these parameters."""
+    result: str = ""
+    """How its last attempt ended, in the words of `pipeline.news.End`; empty if it goes on or was interrupted."""
+    ended: str = ""
+    """When it ended, UTC."""
     earlier: tuple[str, ...] = ()
     """Names of the folders of all earlier attempts."""
 
@@ -64,7 +68,8 @@ class Run:
             values = {name: parameters.convert(name, each) for name, each in content["parameters"].items()}
         except UserError as error:
             raise UserError(f"{folder / RUN_FILE} is of another version ({error}); start a new run") from None
-        return cls(folder, content["environment"], values, content.get("finished", False), earlier)
+        told = {name: content[name] for name in ("finished", "result", "ended") if name in content}
+        return cls(folder, content["environment"], values, earlier=earlier, **told)
 
     def save(self) -> None:
         """Write the run to its folder, with the version of the code and the command line.
@@ -86,7 +91,7 @@ class Run:
         for task in self.folder.glob(f"{artifacts.RUN_ATTEMPTS}/*"):
             files.remove_leftovers(task)
         attempts = sorted(path.name for path in self.folder.glob(artifacts.RUN_ATTEMPTS))
-        return dataclasses.replace(self, earlier=tuple(attempts))
+        return dataclasses.replace(self, earlier=tuple(attempts), result="", ended="")
 
     def output(self, task: str, name: str) -> pathlib.Path | None:
         """Path of a task's output in the latest attempt; None if it does not exist."""

@@ -53,7 +53,7 @@ def outline(spec: Any) -> dict[str, Any]:
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.local import graph_utils
 
-    from pipeline.graph.compiled import titles_of
+    from pipeline.jobs import titles_of
 
     titles = titles_of(json_format.MessageToDict(spec))
     steps: dict[str, str] = {}

@@ -158,17 +158,8 @@ def decision_number(registry: Registry, name: str) -> int:
     (see `trainer.evaluation.confidence.decision_level`).
     """
     year_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=365)
-    decided = [version.record for version in registry.versions(name) if version.record.get("compared_with")]
-    return 1 + sum(_created(record) >= year_ago for record in decided)
-
-
-def _created(record: Mapping[str, Any]) -> datetime.datetime:
-    """When a version was registered; long ago if its record does not say it."""
-    try:
-        created = datetime.datetime.fromisoformat(str(record["created"]))
-    except (KeyError, ValueError):
-        return datetime.datetime.min.replace(tzinfo=datetime.UTC)
-    return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
+    decided = [version for version in registry.versions(name) if version.record.get("compared_with")]
+    return 1 + sum(version.created >= year_ago for version in decided)
 
 
 def register(
@@ -186,6 +177,8 @@ def register(
         "decided_on": results["decides"],
         "compared_with": compared_with,
         "reason": results["reason"],
+        "promote": results["promote"],
+        "decided": results.get("decided", True),
         "lineage": facts,
     }
     number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], compared_with, folder)

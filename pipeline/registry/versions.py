@@ -4,7 +4,7 @@ import dataclasses
 import datetime
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from trainer import artifacts, storage
@@ -35,6 +35,15 @@ class Version:
     """Time of creation, metrics, and lineage: run, code, data and settings."""
 
     @property
+    def created(self) -> datetime.datetime:
+        """When it was registered; long ago if its record does not say it."""
+        try:
+            created = datetime.datetime.fromisoformat(str(self.record["created"]))
+        except (KeyError, ValueError):
+            return datetime.datetime.min.replace(tzinfo=datetime.UTC)
+        return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
+
+    @property
     def model_config(self) -> dict[str, Any] | None:
         """MODEL_CONFIG of the model; None for a version that another program registered."""
         config: dict[str, Any] | None = self.record.get("lineage", {}).get("model")
@@ -52,6 +61,12 @@ class Registry(Protocol):
 
     def default(self, name: str) -> Version | None:
         """The version that the alias `default` names; None if there is no version yet."""
+
+    def defaults(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the default moved, and to which version, oldest first.
+
+        Of a registry on Vertex AI, only the moves by the gate are known.
+        """
 
     def add(
         self,
@@ -78,6 +93,12 @@ class Registry(Protocol):
 
         To be called before hours of training. It writes where a version would be, and removes what it wrote.
         """
+
+
+def promoted(versions: Iterable[Version], default: int | None) -> list[tuple[datetime.datetime, int]]:
+    """When each version was registered that the gate promoted, or that is the `default` now, oldest first."""
+    chosen = [each for each in versions if each.record.get("promote") or each.number == default]
+    return [(version.created, version.number) for version in chosen]
 
 
 def dated(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
 """
 
 import dataclasses
+import datetime
 import functools
 import os
 import pathlib
@@ -35,6 +36,7 @@ from pipeline.registry.versions import (
     fetch,
     files_of,
     mounted,
+    promoted,
     record_bytes,
 )
 from trainer import artifacts, generated, storage
@@ -82,6 +84,10 @@ class VertexRegistry(Address):
         """The number of the version that each alias names; see `Registry.aliases`."""
         with cloud.reported_errors():
             return _aliases(cloud.retried(lambda: self._entries(name)))
+
+    def defaults(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the gate moved the default, and to which version, oldest first; see `Registry.defaults`."""
+        return promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value
-from pipeline.vertex import runs
+from pipeline.jobs import state_of
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import UserError, check, nearest
 
@@ -168,7 +168,7 @@ def replace(plan: SchedulePlan, old: Any) -> Any:
     """
     new = _create(plan)
     try:
-        if runs.state_of(old) == PAUSED:
+        if state_of(old) == PAUSED:
             change(plan.environment, new, "pause")
             new = find(plan.environment, id_of(new))
         change(plan.environment, old, "delete")

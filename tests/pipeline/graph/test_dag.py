@@ -345,3 +345,52 @@ def test_mail_goes_to_the_addresses_of_the_environment(tmp_path):
     assert {"custom-training-job", "import-model", "upload-model"} <= set(tasks(spec))
     images = {each["image"] for each in containers(spec).values()}
     assert IMAGE not in images
+
+
+def written(environment, folder):
+    """The pipeline of an environment, and its Kubernetes settings if it has any."""
+    compiling.write_pipeline(environment, folder / "pipeline.yaml")
+    spec, *platform = yaml.safe_load_all((folder / "pipeline.yaml").read_text())
+    return spec, platform
+
+
+@pytest.mark.parametrize("mail", [(), ("owner@example.org",)])
+def test_message_is_a_task_after_all_others_beside_the_mail(tmp_path, mail):
+    secret = "projects/my-project/secrets/webhook"
+    changes = {"webhook": secret, "webhook_on": "failure", "notify": mail}
+    environment = dataclasses.replace(load_environment("vertex"), **changes)
+    spec, _ = written(environment, tmp_path)
+    root = spec["root"]["dag"]["tasks"]
+    told = root.pop("report-end")
+    if mail:  # the service takes both for exit tasks, because both have the form of one
+        sent = root.pop("vertex-pipelines-notification-email")
+        assert [sent[key] for key in ("dependentTasks", "triggerPolicy")] == [
+            told[key] for key in ("dependentTasks", "triggerPolicy")
+        ]
+    assert list(root) == ["exit-handler-1"] == told["dependentTasks"]
+    assert told["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
+    assert "enableCache" not in told["cachingOptions"]
+    given = told["inputs"]["parameters"]
+    assert given["status"] == {"taskFinalStatus": {"producerTask": "exit-handler-1"}}
+    assert given["webhook"]["runtimeValue"]["constant"] == secret
+    assert given["only_failures"]["runtimeValue"]["constant"] is True
+    assert given["run"] == tasks(spec)["upload-model"]["inputs"]["parameters"]["run"]
+    executor = spec["components"][told["componentRef"]["name"]]["executorLabel"]
+    assert containers(spec)[executor]["image"] == environment.image
+
+
+def test_pod_has_the_address_from_its_secret_and_does_not_wait_for_one(tmp_path):
+    environment = dataclasses.replace(load_environment("kubeflow"), webhook="kubernetes:slack/address")
+    spec, (platform,) = written(environment, tmp_path)
+    told = spec["root"]["dag"]["tasks"]["report-end"]
+    assert told["inputs"]["parameters"]["webhook"]["runtimeValue"]["constant"] == ""
+    executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    (variable,) = executors["exec-report-end"]["secretAsEnv"]
+    assert (variable["secretName"], variable["optional"]) == ("slack", True)
+    assert variable["keyToEnv"] == [{"secretKey": "address", "envVar": "MSINET_WEBHOOK"}]
+
+
+@pytest.mark.parametrize("target", ["vertex", "kubeflow"])
+def test_no_message_is_sent_unless_the_environment_asks(compiled, target):
+    assert "report-end" not in tasks(compiled[target])
+    assert not [name for name in compiled[target]["components"] if "exit-handler" in name]

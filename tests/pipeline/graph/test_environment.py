@@ -93,6 +93,23 @@ def test_addresses_are_refused_where_nothing_sends_e_mails(target):
         dataclasses.replace(load_environment(target), notify=["night.shift+saliency@lab.example.org"])
 
 
+@pytest.mark.parametrize(
+    ("target", "webhook"),
+    [
+        ("vertex", "https://hooks.slack.com/services/T0/B0/x9"),
+        ("vertex", "kubernetes:slack/address"),
+        ("vertex", "slack"),
+        ("kubeflow", "https://hooks.slack.com/services/T0/B0/x9"),
+        ("kubeflow", "kubernetes:slack"),
+        ("local", "projects/my-project/secrets/webhook"),
+    ],
+)
+def test_webhook_is_the_name_of_a_secret_and_no_address(target, webhook):
+    with pytest.raises(UserError, match="webhook") as refused:
+        dataclasses.replace(load_environment(target), webhook=webhook)
+    assert webhook not in str(refused.value)
+
+
 # === Values of a run's parameters ===
 
 

@@ -63,6 +63,15 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
         assert fingerprint(f"{registry.address}/msinet{alias}") == fingerprint(str(model))
 
 
+def test_moves_of_the_default_by_hand_are_kept_too(registry, stored, model):
+    add(registry, model)
+    add(registry, model, 2)
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert [version for _, version in registry.defaults("msinet")] == [1, 2, 1]
+    stored.remove("msinet/defaults.json")  # as of an earlier version
+    assert [version for _, version in registry.defaults("msinet")] == [1]
+
+
 # === Damaged ===
 
 
