@@ -1,9 +1,12 @@
 """\
-List the versions in the model registry, show one, or set the default version.
+List the versions in the model registry, show one, set the default version, or let it answer alone.
 
 VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The scores in
 the list are those on the data that decided whether the version became the default. --json prints whole records,
 for programs.
+
+What serves the model follows the default: endpoints of Vertex AI to which a run has deployed, and the folder
+`serving` of other registries. promote gives it all traffic, and removes the versions before from there.
 """
 
 import argparse
@@ -23,7 +26,7 @@ from trainer.errors import check, printable
 from trainer.metric_table import METRICS
 from trainer.models.find import number_of
 
-HELP = "list model versions, show one, or set the default"
+HELP = "list model versions, show one, set the default, or give it all traffic"
 SCORES = ("kld", "cc", "nss")
 """The metrics in the table of versions."""
 COLUMNS = ("version", "date", "data", *map(str.upper, SCORES), "alias", "place")
@@ -33,7 +36,7 @@ UNKNOWN = "-"
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("action", choices=("list", "show", "set-default"))
+    parser.add_argument("action", choices=("list", "show", "set-default", "promote"))
     parser.add_argument(
         "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
     )
@@ -67,6 +70,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         registry.set_alias(name, DEFAULT, number)
         aliases = registry.aliases(name)
         _tell(versions[number])
+    if parsed.action == "promote":
+        registry.promote(name)
     if parsed.json:
         print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:

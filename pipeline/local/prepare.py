@@ -11,7 +11,7 @@ from pipeline.graph import parameters
 from pipeline.graph.environment import layered, load_environment
 from pipeline.graph.parameters import Value
 from pipeline.registry.address import VERTEX, Address
-from pipeline.registry.register import connect
+from pipeline.registry.register import check_endpoint, connect
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
@@ -125,7 +125,9 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     parameters.require_sources(run.parameters)
     if not run.finished:
         _require_files(run.parameters)
-        _require_registry(str(run.parameters.get("registry", "")), run.model_name)
+        registry = str(run.parameters.get("registry", ""))
+        _require_registry(registry, run.model_name)
+        check_endpoint(registry, run.model_name, str(run.parameters.get("endpoint", "")))
     return run
 
 
