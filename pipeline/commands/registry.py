@@ -6,7 +6,8 @@ the list are those on the data that decided whether the version became the defau
 for programs.
 
 What serves the model follows the default: endpoints of Vertex AI to which a run has deployed, and the folder
-`serving` of other registries. promote gives it all traffic, and removes the versions before from there.
+`serving` of other registries. promote gives it all traffic, and removes the versions before from there; with
+--endpoint, that endpoint follows the default from now on.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import Any
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.registry.register import connect
 from pipeline.registry.versions import Version
+from pipeline.registry.vertex import VertexRegistry
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
@@ -41,7 +43,7 @@ def configure(parser: Parser) -> None:
         "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
     )
     parser.add_argument("--json", action="store_true", help="print JSON: of list all versions, of show one")
-    add_settings(parser, PipelineConfig, ("registry", "model_name"))
+    add_settings(parser, PipelineConfig, ("registry", "model_name", "endpoint"))
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
@@ -71,6 +73,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         aliases = registry.aliases(name)
         _tell(versions[number])
     if parsed.action == "promote":
+        if config.endpoint:
+            VertexRegistry.at(config.registry).follow(name, config.endpoint)
         registry.promote(name)
     if parsed.json:
         print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))

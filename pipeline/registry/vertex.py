@@ -158,8 +158,8 @@ class VertexRegistry(Address):
             default = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
             check(
                 default is not None and self._move_endpoints(name, default),
-                f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}; a run "
-                "with endpoint=NAME deploys what it promotes",
+                f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}; name one "
+                "with --endpoint",
             )
 
     def _move_endpoints(self, name: str, entry: Any) -> bool:
@@ -170,23 +170,28 @@ class VertexRegistry(Address):
             endpoints.move(endpoint.name, entry, _expected_map(entry))
         return bool(following)
 
-    def check_endpoint(self, name: str, endpoint: str) -> None:
-        """Raise `UserError` unless the endpoint of this name or ID exists and has no model but `name`."""
+    def check_endpoint(self, name: str, endpoint: str) -> Any:
+        """The endpoint of this name or ID. Raises `UserError` unless it exists and has no model but `name`."""
         with cloud.reported_errors():
-            Endpoints(self, name).find(endpoint, cloud.retried(lambda: self._entries(name)))
+            return Endpoints(self, name).find(endpoint, cloud.retried(lambda: self._entries(name)))
+
+    def follow(self, name: str, endpoint: str) -> str:
+        """Let the endpoint of this name or ID follow the model's default from now on; its resource name."""
+        found = self.check_endpoint(name, endpoint)
+        with cloud.reported_errors():
+            Endpoints(self, name).follow(found)
+        return str(found.name)
 
     def deploy(self, name: str, version: int, endpoint: str, traffic: int) -> None:
-        """Deploy a version to the endpoint of this name or ID, which follows the model's default from now on.
+        """Let an endpoint `follow` the default, and deploy a version there for `traffic` percent of the requests.
 
-        `traffic` and errors are those of `Endpoints.deploy` and `Endpoints.find`.
+        Raises `UserError` if the version does not answer as in its evaluation; the endpoint is then as before.
         """
+        followed = self.follow(name, endpoint)
         with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
             entry = next(entry for entry in entries if entry.version_id == str(version))
-            endpoints = Endpoints(self, name)
-            found = endpoints.find(endpoint, entries)
-            endpoints.follow(found)
-            endpoints.deploy(found.name, entry, _expected_map(entry), traffic)
+            Endpoints(self, name).deploy(followed, entry, _expected_map(entry), traffic)
 
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if the versions' folder cannot be written, or the default not be read.

@@ -113,7 +113,8 @@ def test_promote_gives_the_default_all_traffic_and_removes_the_others(vertex, re
     add(1)
     with pytest.raises(UserError, match="no endpoint in proj, us-central1 follows"):
         command("promote")
-    registry.deploy("msinet", 1, "maps", 10)
+    command("promote", "--endpoint", "maps")
+    assert answering(vertex, endpoint) == {1: 100}
     add(2)
     registry.deploy("msinet", 2, "maps", 10)
     command("promote")
