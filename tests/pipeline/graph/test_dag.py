@@ -240,7 +240,9 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
     assert kinds == {JobConfig, PipelineConfig}
     assert {name for name in left_out if PARAMETERS[name].config is PipelineConfig} == {
         "checkpoint_dir",
+        "endpoint",
         "evaluate_base",
+        "traffic",
     }
 
 
