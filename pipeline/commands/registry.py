@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.graph.parameters import PipelineConfig
+from pipeline.registry.history import terms
 from pipeline.registry.register import connect
 from pipeline.registry.versions import Registry, Version
 from trainer import generated
@@ -86,7 +87,7 @@ def _history(registry: Registry, name: str, data: str, html: pathlib.Path) -> No
     check(bool(data), "name the images with --data, the folder of a prepared dataset (`python -m trainer fetch`)")
     check(html.suffix == ".html", f"output is {html}; the name of a page ends with .html")
     from pipeline.registry.history import terms
-    from trainer.reports.history import write_history
+    from trainer.reports.score_history import write_history
 
     found = terms(registry, name, pathlib.Path(data), html.with_suffix(".json"))
     write_history(name, found, pathlib.Path(data), html)

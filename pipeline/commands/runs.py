@@ -85,7 +85,7 @@ def _line(job: Any) -> str:
 
 def _local_ends() -> Iterator[tuple[str, str, str]]:
     """When each run of this machine ended, its name and how it ended, the latest first."""
-    from pipeline.local.prepare import RUNS
+    from pipeline.local.run_folder import RUNS
 
     ends = []
     for path in RUNS.glob(f"*/{RUN_FILE}"):

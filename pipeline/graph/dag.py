@@ -64,7 +64,8 @@ from pipeline.graph.parameters import (
     settings_of,
     signature,
 )
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig
 from pipeline.webhook import VARIABLE
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 

@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pipeline.plan.plan import check_platform
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.plan import AcceleratorConfig, check_platform
 from pipeline.registry.address import VERTEX, Address, check_registry
+from pipeline.training_job import JobConfig
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
 from trainer.cli import boolean

@@ -10,7 +10,7 @@ from trainer.errors import check
 from trainer.evaluation.confidence import CONFIDENCE, size_text
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS
 from trainer.models.find import find_model
-from trainer.reports.history import Term
+from trainer.reports.score_history import Term
 
 REMEDY = "remove it, and all versions are evaluated again"
 

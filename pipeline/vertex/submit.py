@@ -17,7 +17,7 @@ from pipeline.graph import compiled, parameters
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
 from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
-from pipeline.plan.plan import TrainingPlan
+from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs

@@ -25,8 +25,8 @@ from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from pipeline.plan.step import Outputs, settings_of_plan
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig, Outputs, settings_of_plan
 from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon

@@ -13,7 +13,7 @@ from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS, PipelineConfig
 from pipeline.local.worker import outline
-from pipeline.plan.settings import JobConfig
+from pipeline.training_job import JobConfig
 from trainer.errors import UserError
 
 GOLDEN = CONFIGS.parent / "pipeline.yaml"

@@ -18,9 +18,8 @@ from rich.console import Console
 
 from pipeline.__main__ import main
 from pipeline.graph.parameters import DATA, STEPS
-from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
-from pipeline.local.progress import ANSI, Progress
-from pipeline.local.run import LOG, execute_run, print_stopped, tell_end
+from pipeline.local.run import ANSI, LOG, Progress, execute_run, print_stopped, tell_end
+from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
 from tests.narrow import narrowed
@@ -31,9 +30,9 @@ from trainer import artifacts, files, generated
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
-from trainer.loading import LOADING
 from trainer.model import build_model
 from trainer.models import weight_sources
+from trainer.runtime import LOADING
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"

@@ -1,4 +1,4 @@
-"""Prepares a local run: its folder, its parameters, and all checks that are possible before it starts."""
+"""The folder of a local run, its parameters, and all checks that are possible before it starts."""
 
 import contextlib
 import dataclasses
