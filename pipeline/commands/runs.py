@@ -16,7 +16,6 @@ from pipeline.commands.flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
 from pipeline.jobs import FAILED, as_json, failed_tasks, failures, state_of, tasks_of, titles_of_job
-from pipeline.local.run_folder import RUNS
 from pipeline.registry.register import connect
 from pipeline.vertex import runs
 from trainer import artifacts
@@ -86,6 +85,8 @@ def _line(job: Any) -> str:
 
 def _local_ends() -> Iterator[tuple[str, str, str]]:
     """When each run of this machine ended, its name and how it ended, the latest first."""
+    from pipeline.local.run_folder import RUNS
+
     ends = []
     for path in RUNS.glob(f"*/{RUN_FILE}"):
         run = read_json(path, "remove it", artifacts.Run)
