@@ -10,9 +10,9 @@ import traceback
 
 import pytest
 
-from trainer import machine
+from trainer import runtime
 
-pytest_plugins = ["tests.gcs", "tests.internet", "tests.vertex"]
+pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
 
 OTHERS = (
     "AIP_",
@@ -101,9 +101,9 @@ def no_garbage_between_files():
 @pytest.fixture(autouse=True)
 def no_large_garbage():
     """Free the networks of a test: Python counts objects, not bytes, and would let gigabytes of them pile up."""
-    before = machine.resident_bytes(os.getpid())
+    before = runtime.resident_bytes(os.getpid())
     yield
-    if machine.resident_bytes(os.getpid()) > before + LARGE_BYTES:
+    if runtime.resident_bytes(os.getpid()) > before + LARGE_BYTES:
         gc.collect()
 
 

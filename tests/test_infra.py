@@ -56,7 +56,7 @@ def test_only_intermediates_expire():
     assert blocks("variable")["runs_kept_days"]["default"] == 0
 
 
-# === Who may do what; the roles of each account are in tests/pipeline/test_grants.py ===
+# === Who may do what; the roles of each account are in tests/pipeline/vertex/test_grants.py ===
 
 
 def test_no_role_is_a_broad_one():
@@ -73,7 +73,9 @@ def test_grants_add_to_what_others_granted():
 
 def test_grants_go_to_the_two_accounts_and_to_the_people_named():
     members = {body["member"] for body in blocks("resource").values() if "member" in body}
-    assert members == {"${local.pipeline}", "${local.deployer}", "${each.value}"}
+    trigger = "serviceAccount:${google_service_account.trigger[0].email}"
+    storage = "serviceAccount:${data.google_storage_project_service_account.storage[0].email_address}"
+    assert members == {"${local.pipeline}", "${local.deployer}", "${each.value}", trigger, storage}
     people = [name for name, body in blocks("resource").items() if body.get("member") == "${each.value}"]
     assert people == [("google_service_account_iam_member", "people")]
     assert blocks("variable")["deployers"]["default"] == []
@@ -121,8 +123,9 @@ def test_runs_go_where_files_may_expire_and_models_do_not(environment):
 def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp_path):
     keys = set(re.findall(r"(?m)^(\w+) =", environment_text().partition("[labels]")[0]))
     all_keys = {name for name in Environment.__dataclass_fields__ if name not in ("name", "parameters")}
-    # A network to peer with, another address of the API and e-mail addresses have no default.
-    assert keys | {"labels"} == all_keys - {"network", "endpoint", "notify"} - OF_KUBEFLOW
+    # A network to peer with, another address of the API and people to notify have no default.
+    own = {"network", "endpoint", "notify", "webhook", "webhook_on"}
+    assert keys | {"labels"} == all_keys - own - OF_KUBEFLOW
 
 
 def test_example_environment_has_every_key_with_a_comment():

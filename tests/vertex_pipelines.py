@@ -1,7 +1,7 @@
 """The runs, schedules and templates of tests/vertex.py.
 
 `server.state["script"]` is the course of each run: a list of (state of the run, {task: its state}), one for each
-request for the run; the last one stays. A failed task has ("FAILED", message).
+request for the run; the last one stays. A failed task has ("FAILED", message). A run may have a script of its own.
 """
 
 import email.parser
@@ -69,7 +69,7 @@ def _check_job(job):
 
 
 def _shown(server, entry):
-    script = server.state.get("script", [PENDING])
+    script = entry.get("script") or server.state.get("script", [PENDING])
     state, tasks = script[min(entry["asked"], len(script) - 1)]
     if entry["cancelled"]:
         state, tasks = "CANCELLED", {}

@@ -53,13 +53,19 @@ REGISTRY, MODEL_NAME = "models", "msinet"
 """The local registry's folder in the working directory, and the name that the pipeline registers."""
 ALIASES = "aliases.json"
 """File next to the versions of a registered name: alias -> version."""
+DEFAULTS = "defaults.json"
+"""File next to ALIASES: when the default moved, and to which version, oldest first."""
 DEFAULT, CHALLENGER = "default", "challenger"
 """The aliases that the pipeline sets."""
+SERVING = "serving"
+"""Folder next to the versions of a registered name that has the SavedModel of the default alone, by its number."""
 
 EVALUATION = "evaluation.json"
 PER_IMAGE = "per_image.csv"
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""
+SHIPPED_MAP = "shipped_map.png"
+"""The candidate's map of an image of the package, which an endpoint must return; absent without an endpoint."""
 
 RUN_FILE = "run.json"
 """File in the folder of a local run of the pipeline."""
@@ -253,6 +259,14 @@ ImageSize = list[int]
 Aliases = dict[str, int]
 """Content of ALIASES: alias -> version."""
 
+
+class Move(TypedDict):
+    """An entry of DEFAULTS: the default became this version then."""
+
+    version: int
+    since: str
+
+
 # === MODEL_CONFIG ===
 
 
@@ -353,6 +367,7 @@ class Decision(TypedDict):
     decides: str
     promote: bool
     reason: str
+    decided: NotRequired[bool]
 
 
 class _Decided(TypedDict):
@@ -411,6 +426,8 @@ class Version(TypedDict, total=False):
     version: int
     created: str
     reason: str
+    promote: bool
+    decided: bool
     metrics: dict[str, Any]
     decided_on: str
     lineage: Lineage
@@ -422,6 +439,8 @@ class Run(TypedDict):
     environment: str
     parameters: dict[str, str | int | float | bool]
     finished: NotRequired[bool]
+    result: NotRequired[str]
+    ended: NotRequired[str]
     earlier: NotRequired[list[str]]
 
 
@@ -431,17 +450,10 @@ class Output(TypedDict):
     uri: str
 
 
-class Registered(TypedDict):
-    """The outputs of the task that registers a model."""
-
-    version: int | float | str
-    alias: str
-
-
 class TaskRecord(TypedDict):
-    """Kfp's record of the task that registers a model."""
+    """Kfp's record of a task, with the parameters that it returned."""
 
-    parameterValues: Registered
+    parameterValues: dict[str, Any]
 
 
 # === Regions ===

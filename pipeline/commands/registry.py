@@ -1,9 +1,16 @@
 """\
-List the versions in the model registry, show one, or set the default version.
+List the versions in the model registry, show one, set the default, let it answer alone, or draw its history.
 
 VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The scores in
 the list are those on the data that decided whether the version became the default. --json prints whole records,
 for programs.
+
+What serves the model follows the default: endpoints of Vertex AI to which a run has deployed, and the folder
+`serving` of other registries. promote gives it all traffic, and removes the versions before from there; with
+--endpoint, that endpoint follows the default from now on.
+
+`history` measures each version that was the default on the same prepared dataset, --data, and writes a page and a
+picture (PNG). It keeps the scores next to them (JSON), so that the next call evaluates new versions only.
 """
 
 import argparse
@@ -14,8 +21,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.graph.parameters import PipelineConfig
+from pipeline.registry.history import terms
 from pipeline.registry.register import connect
-from pipeline.registry.versions import Version
+from pipeline.registry.versions import Registry, Version
+from pipeline.registry.vertex import VertexRegistry
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
@@ -23,7 +32,7 @@ from trainer.errors import check, printable
 from trainer.metric_table import METRICS
 from trainer.models.find import number_of
 
-HELP = "list model versions, show one, or set the default"
+HELP = "list model versions, show one, set the default, give it all traffic, or draw its scores over time"
 SCORES = ("kld", "cc", "nss")
 """The metrics in the table of versions."""
 COLUMNS = ("version", "date", "data", *map(str.upper, SCORES), "alias", "place")
@@ -33,17 +42,22 @@ UNKNOWN = "-"
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("action", choices=("list", "show", "set-default"))
+    parser.add_argument("action", choices=("list", "show", "set-default", "promote", "history"))
     parser.add_argument(
         "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
     )
     parser.add_argument("--json", action="store_true", help="print JSON: of list all versions, of show one")
-    add_settings(parser, PipelineConfig, ("registry", "model_name"))
+    parser.add_argument("--data", default="", help="for history: folder of a prepared dataset, the same each time")
+    parser.add_argument("--output", default="history.html", help="for history: the page (default: history.html)")
+    add_settings(parser, PipelineConfig, ("registry", "model_name", "endpoint"))
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     config = settings(PipelineConfig, parsed)
     registry, name = connect(config.registry), config.model_name
+    if parsed.action == "history":
+        _history(registry, name, parsed.data, pathlib.Path(parsed.output))
+        return 0
     versions = {version.number: version for version in registry.versions(name)}
     aliases = registry.aliases(name)
     none = (
@@ -67,11 +81,25 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         registry.set_alias(name, DEFAULT, number)
         aliases = registry.aliases(name)
         _tell(versions[number])
+    if parsed.action == "promote":
+        if config.endpoint:
+            VertexRegistry.at(config.registry).follow(name, config.endpoint)
+        registry.promote(name)
     if parsed.json:
         print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:
         print("\n".join(table(name, versions.values(), aliases)) if versions else f"T{none[1:]}")
     return 0
+
+
+def _history(registry: Registry, name: str, data: str, html: pathlib.Path) -> None:
+    check(bool(data), "name the images with --data, the folder of a prepared dataset (`python -m trainer fetch`)")
+    check(html.suffix == ".html", f"output is {html}; the name of a page ends with .html")
+    found = terms(registry, name, pathlib.Path(data), html.with_suffix(".json"))
+    from trainer.reports.score_history import write_history
+
+    write_history(name, found, pathlib.Path(data), html)
+    print(f"{len(found)} defaults of {name}: {html}, {html.with_suffix('.png')}")
 
 
 def _tell(version: Version) -> None:

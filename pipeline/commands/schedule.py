@@ -2,8 +2,10 @@
 Schedule runs on Vertex AI: create, list, show, pause, resume, replace or delete.
 
 create and replace accept parameters, --template and --cache like `submit`, and --cron with --timezone. Runs of one
-schedule never overlap: a run is skipped if the previous one has not ended. replace deletes the old schedule after
-it has created the new one. Without --cron it keeps the times, but not the parameters; pass them again.
+schedule never overlap: a run is skipped if the previous one has not ended. A run ends after a few minutes, without
+training, if data, settings, code and start are those of the default or the challenger (skip_unchanged=false trains
+in any case). replace deletes the old schedule after it has created the new one. Without --cron it keeps the times,
+but not the parameters; pass them again.
 """
 
 import argparse
@@ -15,6 +17,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
+from pipeline.jobs import state_of
 from pipeline.vertex import runs, schedule, submit
 from trainer.cli import Parser
 from trainer.errors import check
@@ -32,6 +35,11 @@ def configure(parser: Parser) -> None:
         "--cron",
         default="",
         help="times in five fields: '0 3 * * 1' is 3:00 on Mondays (minute, hour, day, ...)",
+    )
+    parser.add_argument(
+        "--when-changed",
+        action="store_true",
+        help="train when the data has changed: look at the times of --cron, by default every six hours",
     )
     parser.add_argument("--timezone", default="", help="time zone of --cron, such as Europe/London (default: UTC)")
     parser.add_argument("--start", default="", help="first date or time for runs, such as 2026-03-01T12:00")
@@ -71,9 +79,13 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     is_new = parsed.action == "create"
     check(is_new or not parsed.dry_run, "--dry-run is for create")
     check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
+    if parsed.when_changed:
+        passed.setdefault("skip_unchanged", True)
+        check(passed["skip_unchanged"] is True, "--when-changed trains only then; omit skip_unchanged=false")
+        parsed.cron = parsed.cron or schedule.OFTEN
     check(
         bool(parsed.cron) or not is_new,
-        "set the times with --cron, such as --cron '0 3 * * 1', and --timezone if it is not UTC",
+        "set the times with --cron, such as --cron '0 3 * * 1' (--timezone if it is not UTC), or --when-changed",
     )
     # Check the times before the request for the old schedule.
     limits = parsed.start, parsed.end
@@ -99,11 +111,11 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
 
 def _next_run(entry: Any) -> datetime.datetime | None:
     """When an active schedule starts its next run, as Vertex AI says; None for any other schedule."""
-    return entry.next_run_time or None if runs.state_of(entry) == "active" else None
+    return entry.next_run_time or None if state_of(entry) == "active" else None
 
 
 def _line(entry: Any) -> str:
-    line = f"{schedule.id_of(entry)}  {runs.state_of(entry):<9}  {entry.cron}  {entry.display_name}"
+    line = f"{schedule.id_of(entry)}  {state_of(entry):<9}  {entry.cron}  {entry.display_name}"
     moment = _next_run(entry)
     return f"{line}  next run {moment:{TIME}}" if moment else line
 
@@ -116,12 +128,12 @@ def _show(environment: Any, entry: Any) -> None:
     for key, value in sorted(job.labels.items()):
         print(f"  label {key} = {value}")
     for run in runs.of_schedule(environment, entry.name):
-        print(f"Run {run.name.rpartition('/')[2]}: {runs.state_of(run)}")
+        print(f"Run {run.name.rpartition('/')[2]}: {state_of(run)}")
 
 
 def _describe(environment: Any, entry: Any) -> None:
     number = schedule.id_of(entry)
-    print(f"Schedule:  {entry.display_name} ({number}), {runs.state_of(entry)}")
+    print(f"Schedule:  {entry.display_name} ({number}), {state_of(entry)}")
     print(f"Console:   {cloud.schedule_link(environment, number)}")
     print(f"Times:     {entry.cron}")
     for name, moment in (("Start", entry.start_time), ("End", entry.end_time), ("Next run", _next_run(entry))):

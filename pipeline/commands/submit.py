@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
-from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import load_environment
+from pipeline.jobs import titles_of
 from pipeline.vertex import runs, submit
 from trainer.cli import Parser
 from trainer.errors import UserError, check

@@ -6,7 +6,7 @@ import difflib
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from components import NEVER_CACHED
@@ -58,25 +58,6 @@ def without_sdk_version(text: str) -> str:
     return re.sub(r"(?m)^sdkVersion: .*$", "sdkVersion: any", text)
 
 
-def titles_of(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Name of each task in the compiled pipeline `spec` -> its title.
-
-    A task without a display name that is the only task of a nested pipeline has the title of that pipeline.
-    """
-    return dict(_titles(spec, spec["root"], ""))
-
-
-def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
-    """The titles of the tasks in a component, at any depth; `around` is the title of the component itself."""
-    tasks = component.get("dag", {}).get("tasks", {})
-    for key, task in tasks.items():
-        title = task.get("taskInfo", {}).get("name", key)
-        has_own = title != key
-        yield key, around if around and not has_own and len(tasks) == 1 else title
-        inner = spec.get("components", {}).get(task["componentRef"]["name"], {})
-        yield from _titles(spec, inner, title if has_own else around)
-
-
 @dataclasses.dataclass(frozen=True)
 class Template:
     """A compiled pipeline: its specification, and its address in Artifact Registry if it comes from there."""
@@ -117,9 +98,12 @@ class Template:
         if how == "as-compiled":
             return self
         spec = copy.deepcopy(self.spec)
-        for component in (spec["root"], *spec.get("components", {}).values()):
+        components = spec.get("components", {})
+        for component in (spec["root"], *components.values()):
             for task in component.get("dag", {}).get("tasks", {}).values():
-                is_cacheable = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
+                name = task["componentRef"]["name"]
+                # A branch has tasks that are never cached.
+                is_cacheable = UNCACHED.fullmatch(name) is None and "dag" not in components.get(name, {})
                 task["cachingOptions"] = {"enableCache": True} if how == "on" and is_cacheable else {}
         return Template(spec, self.uri)
 

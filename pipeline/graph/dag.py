@@ -3,6 +3,11 @@
 check_registry                                          never cached; a local run does it before it starts
 
 fingerprint(base)     fingerprint(fine-tuning)  fingerprint(test)   never cached: reads the current source
+     |_____________________|_________________________|
+     |
+check_unchanged                                         all below is a branch, which is not taken if the
+     |                                                  registry already has this model
+     |_____________________ _________________________
      |                     |                         |
 fetch_dataset         fetch_dataset             fetch_dataset       cached by fingerprint; nothing without one
      |                     |                         |
@@ -15,7 +20,11 @@ plan, fine-tuning                                    |
 evaluate_model                                                      compares with the current default and the
      |                                                              centre bias
 upload_model                                                        adds a version; the default only if it is
-                                                                    better
+     |                                                              better
+deploy_version                                                      if endpoint is set
+     |
+report_end                                                          only with `webhook` in the environment: after
+                                                                    all others, failed or not
 
 The tasks of a training step:
 
@@ -28,7 +37,7 @@ The plan hands all settings of the training on as one value.
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kfp import dsl
@@ -36,15 +45,18 @@ from kfp.dsl.pipeline_channel import PipelineChannel
 
 from components import IMAGE, NEVER_CACHED
 from components.check_registry import check_registry
+from components.check_unchanged import check_unchanged
 from components.collect_training import collect_training
+from components.deploy_version import deploy_version
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
 from components.import_model import import_model
 from components.plan_training import plan_training
+from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
-from pipeline.graph.environment import PIPELINE_NAME, TARGET_NAMES, Environment, layered
+from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.parameters import (
     DATA,
     PARAMETERS,
@@ -55,8 +67,10 @@ from pipeline.graph.parameters import (
     settings_of,
     signature,
 )
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig
+from pipeline.webhook import VARIABLE
+from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
@@ -69,6 +83,7 @@ SIZES = {
 RETRIES = {
     "check-registry": 2,
     "fingerprint": 2,
+    "check-unchanged": 2,
     "fetch-dataset": 2,
     "plan-training": 2,
     "train-model": 6,
@@ -77,8 +92,9 @@ RETRIES = {
     "upload-model": 2,
 }
 """Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
-recognises a run that it already has. Not the evaluation, which fails on purpose for a bad model, nor a job of
-Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on Kubeflow."""
+recognises a run that it already has. Not the evaluation and the deployment, which fail on purpose for a bad model,
+nor a job of Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on
+Kubeflow."""
 MAX_RETRY_TIME = {"kubeflow": "7d"}
 """Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
 task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
@@ -219,43 +235,17 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
 
     def pipeline(*channels: PipelineChannel) -> None:
         parameters = dict(zip(PARAMETERS, channels, strict=True))
-        with _notify_on_exit(env):
+        with _notify_on_exit(env, parameters, RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)):
             fingerprints = {name: _fingerprint_source(name, parameters) for name in DATA}
-            fetched = {name: _fetch_data(name, parameters, fingerprints[name]) for name in DATA}
-            data = {name: task.outputs["prepared"] for name, task in fetched.items()}
             registry = {name: parameters[name] for name in ("model_name", "registry")}
-            checked = []
+            inputs = _check_unchanged(parameters, fingerprints, registry)
             if target != "local":
                 # A task of its own, because plans are cached: they must neither skip the check nor depend on it.
-                place = parameters["checkpoint_dir"]
-                checked = [check_registry(platform=target, **registry, checkpoint_dir=place)]
-                checked[0].set_display_name("Registry")
-
-            def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
-                inputs = TrainingStepInputs(
-                    name=step,
-                    parameters=parameters,
-                    dataset=data[step],
-                    base_model=base_model,
-                    after=(*fetched.values(), *checked),
-                    initial_weights_fingerprint=fingerprints[step].outputs["weights"],
-                )
-                return TARGETS[target](inputs, env)
-
-            base_model = _base_model(
-                parameters, fingerprints["base"], lambda: train("base", None), cached=target != "local"
-            )
-            made = {
-                "model": train("finetune", base_model).outputs["model"],
-                "run": RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER),
-                **registry,
-                **{f"{name}_data": folder for name, folder in data.items()},
-            }
-            gate = settings_of(EvaluateConfig, "", parameters)
-            evaluated = evaluate_model(evaluate_base=parameters["evaluate_base"], **gate, **made)
-            evaluated.set_display_name("Evaluation")
-            uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], **made)
-            uploaded.set_display_name("Registration")
+                places = {name: parameters[name] for name in ("checkpoint_dir", "endpoint")}
+                checked = check_registry(platform=target, **registry, **places)
+                inputs.after(checked.set_display_name("Registry"))
+            with dsl.If(inputs.output != "", name="Changed"):
+                _train_and_register(target, env, parameters, fingerprints, registry, inputs.output)
         _configure_tasks(target, env)
 
     pipeline.__signature__ = signature(layered(env.derived, env.parameters))  # type: ignore[attr-defined]
@@ -263,16 +253,107 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
     return dsl.pipeline(pipeline, name=PIPELINE_NAME)
 
 
-def _notify_on_exit(env: Environment) -> contextlib.AbstractContextManager[Any]:
-    """Context for all tasks; when they end, failed or not, an e-mail goes to the addresses of `env.notify`."""
-    if not env.notify:
-        return contextlib.nullcontext()
-    from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
-
-    handler: contextlib.AbstractContextManager[Any] = dsl.ExitHandler(
-        VertexNotificationEmailOp(recipients=list(env.notify)), name="Run"
+def _check_unchanged(
+    parameters: Mapping[str, PipelineChannel],
+    fingerprints: Mapping[str, dsl.PipelineTask],
+    registry: Mapping[str, PipelineChannel],
+) -> dsl.PipelineTask:
+    """The task whose output is empty if the registry already has the model of these parameters and sources."""
+    # The backend pastes parameters into a text unquoted, so those that may contain a quotation mark are inputs.
+    settings = ", ".join(
+        f"{name}={parameters[name]}"
+        for name, parameter in PARAMETERS.items()
+        if parameter.config in (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
+        and parameter.field not in ("source", "test_source", "columns", "initial_weights")
     )
-    return handler
+    base = fingerprints["base"].outputs
+    task = check_unchanged(
+        skip_unchanged=parameters["skip_unchanged"],
+        **registry,
+        columns=parameters["columns"],
+        initial_weights=parameters["initial_weights"],
+        fingerprints=[*(each.outputs["data"] for each in fingerprints.values()), base["model"], base["weights"]],
+        settings=settings,
+    )
+    return task.set_display_name("Anything new?")
+
+
+def _train_and_register(
+    target: str,
+    env: Environment,
+    parameters: dict[str, PipelineChannel],
+    fingerprints: Mapping[str, dsl.PipelineTask],
+    registry: Mapping[str, PipelineChannel],
+    inputs: PipelineChannel,
+) -> None:
+    """The tasks of a run with something new; `inputs` is the digest of what its model is made of."""
+    fetched = {name: _fetch_data(name, parameters, fingerprints[name]) for name in DATA}
+    data = {name: task.outputs["prepared"] for name, task in fetched.items()}
+
+    def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
+        step_inputs = TrainingStepInputs(
+            name=step,
+            parameters=parameters,
+            dataset=data[step],
+            base_model=base_model,
+            after=fetched.values(),
+            initial_weights_fingerprint=fingerprints[step].outputs["weights"],
+        )
+        return TARGETS[target](step_inputs, env)
+
+    base_model = _base_model(
+        parameters, fingerprints["base"], lambda: train("base", None), cached=target != "local"
+    )
+    made = {
+        "model": train("finetune", base_model).outputs["model"],
+        "run": RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER),
+        **registry,
+        **{f"{name}_data": folder for name, folder in data.items()},
+    }
+    gate = settings_of(EvaluateConfig, "", parameters)
+    evaluated = evaluate_model(evaluate_base=parameters["evaluate_base"], **gate, **made)
+    evaluated.set_display_name("Evaluation")
+    uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], inputs=inputs, **made)
+    uploaded.set_display_name("Registration")
+    with dsl.If(parameters["endpoint"] != "", name="Deployment"):
+        share = {name: parameters[name] for name in ("endpoint", "traffic")}
+        deployed = deploy_version(**registry, **share, **uploaded.outputs)
+        deployed.set_display_name("Deployment")
+
+
+@contextlib.contextmanager
+def _notify_on_exit(env: Environment, parameters: Mapping[str, PipelineChannel], run: str) -> Iterator[None]:
+    """Context for all tasks; when they end, failed or not, people are told as `env` says.
+
+    `env.notify` gets Vertex AI's e-mail, which says no more than the state. `env.webhook` gets our message.
+    """
+    ends = []
+    if env.webhook:
+        in_pod = env.webhook.startswith(KUBERNETES)
+        told = report_end(
+            **{name: parameters[name] for name in ("model_name", "registry")},
+            run=run,
+            webhook="" if in_pod else env.webhook,
+            only_failures=env.webhook_on == "failure",
+        )
+        if in_pod:
+            from kfp import kubernetes
+
+            secret, key = env.webhook.removeprefix(KUBERNETES).split("/")
+            # Optional: a pod without its secret would wait for it, and the run would not end.
+            kubernetes.use_secret_as_env(told, secret, {key: VARIABLE}, optional=True)
+        ends.append(told.set_display_name("Message"))
+    if env.notify:
+        from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
+
+        ends.append(VertexNotificationEmailOp(recipients=list(env.notify)))
+    if not ends:
+        yield
+        return
+    with dsl.ExitHandler(ends[0], name="Run") as handler:
+        yield
+    for other in ends[1:]:  # kfp refuses an exit handler in another; this compiles to the same as an exit task
+        other.after(handler).ignore_upstream_failure()
 
 
 def _configure_tasks(target: str, env: Environment) -> None:
@@ -312,6 +393,7 @@ def _fingerprint_source(name: str, parameters: dict[str, PipelineChannel]) -> ds
         source=data["source"],
         private_sources=data["private_sources"],
         base_model_uri=parameters["base_model_uri"] if is_base else "",
+        registry=parameters["registry"] if is_base else "",
         evaluate_base=parameters["evaluate_base"] if is_base else False,
         # Fine-tuning starts from the base model, so it reads no initial weights.
         initial_weights=parameters["initial_weights"] if is_base else "none",
@@ -344,7 +426,7 @@ def _base_model(
         trained = train()
     with dsl.Else(name="Base model: import"):
         imported = import_model(
-            base_model_uri=parameters["base_model_uri"],
+            base_model_uri=fingerprints.outputs["base_model"],
             dataset=data["dataset"],
             image_size=data["image_size"],
             fingerprint=fingerprints.outputs["model"],

@@ -7,6 +7,7 @@ replaces the settings that came before it. This is the only module that knows th
 
 import dataclasses
 import pathlib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 from components import IMAGE
 from pipeline.cloud import check_endpoint
 from pipeline.graph.parameters import FINETUNE, PARAMETERS, STEPS, Value, convert
-from pipeline.plan.plan import check_outside_pod, check_region
+from pipeline.plan import check_outside_pod, check_region
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
+from pipeline.webhook import VARIABLE
 from trainer.config import PAPER, RECIPES, SAMPLE, TrainConfig
 from trainer.errors import UserError, check, check_choice, look_up, nearest
 
@@ -41,11 +43,17 @@ STARTS = {
     "Kubeflow (docs/kubeflow.md)",
 }
 """Target -> how to run the pipeline there, with the name of the environment to insert."""
+KUBERNETES = "kubernetes:"
+"""Prefix of the name of a Kubernetes secret."""
 KEY_TYPES: dict[str, tuple[type, str]] = {
     "notify": (list, "a list of strings"),
     "labels": (dict, "a table of strings"),
 }
 """Keys of a TOML file whose values are not strings -> their type and its description."""
+FORM = "projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?"
+"""Name of a secret of Secret Manager."""
+WEBHOOKS = {"vertex": FORM, "kubeflow": f"{FORM}|{KUBERNETES}[^/]+/[^/]+"}
+"""Target -> form of the name of the secret that has the address of a webhook."""
 BASE = {name for name, parameter in PARAMETERS.items() if parameter.step == "base"}
 """Parameters of base training."""
 
@@ -79,6 +87,11 @@ class Environment:
     """Address of the API; the public one of the location if empty."""
     notify: Sequence[str] = ()
     """Vertex AI: e-mail addresses that are notified when a run ends (at most three)."""
+    webhook: str = ""
+    """Secret with the address of a webhook that a message is posted to when a run ends: projects/P/secrets/S of
+    Secret Manager, or on Kubeflow kubernetes:SECRET/KEY."""
+    webhook_on: str = "all"
+    """Which ends are posted: `all` or `failure`."""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Labels of runs, schedules and models."""
     parameters: Mapping[str, Value] = dataclasses.field(default_factory=dict)
@@ -103,6 +116,15 @@ class Environment:
             not self.notify or self.target == "vertex",
             f"notify is {', '.join(self.notify)}, but only Vertex AI sends e-mails, not target {self.target}",
         )
+
+        # Not named: somebody may have written the address itself, which is a secret.
+        check(
+            not self.webhook or re.fullmatch(WEBHOOKS.get(self.target, ""), self.webhook) is not None,
+            "webhook is not the name of a secret; put the address of the webhook into one, and write "
+            "projects/PROJECT/secrets/SECRET for Secret Manager, or kubernetes:SECRET/KEY on Kubeflow. On this "
+            f"machine, the environment variable {VARIABLE} has the address",
+        )
+        check_choice("webhook_on", self.webhook_on, ("all", "failure"))
 
     def require_target(self, target: str) -> None:
         """Raise `UserError`, which says how to run on the environment's target, unless that is `target`."""

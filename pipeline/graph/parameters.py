@@ -10,11 +10,11 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pipeline.plan.plan import check_platform
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from pipeline.registry.address import VERTEX, Address, check_registry
+from pipeline.plan import AcceleratorConfig, check_platform
+from pipeline.registry.address import FORM, VERTEX, Address, check_registry
+from pipeline.training_job import JobConfig
 from trainer import datasets
-from trainer.artifacts import MODEL_NAME
+from trainer.artifacts import MODEL_NAME, REGISTRY
 from trainer.cli import boolean
 from trainer.config import (
     CUSTOM,
@@ -71,25 +71,47 @@ class PipelineConfig:
         "Model registry: a folder, gs://BUCKET/FOLDER, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for "
         "`models` in the working directory.",
     )
+    endpoint: str = setting(
+        "",
+        "Name or ID of an endpoint of Vertex AI, in the project and location of a vertex:// registry, to which a "
+        "version that becomes the default is deployed once it answers as in its evaluation; empty for none.",
+    )
+    traffic: int = setting(
+        10,
+        "Percent of the requests to the endpoint that a new default answers until `python -m pipeline registry "
+        "promote` gives it all; it gets all at once if nothing else answers there.",
+        ge=1,
+        le=100,
+    )
     checkpoint_dir: str = setting(
         "",
         "Folder or gs:// address for the checkpoints of the training steps; empty for a folder next to the output "
         "of each step, except on Kubeflow, whose pods keep nothing.",
     )
 
+    skip_unchanged: bool = setting(
+        False,
+        "End at once, without training, if the default or the challenger already is the model that this run would "
+        "make: of the same data, settings, code and start.",
+    )
     evaluate_base: bool = setting(False, "Also evaluate on the validation split of the base dataset.")
     base_model_uri: str = setting(
         "",
         "Model to fine-tune instead of training a base model: pretrained (the trained model that comes with this "
         "package, and with its images), author:salicon (that of MSI-Net's author), the path or gs:// address of "
-        "a model, or of weights that `python -m trainer import-weights` accepts. A registered name such as "
-        "msinet@default refers to `models`, whatever `registry` is; for another registry write "
-        "FOLDER/msinet@default. The base data is then needed only for evaluate_base. Empty trains a base model.",
+        "a model, or of weights that `python -m trainer import-weights` accepts. msinet@default is the default "
+        "version of the registry, msinet@3 its version 3. The base data is then needed only for evaluate_base. "
+        "Empty trains a base model.",
     )
 
     def __post_init__(self) -> None:
         check_ranges(self)
         check_registry(self.registry)
+        check(
+            not self.endpoint or self.registry.startswith(VERTEX),
+            f"endpoint is {self.endpoint!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
+            f"registry to {FORM}, or leave out endpoint",
+        )
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
             f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",

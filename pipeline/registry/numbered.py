@@ -1,15 +1,19 @@
 """Registries in TensorFlow Serving's layout: in a folder of this machine or of a mounted volume, or in a bucket.
 
     <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
+    <root>/<name>/defaults.json             [{"version": 3, "since": "2026-03-02T10:00:00+00:00"}]
     <root>/<name>/<version>/                a SavedModel
     <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
                                             history), the scores of each image, and `VERSION`: metrics and lineage
+    <root>/<name>/serving/<version>/        a copy of the default's SavedModel, and of no other
 
-TensorFlow Serving can read <root>/<name> directly.
+TensorFlow Serving takes the highest number that it finds in a folder: of <root>/<name> the newest version, of
+<root>/<name>/serving the default.
 """
 
 import abc
 import dataclasses
+import datetime
 import fcntl
 import functools
 import json
@@ -24,6 +28,7 @@ from typing import Any, Self
 
 from pipeline.registry.address import check_bucket
 from pipeline.registry.versions import (
+    GRAPH,
     NO_VERSION,
     READERS,
     Version,
@@ -33,10 +38,20 @@ from pipeline.registry.versions import (
     fetch,
     files_of,
     mounted,
+    promoted,
     record_bytes,
 )
 from trainer import artifacts, files, storage
-from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY, SAVED_MODEL, VERSION_EXTRA
+from trainer.artifacts import (
+    ALIASES,
+    CHALLENGER,
+    DEFAULT,
+    DEFAULTS,
+    REGISTRY,
+    SAVED_MODEL,
+    SERVING,
+    VERSION_EXTRA,
+)
 from trainer.errors import ContentError, UserError, check
 from trainer.files import parse_json
 from trainer.models import find
@@ -71,6 +86,12 @@ class NumberedRegistry(abc.ABC):
         with ThreadPoolExecutor(READERS) as pool:
             return list(pool.map(lambda number: self._version(name, number, models), sorted(models)))
 
+    def defaults(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the default moved, and to which version, oldest first; see `Registry.defaults`."""
+        moves = [(datetime.datetime.fromisoformat(each["since"]), each["version"]) for each in self._moves(name)]
+        # A registry of an earlier version has no such file.
+        return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
+
     def default(self, name: str) -> Version | None:
         """The default version, or None. Raises `UserError` if the alias names a version that does not exist."""
         number = self.aliases(name).get(DEFAULT)
@@ -97,13 +118,23 @@ class NumberedRegistry(abc.ABC):
             number = self._registered(name, record)
             if number is None:
                 number = self._write(name, model, evaluation, record)
-            return number, self._point(name, number, choose)
+            return number, self._move(name, number, choose)
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`; see `Registry.set_alias`."""
         self._version(name, version, self._models(name))
         with self._locked(name):
-            self._point(name, version, lambda aliases: alias)
+            self._move(name, version, lambda aliases: alias)
+
+    def promote(self, name: str) -> None:
+        """Write `SERVING` again, as after a registration that was killed; see `Registry.promote`."""
+        check(
+            NumberedRegistry.default(self, name) is not None,
+            f"model {name!r} has no default in {self.address}; name one with `python -m pipeline registry "
+            "set-default VERSION`",
+        )
+        with self._locked(name):
+            self._serve(name)
 
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if no version could be added; see `Registry.check_writable`."""
@@ -144,7 +175,24 @@ class NumberedRegistry(abc.ABC):
             found = pool.map(is_same, numbers)
             return next((number for number, same in zip(numbers, found, strict=True) if same), None)
 
+    def _move(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
+        """`_point`; if that moves the default, `SERVING` follows it and DEFAULTS has an entry more."""
+        alias = self._point(name, version, choose)
+        if alias == DEFAULT:
+            self._serve(name)
+            since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            self._add_move(name, {"version": version, "since": since})
+        return alias
+
     # === Files ===
+
+    @abc.abstractmethod
+    def _moves(self, name: str) -> list[artifacts.Move]:
+        """The content of DEFAULTS."""
+
+    @abc.abstractmethod
+    def _add_move(self, name: str, move: artifacts.Move) -> None:
+        """Append to DEFAULTS, unless the version of the last entry is the same."""
 
     @abc.abstractmethod
     def _models(self, name: str) -> Models:
@@ -173,8 +221,20 @@ class NumberedRegistry(abc.ABC):
         """Let the alias that `choose` selects, given all aliases, name the version; returns that alias."""
 
     @abc.abstractmethod
+    def _serve(self, name: str) -> None:
+        """Copy the default's SavedModel into `SERVING`, then remove other versions there.
+
+        A server that watches the folder finds a whole version at any time. It goes to a lower number once the
+        higher one is removed.
+        """
+
+    @abc.abstractmethod
     def _probe(self, name: str) -> None:
         """Raise `UserError` if nothing can be written for the model."""
+
+
+def _appended(moves: list[artifacts.Move], move: artifacts.Move) -> list[artifacts.Move]:
+    return moves if moves and moves[-1]["version"] == move["version"] else [*moves, move]
 
 
 def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
@@ -281,6 +341,45 @@ class BucketRegistry(NumberedRegistry):
                 storage.replace_state(f"{self.root}/{name}/{ALIASES}", content.encode(), generation, self._client)
                 return alias
 
+    def _moves(self, name: str) -> list[artifacts.Move]:
+        return self._read_moves(name)[0]
+
+    def _read_moves(self, name: str) -> tuple[list[artifacts.Move], int]:
+        address = f"{self.root}/{name}/{DEFAULTS}"
+        content, generation = storage.read_state(address, self._client)
+        moves = parse_json(content, address, "remove it", list[artifacts.Move]) if generation else []
+        return moves, generation
+
+    def _add_move(self, name: str, move: artifacts.Move) -> None:
+        while True:
+            moves, generation = self._read_moves(name)
+            content = json.dumps(_appended(moves, move), indent=2) + "\n"
+            with suppress(ChangedError):
+                storage.replace_state(f"{self.root}/{name}/{DEFAULTS}", content.encode(), generation, self._client)
+                return
+
+    def _serve(self, name: str) -> None:
+        served = f"{self.root}/{name}/{SERVING}"
+        while True:
+            number = self.aliases(name)[DEFAULT]
+            there = self._names(served)
+            if f"{number}/{GRAPH}" not in there:
+                files = [path for path in self._files(name)[number] if not path.startswith(f"{VERSION_EXTRA}/")]
+                for path in sorted(files, key=lambda path: path == GRAPH):
+                    source = f"{self.root}/{name}/{number}/{path}"
+                    storage.copy_object(source, f"{served}/{number}/{path}", self._client)
+            for path in sorted(there, key=lambda path: not path.endswith(f"/{GRAPH}")):
+                if not path.startswith(f"{number}/"):
+                    storage.remove_object(f"{served}/{path}", self._client)
+            # Another writer may have moved the default meanwhile, and each has removed what the other wrote.
+            if self.aliases(name)[DEFAULT] == number and f"{number}/{GRAPH}" in self._names(served):
+                return
+
+    def _names(self, address: str) -> list[str]:
+        """The names of all objects below an address, relative to it."""
+        prefix = f"{storage.split(address)[1]}/"
+        return [blob.name.removeprefix(prefix) for blob in storage.list_blobs(address, prefix, self._client)]
+
     def _probe(self, name: str) -> None:
         Folder(f"{self.root}/{name}").check_writable()
 
@@ -351,6 +450,27 @@ class LocalRegistry(NumberedRegistry):
         alias = choose(aliases)
         files.write_json(self.root / name / ALIASES, {**aliases, alias: version})
         return alias
+
+    def _moves(self, name: str) -> list[artifacts.Move]:
+        path = self.root / name / DEFAULTS
+        return list(files.read_json(path, "remove it", list[artifacts.Move])) if path.exists() else []
+
+    def _add_move(self, name: str, move: artifacts.Move) -> None:
+        files.write_json(self.root / name / DEFAULTS, _appended(self._moves(name), move))
+
+    def _serve(self, name: str) -> None:
+        number = str(self.aliases(name)[DEFAULT])
+        served = self.root / name / SERVING
+        files.remove_leftovers(served)
+        if not files.is_taken(served / number):
+            with files.replacing(served / number, last=GRAPH) as partial:
+                shutil.copytree(self.root / name / number, partial, ignore=shutil.ignore_patterns(VERSION_EXTRA))
+        for other in served.iterdir():
+            if other.name != number:
+                with suppress(OSError):  # a mounted bucket renames no folder
+                    # A server that starts now must not find half a version.
+                    other = other.rename(served / f"{files.PARTIAL}{other.name}")
+                files.remove(other)
 
     def _probe(self, name: str) -> None:
         folder = self.root / name

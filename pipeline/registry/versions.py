@@ -4,7 +4,8 @@ import dataclasses
 import datetime
 import json
 import pathlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from trainer import artifacts, storage
@@ -20,6 +21,8 @@ GRAPH = "saved_model.pb"
 """The file of a SavedModel that makes it one."""
 OWNER = {"managed_by": "msinet-pipelines"}
 """The label of all that this project makes on Vertex AI."""
+MAX_LABEL = 63
+"""Characters of a key or value of a label: lower-case letters, digits, _ and -; a key begins with a letter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +36,15 @@ class Version:
     """Folder or `gs://` address of the model for `predict` and `compare`."""
     record: dict[str, Any]
     """Time of creation, metrics, and lineage: run, code, data and settings."""
+
+    @property
+    def created(self) -> datetime.datetime:
+        """When it was registered; long ago if its record does not say it."""
+        try:
+            created = datetime.datetime.fromisoformat(str(self.record["created"]))
+        except (KeyError, ValueError):
+            return datetime.datetime.min.replace(tzinfo=datetime.UTC)
+        return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
 
     @property
     def model_config(self) -> dict[str, Any] | None:
@@ -53,6 +65,12 @@ class Registry(Protocol):
     def default(self, name: str) -> Version | None:
         """The version that the alias `default` names; None if there is no version yet."""
 
+    def defaults(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the default moved, and to which version, oldest first.
+
+        Of a registry on Vertex AI, only the moves by the gate are known.
+        """
+
     def add(
         self,
         name: str,
@@ -71,13 +89,25 @@ class Registry(Protocol):
         """
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Let `alias` name `version`. Raises `UserError` if there is no such version."""
+        """Let `alias` name `version`; what serves the default follows it.
+
+        Raises `UserError` if there is no such version.
+        """
+
+    def promote(self, name: str) -> None:
+        """Let the default version answer all requests, and no other. Raises `UserError` if nothing serves it."""
 
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if a version of model `name` could not be added, or its default not be read.
 
         To be called before hours of training. It writes where a version would be, and removes what it wrote.
         """
+
+
+def promoted(versions: Iterable[Version], default: int | None) -> list[tuple[datetime.datetime, int]]:
+    """When each version was registered that the gate promoted, or that is the `default` now, oldest first."""
+    chosen = [each for each in versions if each.record.get("promote") or each.number == default]
+    return [(version.created, version.number) for version in chosen]
 
 
 def dated(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +118,11 @@ def dated(record: Mapping[str, Any]) -> dict[str, Any]:
 def record_bytes(record: Mapping[str, Any]) -> bytes:
     """The content of `version.json`."""
     return (json.dumps(dated(record), indent=2) + "\n").encode()
+
+
+def label(text: str) -> str:
+    """`text` as the value of a label, shortened if it is too long."""
+    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:MAX_LABEL]
 
 
 def check_model(model: pathlib.Path) -> None:
@@ -106,6 +141,8 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
         files[artifacts.TRAINING_IMAGES] = model / artifacts.TRAINING_IMAGES
     if evaluation is not None:
         files |= {name: evaluation / name for name in (artifacts.EVALUATION, artifacts.PER_IMAGE)}
+        if (evaluation / artifacts.SHIPPED_MAP).exists():
+            files[artifacts.SHIPPED_MAP] = evaluation / artifacts.SHIPPED_MAP
     return files
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import cloud
-from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import Environment
+from pipeline.jobs import FAILED, as_json, failures, state_of, tasks_of
 from trainer.errors import format_duration
 
-SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
+SUCCEEDED, CANCELLED = "succeeded", "cancelled"
 STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}
 """The final states of a run -> the exit status."""
 INTERRUPTED = 130
@@ -79,11 +79,6 @@ def cancel(environment: Environment, run: str) -> None:
         cloud.retried(lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S))
 
 
-def state_of(job: Any) -> str:
-    """The state of a run or a task in plain words, such as `running`."""
-    return str(job.state.name).removeprefix("PIPELINE_STATE_").lower().replace("_", "-")
-
-
 def follow(
     environment: Environment,
     run: str,
@@ -132,42 +127,15 @@ def changes(job: Any, titles: Mapping[str, str], states: dict[int, str]) -> list
     return lines
 
 
-def titles_of_job(job: Any) -> dict[str, str]:
-    """The titles of a run's tasks, by the tasks' names."""
-    return titles_of(_json(job)["pipelineSpec"])
-
-
 def parameter_lines(job: Any) -> list[str]:
     """A line for each parameter of a run. The API returns every number as a float."""
     return [
         f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}"
-        for name, value in sorted(_json(job)["runtimeConfig"].get("parameterValues", {}).items())
+        for name, value in sorted(as_json(job)["runtimeConfig"].get("parameterValues", {}).items())
     ]
-
-
-def _json(job: Any) -> dict[str, Any]:
-    return dict(type(job).to_dict(job, preserving_proto_field_name=False))
-
-
-def tasks_of(job: Any) -> list[Any]:
-    """The tasks of a run in the order they started, without the DAGs that contain them."""
-    details = list(job.job_detail.task_details)
-    parents = {task.parent_task_id for task in details}
-    leaves = [task for task in details if task.task_id not in parents]
-    return sorted(leaves, key=lambda task: (not task.start_time, task.start_time or task.task_id, task.task_id))
 
 
 def _took(task: Any) -> str:
     if not (task.start_time and task.end_time):
         return ""
     return f" after {format_duration((task.end_time - task.start_time).total_seconds())}"
-
-
-def failures(job: Any, titles: Mapping[str, str]) -> list[str]:
-    """Which tasks failed and why; the run's own error if no task failed."""
-    lines = [
-        f"{titles.get(task.task_name, task.task_name)} failed: {task.error.message or 'see its log'}"
-        for task in tasks_of(job)
-        if state_of(task) == FAILED
-    ]
-    return lines or [job.error.message or "no reason is given; see the run's page in the console"]

@@ -1,5 +1,6 @@
 """The function of each component, on a few tiny images."""
 
+import base64
 import dataclasses
 import inspect
 import json
@@ -10,13 +11,17 @@ import shutil
 import signal
 import sys
 import typing
+import urllib.parse
 
 import pytest
+import tensorflow as tf
 from kfp import dsl
 from kfp.dsl.types import artifact_types
 
 from components.check_registry import check_registry
+from components.check_unchanged import check_unchanged
 from components.collect_training import collect_training
+from components.deploy_version import deploy_version
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
@@ -24,11 +29,13 @@ from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from pipeline.plan.step import Outputs, settings_of_plan
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig, Outputs, settings_of_plan
+from tests import vertex_endpoints
 from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon
+from tests.vertex import LOCATION, PROJECT
 from trainer import artifacts, files
 from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
@@ -39,8 +46,8 @@ from trainer.training import loop
 COMPONENTS = {
     component.name: component
     for component in (
-        *(check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
-        *(plan_training, train_model, upload_model),
+        *(check_registry, check_unchanged, collect_training, deploy_version, evaluate_model, fetch_dataset),
+        *(fingerprint, import_model, plan_training, train_model, upload_model),
     )
 }
 DATASET = "salicon"
@@ -79,7 +86,7 @@ def fetch(folder, source, digest, test_of=""):
 
 @pytest.fixture(scope="module")
 def prepared(folder, source):
-    digest = fingerprint.python_func(DATASET, source, False, "", False, "none")[0]
+    digest = fingerprint.python_func(DATASET, source, False, "", "", False, "none")[0]
     data = fetch(folder, source, digest)
     manifest = artifacts.Manifest.load(data.path)
     assert manifest.image_size == (32, 40)
@@ -115,11 +122,11 @@ def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tm
 
 def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path, capsys):
     nowhere = str(tmp_path / "nowhere")
-    digests = fingerprint.python_func(DATASET, nowhere, False, model.path, False, "nowhere.h5")
-    assert digests == ("", weight_sources.fingerprint(model.path), "")
+    digests = fingerprint.python_func(DATASET, nowhere, False, model.path, "", False, "nowhere.h5")
+    assert digests == ("", weight_sources.fingerprint(model.path), "", model.path)
     assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, nowhere, False, model.path, True, "none")
+        fingerprint.python_func(DATASET, nowhere, False, model.path, "", True, "none")
     data = fetch(tmp_path, nowhere, "")
     assert [path.name for path in pathlib.Path(data.path).iterdir()] == ["not-fetched.txt"]
 
@@ -129,13 +136,13 @@ def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):
     digests = []
     for content in (b"old", b"new"):
         path.write_bytes(content)
-        digests.append(fingerprint.python_func(DATASET, source, False, "", False, str(path))[2])
+        digests.append(fingerprint.python_func(DATASET, source, False, "", "", False, str(path))[2])
         assert digests[-1] == weight_sources.fingerprint(str(path))
     assert digests[0] != digests[1]
     for word in ("imagenet", "none"):
-        assert fingerprint.python_func(DATASET, source, False, "", False, word)[2] == ""
+        assert fingerprint.python_func(DATASET, source, False, "", "", False, word)[2] == ""
     with pytest.raises(SystemExit, match=r"^error: .*nowhere\.h5 does not exist"):
-        fingerprint.python_func(DATASET, source, False, "", False, str(tmp_path / "nowhere.h5"))
+        fingerprint.python_func(DATASET, source, False, "", "", False, str(tmp_path / "nowhere.h5"))
 
 
 def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job(prepared, tmp_path):
@@ -209,6 +216,9 @@ def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_it
     assert (tmp_path / "model.checkpoints").is_dir()
 
 
+INPUTS = {"columns": "", "initial_weights": "none", "fingerprints": ["a", "b"], "settings": "seed=1"}
+
+
 def evaluate(folder, prepared, model, registry, tested=None, **changes):
     outputs = {
         "evaluation": artifact(dsl.Artifact, folder / "evaluation"),
@@ -223,15 +233,17 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
     return outputs, place, data
 
 
-def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path):
+def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(artifacts, "code_version", lambda: "1.0+abc")
     outputs, place, data = evaluate(tmp_path, prepared, model, tmp_path / "models", evaluate_base=True)
     evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
     assert list(evaluation["datasets"]) == [DATASET, f"{DATASET}-2"]
     assert outputs["metrics"].metadata == pytest.approx(evaluation["datasets"][DATASET]["models"]["candidate"])
     assert "<dt>Run</dt><dd>run-1</dd>" in (tmp_path / "report").read_text()
 
+    digest = check_unchanged.python_func(True, **place, **INPUTS)
     uploaded = upload_model.python_func(
-        **place, **data, run="run-1", model=model, evaluation=outputs["evaluation"]
+        **place, **data, run="run-1", inputs=digest, model=model, evaluation=outputs["evaluation"]
     )
     assert uploaded == (1, "default")
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
@@ -242,16 +254,52 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     again, _, _ = evaluate(tmp_path / "again", prepared, model, tmp_path / "models")
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
     left_out = data | {"base_data": artifact(dsl.Dataset, tmp_path / "nothing")}
-    upload_model.python_func(**place, **left_out, run="run-2", model=model, evaluation=again["evaluation"])
+    upload_model.python_func(
+        **place, **left_out, run="run-2", inputs="", model=model, evaluation=again["evaluation"]
+    )
     record = json.loads((tmp_path / "models" / "msinet" / "2" / "assets.extra" / "version.json").read_text())
     assert list(record["lineage"]["data"]) == ["finetune"]
+
+    # A run with the inputs of the first version, the default, would make nothing new.
+    assert check_unchanged.python_func(True, **place, **INPUTS) == ""
+    assert check_unchanged.python_func(False, **place, **INPUTS) == digest
+    for change in ({"fingerprints": ["a", "c"]}, {"settings": "seed=2"}, {"columns": "x=X"}):
+        assert check_unchanged.python_func(True, **place, **(INPUTS | change)) not in ("", digest)
+    for unknown in ("1.0+abc-dirty", "1.0"):
+        monkeypatch.setattr(artifacts, "code_version", lambda: unknown)  # noqa: B023
+        assert check_unchanged.python_func(True, **place, **INPUTS) == "unknown"
+
+
+def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evaluation(
+    prepared, model, tmp_path, vertex, bucket
+):
+    address = {"endpoint": vertex.environment.endpoint, "staging": f"gs://{bucket.name}/models"}
+    registry = f"vertex://{PROJECT}/{LOCATION}?{urllib.parse.urlencode(address)}"
+    users = vertex_endpoints.add(vertex, "maps")
+    check_registry.python_func("vertex", "msinet", registry, "", "maps")
+    outputs, place, data = evaluate(tmp_path, prepared, model, registry)
+    version, alias = upload_model.python_func(
+        **place, **data, run="run-1", model=model, evaluation=outputs["evaluation"]
+    )
+    export = tf.saved_model.load(f"{model.path}/saved_model")
+
+    def answer(version, body):
+        image = base64.b64decode(body["instances"][0]["b64"])
+        (saliency,) = export.signatures[body["signature_name"]](image_bytes=tf.constant([image])).values()
+        return 200, {"predictions": [{"b64": base64.b64encode(saliency.numpy()[0]).decode()}]}
+
+    vertex.state["answer"] = answer
+    deploy_version.python_func(**place, endpoint="maps", traffic=10, version=version, alias="challenger")
+    assert "deployedModels" not in users
+    deploy_version.python_func(**place, endpoint="maps", traffic=10, version=version, alias=alias)
+    assert [deployed["modelVersionId"] for deployed in users["deployedModels"]] == ["1"]
 
 
 def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_path):
     source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=4, seed=1)
     known = pathlib.Path(tmp_path, "source/images/val/val_2.png")
     shutil.copy(write_salicon(tmp_path / "first", 12, 52) + "/images/train/train_4.png", known)
-    digest = fingerprint.python_func(DATASET, source, False, "", False, "none")[0]
+    digest = fingerprint.python_func(DATASET, source, False, "", "", False, "none")[0]
     tested = fetch(tmp_path, source, digest, test_of=DATASET)
     assert tested.metadata == {"dataset": DATASET, "fingerprint": digest, "test": 4}
     assert "Test images" in (tmp_path / "preview").read_text()
@@ -265,7 +313,9 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
         "1 of the 4 test images of salicon is also in the training data, so it is left out: val_2.png."
         in (evaluation["reason"])
     )
-    upload_model.python_func(**place, **data, run="run-1", model=model, evaluation=outputs["evaluation"])
+    upload_model.python_func(
+        **place, **data, run="run-1", inputs="", model=model, evaluation=outputs["evaluation"]
+    )
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
     assert record["lineage"]["data"]["test"]["counts"] == {"test": 4}
     assert record["decided_on"] == f"{DATASET}-test"

@@ -161,7 +161,7 @@ def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
     axes.set_xlim(edges[0], edges[-1])
     axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-    return _svg(figure, f"{METRICS[metric].label} of each image, by model")
+    return svg(figure, f"{METRICS[metric].label} of each image, by model")
 
 
 def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> str:
@@ -174,22 +174,28 @@ def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequenc
     axes.margins(0.05, 0.12)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.yaxis.set_major_locator(MaxNLocator(5))
-    return _svg(figure, "training and validation loss by epoch", "wide")
+    return svg(figure, "training and validation loss by epoch", "wide")
 
 
 def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tuple[Figure, Axes]:
     """Make an empty drawing of `size` (width, height) in pixels, with horizontal grid lines and no frame."""
     figure = Figure(figsize=(size[0] / 72, size[1] / 72), dpi=72, layout="constrained")
-    axes = figure.add_subplot(frameon=False)
+    axes = axes_of(figure, (1, 1, 1), font_px)
     axes.set_xlabel(x_label, color=INK, fontsize=font_px)
     axes.set_ylabel(y_label, color=INK, fontsize=font_px)
-    axes.tick_params(length=0, labelcolor=INK, labelsize=font_px)
-    axes.ticklabel_format(useOffset=False)
-    axes.grid(axis="y", color=INK, alpha=0.25, linewidth=1)
     return figure, axes
 
 
-def _svg(figure: Figure, label: str, kind: str = "") -> str:
+def axes_of(figure: Figure, place: tuple[int, int, int], font_px: int) -> Axes:
+    """Add axes with horizontal grid lines and no frame to a figure; `place` is rows, columns and number from 1."""
+    axes = figure.add_subplot(*place, frameon=False)
+    axes.tick_params(length=0, labelcolor=INK, labelsize=font_px)
+    axes.ticklabel_format(useOffset=False)
+    axes.grid(axis="y", color=INK, alpha=0.25, linewidth=1)
+    return axes
+
+
+def svg(figure: Figure, label: str, kind: str = "") -> str:
     """Return the drawing as an element of a page; a screen reader says `label`."""
     for artist in figure.findobj():
         artist.set_clip_on(False)  # all data is inside, and half of a marker is not

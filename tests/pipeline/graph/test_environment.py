@@ -8,7 +8,7 @@ from pipeline.graph.compiled import load
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.graph.parameters import STEPS, steps_of, validate
-from pipeline.local.prepare import prepare_run
+from pipeline.local.run_folder import prepare_run
 from trainer.errors import UserError
 
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"
@@ -91,6 +91,23 @@ def test_only_one_module_has_the_image_names():
 def test_addresses_are_refused_where_nothing_sends_e_mails(target):
     with pytest.raises(UserError, match=f"notify is .*target {target}"):
         dataclasses.replace(load_environment(target), notify=["night.shift+saliency@lab.example.org"])
+
+
+@pytest.mark.parametrize(
+    ("target", "webhook"),
+    [
+        ("vertex", "https://hooks.slack.com/services/T0/B0/x9"),
+        ("vertex", "kubernetes:slack/address"),
+        ("vertex", "slack"),
+        ("kubeflow", "https://hooks.slack.com/services/T0/B0/x9"),
+        ("kubeflow", "kubernetes:slack"),
+        ("local", "projects/my-project/secrets/webhook"),
+    ],
+)
+def test_webhook_is_the_name_of_a_secret_and_no_address(target, webhook):
+    with pytest.raises(UserError, match="webhook") as refused:
+        dataclasses.replace(load_environment(target), webhook=webhook)
+    assert webhook not in str(refused.value)
 
 
 # === Values of a run's parameters ===

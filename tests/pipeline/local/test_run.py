@@ -16,10 +16,10 @@ import h5py
 import pytest
 from rich.console import Console
 
+from pipeline.__main__ import main
 from pipeline.graph.parameters import DATA, STEPS
-from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
-from pipeline.local.progress import ANSI, Progress
-from pipeline.local.run import LOG, execute_run, print_stopped
+from pipeline.local.run import ANSI, LOG, Progress, execute_run, print_stopped, tell_end
+from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
 from tests.narrow import narrowed, quick_trainings
@@ -31,9 +31,9 @@ from trainer.artifacts import DEFAULT
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
-from trainer.loading import LOADING
 from trainer.model import build_model
 from trainer.models import weight_sources
+from trainer.runtime import LOADING
 from trainer.training.train import train
 
 TIMEOUT_S = 600
@@ -132,6 +132,11 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, fi
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
     assert "executor_input" not in first.stdout
     assert not first.stderr
+
+
+def test_run_ends_with_the_message_that_is_the_same_on_all_targets(first):
+    (message,) = [line for line in first.stdout.splitlines() if line.startswith("Message: ")]
+    assert "msinet@1: promoted. The candidate becomes the default" in message
 
 
 def test_run_leaves_its_reports_and_log_and_nothing_in_the_temporary_folder(first, workplace):
@@ -382,3 +387,27 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     assert f"All models: python -m pipeline registry list{listed}" in lines
     assert (f"Next:       {generated.NEXT}" in lines) is said
     assert (generated.of_model({"source": "sample"}, "The candidate") in lines) is said
+
+
+@pytest.mark.parametrize("failed", [{}, {"Fine-tuning": "out of memory"}])
+def test_end_is_told_posted_and_kept_for_the_summary(failed, hook, model, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    record = {"metrics": {}, "reason": "It is the first.", "promote": True, "lineage": {"run": "msinet-2026"}}
+    LocalRegistry(tmp_path / "models").add("msinet", model, record, True, 0)
+    ended = Run(tmp_path / "runs" / "mine", "sample", {"registry": str(tmp_path / "models")}, finished=not failed)
+    outputs = {"parameterValues": {"version": 1, "alias": "default"}}
+    files.write_json(ended.folder / "msinet-2026" / "upload-model" / "executor_output.json", outputs)
+    ended.save()
+    monkeypatch.setenv("MSINET_WEBHOOK", hook.address)
+    hook.statuses = [500, 403]  # which is no reason to fail
+    console = Console(file=io.StringIO(), width=160)
+    tell_end(ended, failed, console)
+    result = "msinet: failed at Fine-tuning" if failed else "msinet@1: promoted"
+    text = printed(console)
+    assert f"Message:    {result}. {'out of memory' if failed else 'It is the first.'}" in text
+    assert "403" in text
+    assert hook.address.strip() not in text
+    assert hook.received[0][1]["text"].startswith(f"{result}. ")
+    assert main(["runs", "--summary", "--env", "local"]) == 0
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split(maxsplit=3)[2:] == ["mine", result]

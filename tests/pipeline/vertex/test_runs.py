@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from pipeline.__main__ import main
+from pipeline.registry.register import connect
 from pipeline.vertex import runs, submit
 from tests.vertex import ALWAYS, DROP, NAMES, write_config
 from tests.vertex_pipelines import PENDING
@@ -88,6 +89,40 @@ def test_cancelled_run_ends_also_after_failed_requests(started, config, capsys):
 def test_mistake_is_named(vertex, config, arguments, message):
     with pytest.raises(UserError, match=message):
         main(["runs", "--env", config, *arguments])
+
+
+# === Summary ===
+
+
+def test_summary_has_how_the_last_runs_ended(vertex, config, address, model, capsys):
+    ended = {"check-unchanged": "SUCCEEDED", "upload-model": "SUCCEEDED"}
+    scripts = {
+        "promoted": ("SUCCEEDED", ended),
+        "challenger": ("SUCCEEDED", ended),
+        "unchanged": ("SUCCEEDED", {"check-unchanged": "SUCCEEDED"}),
+        "broken": ("FAILED", {"fetch-dataset": ("FAILED", "no such file")}),
+        "stopped": ("CANCELLED", {}),
+        "going-on": ("RUNNING", {}),
+    }
+    for run in scripts:
+        job = submit.prepare(vertex.environment, {"registry": address}).job
+        submit.send(submit.Submission(vertex.environment, job, run))
+        vertex.kept("runs")[run]["script"] = [scripts[run]]
+    for run, promote in (("promoted", True), ("challenger", False)):
+        record = {"metrics": {}, "reason": "", "promote": promote}
+        record["lineage"] = {"run": run, "code_version": "0.1.0", "data": {}, "model": {}}
+        connect(address).add("msinet", model, record, promote, 0)
+    assert main(["runs", "--summary", "--env", config]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["ended,", "UTC", "run", "result"]
+    assert [line.split(maxsplit=3)[2:] for line in lines] == [
+        ["stopped", "cancelled"],
+        ["broken", "failed at Base training: data"],
+        ["unchanged", "unchanged"],
+        ["challenger", "msinet@2: challenger"],
+        ["promoted", "msinet@1: promoted"],
+    ]
+    assert lines[0].startswith("2026-03-02 11:02 ")
 
 
 # === Following ===

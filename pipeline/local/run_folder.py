@@ -1,4 +1,4 @@
-"""Prepares a local run: its folder, its parameters, and all checks that are possible before it starts."""
+"""The folder of a local run, its parameters, and all checks that are possible before it starts."""
 
 import contextlib
 import dataclasses
@@ -11,7 +11,7 @@ from pipeline.graph import parameters
 from pipeline.graph.environment import layered, load_environment
 from pipeline.graph.parameters import Value
 from pipeline.registry.address import VERTEX, Address
-from pipeline.registry.register import connect
+from pipeline.registry.register import REGISTERED_NAME, check_endpoint, connect, resolve_base_model
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
@@ -46,6 +46,10 @@ class Run:
     parameters: dict[str, Value]
     finished: bool = False
     """Whether it succeeded with these parameters."""
+    result: str = ""
+    """How its last attempt ended, in the words of `pipeline.news.End`; empty if it goes on or was interrupted."""
+    ended: str = ""
+    """When it ended, UTC."""
     earlier: tuple[str, ...] = ()
     """Names of the folders of all earlier attempts."""
 
@@ -64,7 +68,8 @@ class Run:
             values = {name: parameters.convert(name, each) for name, each in content["parameters"].items()}
         except UserError as error:
             raise UserError(f"{folder / RUN_FILE} is of another version ({error}); start a new run") from None
-        return cls(folder, content["environment"], values, content.get("finished", False), earlier)
+        told = {name: content[name] for name in ("finished", "result", "ended") if name in content}
+        return cls(folder, content["environment"], values, earlier=earlier, **told)
 
     def save(self) -> None:
         """Write the run to its folder, with the version of the code and the command line.
@@ -86,7 +91,7 @@ class Run:
         for task in self.folder.glob(f"{artifacts.RUN_ATTEMPTS}/*"):
             files.remove_leftovers(task)
         attempts = sorted(path.name for path in self.folder.glob(artifacts.RUN_ATTEMPTS))
-        return dataclasses.replace(self, earlier=tuple(attempts))
+        return dataclasses.replace(self, earlier=tuple(attempts), result="", ended="")
 
     def output(self, task: str, name: str) -> pathlib.Path | None:
         """Path of a task's output in the latest attempt; None if it does not exist."""
@@ -124,8 +129,10 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     parameters.validate(run.parameters, "local")
     parameters.require_sources(run.parameters)
     if not run.finished:
-        _require_files(run.parameters)
-        _require_registry(str(run.parameters.get("registry", "")), run.model_name)
+        registry = str(run.parameters.get("registry", ""))
+        _require_registry(registry, run.model_name)
+        check_endpoint(registry, run.model_name, str(run.parameters.get("endpoint", "")))
+        _require_files(run.parameters, registry)
     return run
 
 
@@ -163,14 +170,16 @@ def _has_data(passed: Mapping[str, Value]) -> bool:
     )
 
 
-def _require_files(values: Mapping[str, Value]) -> None:
+def _require_files(values: Mapping[str, Value], registry: str) -> None:
     """Raise `UserError` for an input that does not exist, or is no folder with files, before any task has run."""
     for name, keywords in parameters.KEYWORDS.items():
         value = str(values.get(name, keywords[0]))
         if (value in keywords and value != PRETRAINED) or "://" in value:
             continue
         try:
-            if not name.endswith("_source"):
+            if name == "base_model_uri" and REGISTERED_NAME.fullmatch(value):
+                resolve_base_model(value, registry)
+            elif not name.endswith("_source"):
                 weight_sources.check_local(value)
             elif not addresses_in(value):
                 paths_at(local_path(value))

@@ -1,0 +1,20 @@
+"""Task that says how a run ended, after all other tasks, failed or not."""
+
+from kfp import dsl
+
+from components import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
+def report_end(
+    model_name: str,
+    registry: str,
+    run: str,
+    webhook: str,
+    only_failures: bool,
+    status: dsl.PipelineTaskFinalStatus,
+) -> None:
+    """Print how the run ended, and post it to the webhook whose address is in the secret `webhook`."""
+    from pipeline.news import report
+
+    report(model_name, registry, run, status, webhook, only_failures)
