@@ -15,6 +15,6 @@ IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks; an environment adds its repository and tag."""
 NEVER_CACHED = (
     *("check-registry", "fingerprint", "check-unchanged"),
-    *("named-model", "importer", "evaluate-model", "upload-model", "report-end"),
+    *("named-model", "importer", "evaluate-model", "upload-model", "deploy-version", "report-end"),
 )
-"""Tasks whose result depends on more than their inputs: on the current source or registry."""
+"""Tasks whose result depends on more than their inputs: on the current source, registry or endpoint."""

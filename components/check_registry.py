@@ -6,10 +6,11 @@ from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
-def check_registry(platform: str, model_name: str, registry: str, checkpoint_dir: str) -> None:
+def check_registry(platform: str, model_name: str, registry: str, checkpoint_dir: str, endpoint: str) -> None:
     """Write to the registry as a registration would, remove what was written, and find the current default.
 
-    The place of the checkpoints is checked in the same way, if it is not that of the trainings' outputs.
+    The place of the checkpoints is checked in the same way, if it is not that of the trainings' outputs. An
+    endpoint must exist, and have no other model.
     """
     from pipeline.registry.register import check_shared
     from pipeline.training_job import check_places
@@ -17,4 +18,4 @@ def check_registry(platform: str, model_name: str, registry: str, checkpoint_dir
 
     with reported():
         check_places(platform, registry, checkpoint_dir)
-        check_shared(registry, model_name)
+        check_shared(registry, model_name, endpoint)

@@ -10,6 +10,8 @@ import traceback
 
 import pytest
 
+from trainer import runtime
+
 pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
 
 OTHERS = (
@@ -30,10 +32,11 @@ LONG = (
     "pipeline/local/test_run.py",
     "pipeline/local/test_real_data.py",
     "trainer/test_demo_page.py",
-    "trainer/models/test_author.py",
     "trainer/training/test_train.py",
-    "trainer/training/test_step.py",
     "components/test_components.py",
+    "trainer/models/test_author.py",
+    "components/test_kubeflow.py",
+    "trainer/training/test_step.py",
     "test_bad_samples.py",
     "trainer/models/test_importing.py",
     "trainer/data/test_batches.py",
@@ -49,10 +52,14 @@ LONG = (
 )
 """Test files that take more than ten seconds, the longest first; a file that is not here only begins later."""
 
+LARGE_BYTES = 64 * 2**20
+"""Growth of this process by one test that is worth a search for garbage."""
+
 # Read once, when the libraries are loaded: before any test module is.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["MPLBACKEND"] = "agg"
 os.environ["TF_NUM_INTEROP_THREADS"] = "1"  # the same bits in each run: see trainer/training/train.py
+os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # to optimize a step takes longer than to run it
 # A shell lets what it runs in the background ignore Ctrl-C; tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -89,6 +96,15 @@ def no_garbage_between_files():
     """Free what the tests of a file leave: networks, their optimizers and graphs are in cycles."""
     yield
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def no_large_garbage():
+    """Free the networks of a test: Python counts objects, not bytes, and would let gigabytes of them pile up."""
+    before = runtime.resident_bytes(os.getpid())
+    yield
+    if runtime.resident_bytes(os.getpid()) > before + LARGE_BYTES:
+        gc.collect()
 
 
 def names_of_callers(context=0):

@@ -6,7 +6,7 @@ import signal
 import time
 
 from pipeline.registry.numbered import BucketRegistry
-from pipeline.registry.versions import NO_VERSION
+from pipeline.registry.versions import GRAPH, NO_VERSION
 from trainer import artifacts
 from trainer.artifacts import DEFAULT
 from trainer.errors import UserError
@@ -108,7 +108,7 @@ def register_at_once(address, folder, rounds, random=None):
         _check_round(registry, runs, outcomes)
     for writer in writers:
         writer.end()
-    _check_all(registry, rounds)
+    _check_all(registry, rounds, "killed" in events)
     return events
 
 
@@ -137,15 +137,20 @@ def _check_round(registry, runs, outcomes):
     assert aliases[DEFAULT] in {number for number, _ in outcomes}
 
 
-def _check_all(registry, rounds):
+def _check_all(registry, rounds, killed):
     """Each run has exactly one version, and it is whole."""
     versions = {version.record["lineage"]["run"]: version for version in registry.versions(NAME)}
     assert len(registry.versions(NAME)) == len(versions) == 2 * rounds
+    if killed:
+        registry.promote(NAME)
+    default = registry.aliases(NAME)[DEFAULT]
     bucket, _, root = registry.address.removeprefix("gs://").partition("/")
     found = {}
     for blob in client().list_blobs(bucket, prefix=f"{root}/{NAME}/"):
         number, _, path = blob.name.removeprefix(f"{root}/{NAME}/").partition("/")
-        if path:
+        if number == artifacts.SERVING:
+            assert path == f"{default}/{GRAPH}"
+        elif path:
             found.setdefault(int(number), {})[path] = blob
     for run, version in versions.items():
         blobs = found[version.number]

@@ -236,7 +236,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(encoded)
 
-    do_GET = do_POST = do_DELETE = handle_any  # noqa: N815
+    do_GET = do_POST = do_DELETE = do_PATCH = handle_any  # noqa: N815
 
     def log_message(self, *args):
         pass
@@ -250,7 +250,7 @@ def vertex(bucket, monkeypatch):
     """
     from pipeline import cloud
     from pipeline.vertex import runs
-    from tests import vertex_models, vertex_pipelines, vertex_project  # noqa: F401
+    from tests import vertex_endpoints, vertex_models, vertex_pipelines, vertex_project  # noqa: F401
 
     for module, values in (
         (cloud, {"FIRST_PAUSE_S": 0.001, "LONGEST_PAUSE_S": 0.002, "RETRY_S": 1.5}),

@@ -20,7 +20,8 @@ artifacts.create contexts.create customJobs.cancel customJobs.create customJobs.
 metadataStores.get modelEvaluations.import models.get models.list models.update models.upload pipelineJobs.cancel
 pipelineJobs.create pipelineJobs.get pipelineJobs.list schedules.create schedules.delete schedules.get
 schedules.list schedules.update tensorboardExperiments.create tensorboardRuns.create tensorboardTimeSeries.create
-tensorboards.get
+tensorboards.get endpoints.create endpoints.delete endpoints.deploy endpoints.get endpoints.list endpoints.predict
+endpoints.undeploy endpoints.update
 """
 OBJECTS = ["storage.objects.get", "storage.objects.list"]
 PULL = ["artifactregistry.repositories.downloadArtifacts", "artifactregistry.repositories.get"]

@@ -326,6 +326,28 @@ def write_object(address: str, content: pathlib.Path | bytes, connected: Any) ->
             blob.upload_from_file(io.BytesIO(content), **options)
 
 
+def copy_object(source: str, target: str, connected: Any) -> None:
+    """Copy an object to another address within Cloud Storage, by a `client(write=True)`.
+
+    Raises:
+        MissingError: the object does not exist.
+        UserError: it may not be read, or the copy not be written.
+    """
+    original, copy = blob_at(source, connected), blob_at(target, connected)
+    with explained(target, write=True):
+        token = None
+        while True:  # a large object takes several requests if it moves to other disks
+            token, _, _ = copy.rewrite(original, token=token, retry=retry())
+            if token is None:
+                return
+
+
+def remove_object(address: str, connected: Any) -> None:
+    """Remove the object at a `gs://` address if it exists, by a `client(write=True)`; may raise `UserError`."""
+    with suppress(MissingError), explained(address, write=True):
+        blob_at(address, connected).delete(retry=retry())
+
+
 def split(source: str) -> tuple[str, str]:
     """Bucket and path (without a trailing slash) of a `gs://` address."""
     bucket, _, path = source.removeprefix(REMOTE).partition("/")
@@ -601,8 +623,7 @@ class Folder:
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
         if self._remote:
-            with suppress(MissingError), explained(self.path(name), write=True):
-                blob_at(self.path(name), client(write=True)).delete(retry=retry())
+            remove_object(self.path(name), client(write=True))
             return
         with self._local("remove", name):
             pathlib.Path(self.address, name).unlink(missing_ok=True)

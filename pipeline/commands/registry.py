@@ -1,9 +1,13 @@
 """\
-List the versions in the model registry, show one, set the default version, or draw the default's scores over time.
+List the versions in the model registry, show one, set the default, let it answer alone, or draw its history.
 
 VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The scores in
 the list are those on the data that decided whether the version became the default. --json prints whole records,
 for programs.
+
+What serves the model follows the default: endpoints of Vertex AI to which a run has deployed, and the folder
+`serving` of other registries. promote gives it all traffic, and removes the versions before from there; with
+--endpoint, that endpoint follows the default from now on.
 
 `history` measures each version that was the default on the same prepared dataset, --data, and writes a page and a
 picture (PNG). It keeps the scores next to them (JSON), so that the next call evaluates new versions only.
@@ -19,6 +23,7 @@ from typing import Any
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.registry.register import connect
 from pipeline.registry.versions import Registry, Version
+from pipeline.registry.vertex import VertexRegistry
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
@@ -26,7 +31,7 @@ from trainer.errors import check, printable
 from trainer.metric_table import METRICS
 from trainer.models.find import number_of
 
-HELP = "list model versions, show one, set the default, or draw its scores over time"
+HELP = "list model versions, show one, set the default, give it all traffic, or draw its scores over time"
 SCORES = ("kld", "cc", "nss")
 """The metrics in the table of versions."""
 COLUMNS = ("version", "date", "data", *map(str.upper, SCORES), "alias", "place")
@@ -36,14 +41,14 @@ UNKNOWN = "-"
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("action", choices=("list", "show", "set-default", "history"))
+    parser.add_argument("action", choices=("list", "show", "set-default", "promote", "history"))
     parser.add_argument(
         "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
     )
     parser.add_argument("--json", action="store_true", help="print JSON: of list all versions, of show one")
     parser.add_argument("--data", default="", help="for history: folder of a prepared dataset, the same each time")
     parser.add_argument("--output", default="history.html", help="for history: the page (default: history.html)")
-    add_settings(parser, PipelineConfig, ("registry", "model_name"))
+    add_settings(parser, PipelineConfig, ("registry", "model_name", "endpoint"))
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
@@ -75,6 +80,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         registry.set_alias(name, DEFAULT, number)
         aliases = registry.aliases(name)
         _tell(versions[number])
+    if parsed.action == "promote":
+        if config.endpoint:
+            VertexRegistry.at(config.registry).follow(name, config.endpoint)
+        registry.promote(name)
     if parsed.json:
         print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:

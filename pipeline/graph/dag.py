@@ -20,7 +20,9 @@ plan, fine-tuning                                    |
 evaluate_model                                                      compares with the current default and the
      |                                                              centre bias
 upload_model                                                        adds a version; the default only if it is
-                                                                    better
+     |                                                              better
+deploy_version                                                      if endpoint is set
+     |
 report_end                                                          only with `webhook` in the environment: after
                                                                     all others, failed or not
 
@@ -45,6 +47,7 @@ from components import IMAGE, NEVER_CACHED
 from components.check_registry import check_registry
 from components.check_unchanged import check_unchanged
 from components.collect_training import collect_training
+from components.deploy_version import deploy_version
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
@@ -89,8 +92,9 @@ RETRIES = {
     "upload-model": 2,
 }
 """Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
-recognises a run that it already has. Not the evaluation, which fails on purpose for a bad model, nor a job of
-Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on Kubeflow."""
+recognises a run that it already has. Not the evaluation and the deployment, which fail on purpose for a bad model,
+nor a job of Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on
+Kubeflow."""
 MAX_RETRY_TIME = {"kubeflow": "7d"}
 """Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
 task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
@@ -237,8 +241,8 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             inputs = _check_unchanged(parameters, fingerprints, registry)
             if target != "local":
                 # A task of its own, because plans are cached: they must neither skip the check nor depend on it.
-                place = parameters["checkpoint_dir"]
-                checked = check_registry(platform=target, **registry, checkpoint_dir=place)
+                places = {name: parameters[name] for name in ("checkpoint_dir", "endpoint")}
+                checked = check_registry(platform=target, **registry, **places)
                 inputs.after(checked.set_display_name("Registry"))
             with dsl.If(inputs.output != "", name="Changed"):
                 _train_and_register(target, env, parameters, fingerprints, registry, inputs.output)
@@ -311,6 +315,10 @@ def _train_and_register(
     evaluated.set_display_name("Evaluation")
     uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], inputs=inputs, **made)
     uploaded.set_display_name("Registration")
+    with dsl.If(parameters["endpoint"] != "", name="Deployment"):
+        share = {name: parameters[name] for name in ("endpoint", "traffic")}
+        deployed = deploy_version(**registry, **share, **uploaded.outputs)
+        deployed.set_display_name("Deployment")
 
 
 @contextlib.contextmanager

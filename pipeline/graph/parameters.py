@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pipeline.plan import AcceleratorConfig, check_platform
-from pipeline.registry.address import VERTEX, Address, check_registry
+from pipeline.registry.address import FORM, VERTEX, Address, check_registry
 from pipeline.training_job import JobConfig
 from trainer import datasets
-from trainer.artifacts import MODEL_NAME
+from trainer.artifacts import MODEL_NAME, REGISTRY
 from trainer.cli import boolean
 from trainer.config import (
     CUSTOM,
@@ -71,6 +71,18 @@ class PipelineConfig:
         "Model registry: a folder, gs://BUCKET/FOLDER, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for "
         "`models` in the working directory.",
     )
+    endpoint: str = setting(
+        "",
+        "Name or ID of an endpoint of Vertex AI, in the project and location of a vertex:// registry, to which a "
+        "version that becomes the default is deployed once it answers as in its evaluation; empty for none.",
+    )
+    traffic: int = setting(
+        10,
+        "Percent of the requests to the endpoint that a new default answers until `python -m pipeline registry "
+        "promote` gives it all; it gets all at once if nothing else answers there.",
+        ge=1,
+        le=100,
+    )
     checkpoint_dir: str = setting(
         "",
         "Folder or gs:// address for the checkpoints of the training steps; empty for a folder next to the output "
@@ -95,6 +107,11 @@ class PipelineConfig:
     def __post_init__(self) -> None:
         check_ranges(self)
         check_registry(self.registry)
+        check(
+            not self.endpoint or self.registry.startswith(VERTEX),
+            f"endpoint is {self.endpoint!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
+            f"registry to {FORM}, or leave out endpoint",
+        )
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
             f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",

@@ -11,7 +11,7 @@ from pipeline.graph import parameters
 from pipeline.graph.environment import layered, load_environment
 from pipeline.graph.parameters import Value
 from pipeline.registry.address import VERTEX, Address
-from pipeline.registry.register import REGISTERED_NAME, connect, resolve_base_model
+from pipeline.registry.register import REGISTERED_NAME, check_endpoint, connect, resolve_base_model
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
@@ -131,6 +131,7 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     if not run.finished:
         registry = str(run.parameters.get("registry", ""))
         _require_registry(registry, run.model_name)
+        check_endpoint(registry, run.model_name, str(run.parameters.get("endpoint", "")))
         _require_files(run.parameters, registry)
     return run
 

@@ -5,8 +5,10 @@
     <root>/<name>/<version>/                a SavedModel
     <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
                                             history), the scores of each image, and `VERSION`: metrics and lineage
+    <root>/<name>/serving/<version>/        a copy of the default's SavedModel, and of no other
 
-TensorFlow Serving can read <root>/<name> directly.
+TensorFlow Serving takes the highest number that it finds in a folder: of <root>/<name> the newest version, of
+<root>/<name>/serving the default.
 """
 
 import abc
@@ -26,6 +28,7 @@ from typing import Any, Self
 
 from pipeline.registry.address import check_bucket
 from pipeline.registry.versions import (
+    GRAPH,
     NO_VERSION,
     READERS,
     Version,
@@ -39,7 +42,16 @@ from pipeline.registry.versions import (
     record_bytes,
 )
 from trainer import artifacts, files, storage
-from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, DEFAULTS, REGISTRY, SAVED_MODEL, VERSION_EXTRA
+from trainer.artifacts import (
+    ALIASES,
+    CHALLENGER,
+    DEFAULT,
+    DEFAULTS,
+    REGISTRY,
+    SAVED_MODEL,
+    SERVING,
+    VERSION_EXTRA,
+)
 from trainer.errors import ContentError, UserError, check
 from trainer.files import parse_json
 from trainer.models import find
@@ -114,6 +126,16 @@ class NumberedRegistry(abc.ABC):
         with self._locked(name):
             self._move(name, version, lambda aliases: alias)
 
+    def promote(self, name: str) -> None:
+        """Write `SERVING` again, as after a registration that was killed; see `Registry.promote`."""
+        check(
+            NumberedRegistry.default(self, name) is not None,
+            f"model {name!r} has no default in {self.address}; name one with `python -m pipeline registry "
+            "set-default VERSION`",
+        )
+        with self._locked(name):
+            self._serve(name)
+
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if no version could be added; see `Registry.check_writable`."""
         self._probe(name)
@@ -154,9 +176,10 @@ class NumberedRegistry(abc.ABC):
             return next((number for number, same in zip(numbers, found, strict=True) if same), None)
 
     def _move(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
-        """`_point`, with an entry in DEFAULTS if that moves the default."""
+        """`_point`; if that moves the default, `SERVING` follows it and DEFAULTS has an entry more."""
         alias = self._point(name, version, choose)
         if alias == DEFAULT:
+            self._serve(name)
             since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             self._add_move(name, {"version": version, "since": since})
         return alias
@@ -196,6 +219,14 @@ class NumberedRegistry(abc.ABC):
     @abc.abstractmethod
     def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
         """Let the alias that `choose` selects, given all aliases, name the version; returns that alias."""
+
+    @abc.abstractmethod
+    def _serve(self, name: str) -> None:
+        """Copy the default's SavedModel into `SERVING`, then remove other versions there.
+
+        A server that watches the folder finds a whole version at any time. It goes to a lower number once the
+        higher one is removed.
+        """
 
     @abc.abstractmethod
     def _probe(self, name: str) -> None:
@@ -327,6 +358,28 @@ class BucketRegistry(NumberedRegistry):
                 storage.replace_state(f"{self.root}/{name}/{DEFAULTS}", content.encode(), generation, self._client)
                 return
 
+    def _serve(self, name: str) -> None:
+        served = f"{self.root}/{name}/{SERVING}"
+        while True:
+            number = self.aliases(name)[DEFAULT]
+            there = self._names(served)
+            if f"{number}/{GRAPH}" not in there:
+                files = [path for path in self._files(name)[number] if not path.startswith(f"{VERSION_EXTRA}/")]
+                for path in sorted(files, key=lambda path: path == GRAPH):
+                    source = f"{self.root}/{name}/{number}/{path}"
+                    storage.copy_object(source, f"{served}/{number}/{path}", self._client)
+            for path in sorted(there, key=lambda path: not path.endswith(f"/{GRAPH}")):
+                if not path.startswith(f"{number}/"):
+                    storage.remove_object(f"{served}/{path}", self._client)
+            # Another writer may have moved the default meanwhile, and each has removed what the other wrote.
+            if self.aliases(name)[DEFAULT] == number and f"{number}/{GRAPH}" in self._names(served):
+                return
+
+    def _names(self, address: str) -> list[str]:
+        """The names of all objects below an address, relative to it."""
+        prefix = f"{storage.split(address)[1]}/"
+        return [blob.name.removeprefix(prefix) for blob in storage.list_blobs(address, prefix, self._client)]
+
     def _probe(self, name: str) -> None:
         Folder(f"{self.root}/{name}").check_writable()
 
@@ -404,6 +457,20 @@ class LocalRegistry(NumberedRegistry):
 
     def _add_move(self, name: str, move: artifacts.Move) -> None:
         files.write_json(self.root / name / DEFAULTS, _appended(self._moves(name), move))
+
+    def _serve(self, name: str) -> None:
+        number = str(self.aliases(name)[DEFAULT])
+        served = self.root / name / SERVING
+        files.remove_leftovers(served)
+        if not files.is_taken(served / number):
+            with files.replacing(served / number, last=GRAPH) as partial:
+                shutil.copytree(self.root / name / number, partial, ignore=shutil.ignore_patterns(VERSION_EXTRA))
+        for other in served.iterdir():
+            if other.name != number:
+                with suppress(OSError):  # a mounted bucket renames no folder
+                    # A server that starts now must not find half a version.
+                    other = other.rename(served / f"{files.PARTIAL}{other.name}")
+                files.remove(other)
 
     def _probe(self, name: str) -> None:
         folder = self.root / name

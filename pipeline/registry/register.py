@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.registry.address import VERTEX
+from pipeline.registry.endpoint import write_shipped_map
 from pipeline.registry.numbered import BucketRegistry, LocalRegistry
 from pipeline.registry.versions import NO_VERSION, Registry, Version
 from pipeline.registry.vertex import VertexRegistry
@@ -56,11 +57,17 @@ def resolve_base_model(uri: str, location: str) -> str:
     return places[number_of(shown, version, sorted(places), registry.aliases(name))]
 
 
-def check_shared(location: str, name: str) -> None:
+def check_endpoint(location: str, name: str, endpoint: str) -> None:
+    """Raise `UserError` unless versions of model `name` could be deployed to an endpoint; empty for none."""
+    if endpoint:
+        VertexRegistry.at(location).check_endpoint(name, endpoint)
+
+
+def check_shared(location: str, name: str, endpoint: str = "") -> None:
     """Check, before anything is trained, that tasks in other containers could register a version of model `name`.
 
-    Raises `UserError` if the registry is inside a container, if nothing can be written to it, or if its default
-    cannot be read.
+    Raises `UserError` if the registry is inside a container, if nothing can be written to it, if its default
+    cannot be read, or if the endpoint does not exist or has another model.
     """
     check(
         location.startswith((VERTEX, REMOTE, "/")),
@@ -68,6 +75,7 @@ def check_shared(location: str, name: str) -> None:
         "with it; set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
     )
     connect(location).check_writable(name)
+    check_endpoint(location, name, endpoint)
     print(f"a version of model {name!r} can be added to {location}")
 
 
@@ -148,6 +156,8 @@ def compare(
     folders = artifacts.prepared_by_name(data)
     champion = default.model if default else None
     evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision)
+    if location.startswith(VERTEX):
+        write_shipped_map(model, pathlib.Path(output, artifacts.SHIPPED_MAP))
     return evaluation, default.number if default else NO_VERSION
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 import pathlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -20,6 +21,8 @@ GRAPH = "saved_model.pb"
 """The file of a SavedModel that makes it one."""
 OWNER = {"managed_by": "msinet-pipelines"}
 """The label of all that this project makes on Vertex AI."""
+MAX_LABEL = 63
+"""Characters of a key or value of a label: lower-case letters, digits, _ and -; a key begins with a letter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +89,13 @@ class Registry(Protocol):
         """
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Let `alias` name `version`. Raises `UserError` if there is no such version."""
+        """Let `alias` name `version`; what serves the default follows it.
+
+        Raises `UserError` if there is no such version.
+        """
+
+    def promote(self, name: str) -> None:
+        """Let the default version answer all requests, and no other. Raises `UserError` if nothing serves it."""
 
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if a version of model `name` could not be added, or its default not be read.
@@ -111,6 +120,11 @@ def record_bytes(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(dated(record), indent=2) + "\n").encode()
 
 
+def label(text: str) -> str:
+    """`text` as the value of a label, shortened if it is too long."""
+    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:MAX_LABEL]
+
+
 def check_model(model: pathlib.Path) -> None:
     """Raise `UserError` unless a model's folder has the SavedModel to register."""
     saved_model = model / artifacts.SAVED_MODEL / GRAPH
@@ -127,6 +141,8 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
         files[artifacts.TRAINING_IMAGES] = model / artifacts.TRAINING_IMAGES
     if evaluation is not None:
         files |= {name: evaluation / name for name in (artifacts.EVALUATION, artifacts.PER_IMAGE)}
+        if (evaluation / artifacts.SHIPPED_MAP).exists():
+            files[artifacts.SHIPPED_MAP] = evaluation / artifacts.SHIPPED_MAP
     return files
 
 

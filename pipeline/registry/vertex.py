@@ -16,7 +16,6 @@ import datetime
 import functools
 import os
 import pathlib
-import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from typing import Any
 
 from pipeline import cloud
 from pipeline.registry.address import FORM, Address
+from pipeline.registry.endpoint import Endpoints
 from pipeline.registry.versions import (
     NO_VERSION,
     OWNER,
@@ -35,12 +35,13 @@ from pipeline.registry.versions import (
     copy_version,
     fetch,
     files_of,
+    label,
     mounted,
     promoted,
     record_bytes,
 )
 from trainer import artifacts, generated, storage
-from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
+from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL, SHIPPED_MAP
 from trainer.errors import UserError, check
 from trainer.files import parse_json
 from trainer.models.find import VERSION, model_at
@@ -61,8 +62,6 @@ NUMBERED = "tensorflow.serving"
 """Last part of the address of artifacts with a numbered folder; no run's label is like it, since it has a dot."""
 RUN_LABEL = "run"
 """Key of the label that says which run has made a version."""
-MAX_LABEL = 63
-"""Characters of a key or value of a label: lower-case letters, digits, _ and -; a key begins with a letter."""
 POLL_S = 1.0
 
 
@@ -151,9 +150,54 @@ class VertexRegistry(Address):
                 f"model {name!r} has no version {version} in {self.project}, {self.location} "
                 f"(versions: {', '.join(numbers) or 'none'})",
             )
+            if alias == DEFAULT:
+                # First the endpoint: if the version does not answer as it should, nothing has changed.
+                self._move_endpoints(name, next(entry for entry in entries if entry.version_id == str(version)))
             resource = f"{_parent(entries)}@{version}"
             # Idempotent; an alias of another version is moved.
             cloud.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=[alias]))
+
+    def promote(self, name: str) -> None:
+        """Give the default all traffic of the endpoints that follow it; see `Registry.promote`."""
+        with cloud.reported_errors():
+            entries = cloud.retried(lambda: self._entries(name))
+            default = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
+            check(
+                default is not None and self._move_endpoints(name, default),
+                f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}; name one "
+                "with --endpoint",
+            )
+
+    def _move_endpoints(self, name: str, entry: Any) -> bool:
+        """Let this version alone answer at every endpoint that follows the default; whether there is one."""
+        endpoints = Endpoints(self, name)
+        following = endpoints.following()
+        for endpoint in following:
+            endpoints.move(endpoint.name, entry, _expected_map(entry))
+        return bool(following)
+
+    def check_endpoint(self, name: str, endpoint: str) -> Any:
+        """The endpoint of this name or ID. Raises `UserError` unless it exists and has no model but `name`."""
+        with cloud.reported_errors():
+            return Endpoints(self, name).find(endpoint, cloud.retried(lambda: self._entries(name)))
+
+    def follow(self, name: str, endpoint: str) -> str:
+        """Let the endpoint of this name or ID follow the model's default from now on; its resource name."""
+        found = self.check_endpoint(name, endpoint)
+        with cloud.reported_errors():
+            Endpoints(self, name).follow(found)
+        return str(found.name)
+
+    def deploy(self, name: str, version: int, endpoint: str, traffic: int) -> None:
+        """Let an endpoint `follow` the default, and deploy a version there for `traffic` percent of the requests.
+
+        Raises `UserError` if the version does not answer as in its evaluation; the endpoint is then as before.
+        """
+        followed = self.follow(name, endpoint)
+        with cloud.reported_errors():
+            entries = cloud.retried(lambda: self._entries(name))
+            entry = next(entry for entry in entries if entry.version_id == str(version))
+            Endpoints(self, name).deploy(followed, entry, _expected_map(entry), traffic)
 
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if the versions' folder cannot be written, or the default not be read.
@@ -320,12 +364,15 @@ def _record(entry: Any, client: Any) -> dict[str, Any]:
     return record
 
 
+def _expected_map(entry: Any) -> bytes:
+    """The version's SHIPPED_MAP; empty for one that was registered without it."""
+    place = _place(entry)
+    with suppress(storage.MissingError):
+        return storage.read_object(f"{model_at(place)}/{SHIPPED_MAP}") if place.startswith(REMOTE) else b""
+    return b""
+
+
 # === Labels and description ===
-
-
-def label(text: str) -> str:
-    """`text` as the value of a label, shortened if it is too long."""
-    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:MAX_LABEL]
 
 
 def labels_of(record: Mapping[str, Any]) -> dict[str, str]:

@@ -88,6 +88,10 @@ def _grant(role: str, resource: str, prefix: str, names: str) -> Grant:
 
 
 _OBJECTS = "objects.create objects.delete objects.get objects.list"
+_ENDPOINTS = (
+    "endpoints.create endpoints.delete endpoints.deploy endpoints.get endpoints.list endpoints.predict "
+    "endpoints.undeploy endpoints.update"
+)
 _PULL = "repositories.downloadArtifacts"
 _PUSH = f"{_PULL} repositories.uploadArtifacts tags.create tags.update"
 
@@ -96,7 +100,7 @@ DEPLOYER = (
         *("aiplatform.user", PROJECT, "aiplatform"),
         "pipelineJobs.create pipelineJobs.get pipelineJobs.list pipelineJobs.cancel "
         "schedules.create schedules.get schedules.list schedules.update schedules.delete "
-        "models.get models.list models.update customJobs.create customJobs.get",
+        f"models.get models.list models.update customJobs.create customJobs.get {_ENDPOINTS}",
     ),
     _grant("cloudbuild.builds.editor", PROJECT, "cloudbuild.builds", "create get"),
     _grant("logging.logWriter", PROJECT, "logging.logEntries", "create"),
@@ -114,7 +118,8 @@ PIPELINE = (
     _grant(
         *("aiplatform.user", PROJECT, "aiplatform"),
         "customJobs.create customJobs.get customJobs.cancel models.upload models.get models.list models.update "
-        "modelEvaluations.import metadataStores.get artifacts.create contexts.create executions.create",
+        "modelEvaluations.import metadataStores.get artifacts.create contexts.create executions.create "
+        f"{_ENDPOINTS}",
     ),
     _grant("logging.logWriter", PROJECT, "logging.logEntries", "create"),
     _grant("iam.serviceAccountUser", ITSELF, "iam.serviceAccounts", "actAs"),

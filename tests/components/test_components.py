@@ -1,5 +1,6 @@
 """The function of each component, on a few tiny images."""
 
+import base64
 import dataclasses
 import inspect
 import json
@@ -10,14 +11,17 @@ import shutil
 import signal
 import sys
 import typing
+import urllib.parse
 
 import pytest
+import tensorflow as tf
 from kfp import dsl
 from kfp.dsl.types import artifact_types
 
 from components.check_registry import check_registry
 from components.check_unchanged import check_unchanged
 from components.collect_training import collect_training
+from components.deploy_version import deploy_version
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
@@ -27,9 +31,11 @@ from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.plan import AcceleratorConfig
 from pipeline.training_job import JobConfig, Outputs, settings_of_plan
+from tests import vertex_endpoints
 from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon
+from tests.vertex import LOCATION, PROJECT
 from trainer import artifacts, files
 from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
@@ -40,8 +46,8 @@ from trainer.training import loop
 COMPONENTS = {
     component.name: component
     for component in (
-        *(check_registry, check_unchanged, collect_training, evaluate_model, fetch_dataset, fingerprint),
-        *(import_model, plan_training, train_model, upload_model),
+        *(check_registry, check_unchanged, collect_training, deploy_version, evaluate_model, fetch_dataset),
+        *(fingerprint, import_model, plan_training, train_model, upload_model),
     )
 }
 DATASET = "salicon"
@@ -262,6 +268,31 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     for unknown in ("1.0+abc-dirty", "1.0"):
         monkeypatch.setattr(artifacts, "code_version", lambda: unknown)  # noqa: B023
         assert check_unchanged.python_func(True, **place, **INPUTS) == "unknown"
+
+
+def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evaluation(
+    prepared, model, tmp_path, vertex, bucket
+):
+    address = {"endpoint": vertex.environment.endpoint, "staging": f"gs://{bucket.name}/models"}
+    registry = f"vertex://{PROJECT}/{LOCATION}?{urllib.parse.urlencode(address)}"
+    users = vertex_endpoints.add(vertex, "maps")
+    check_registry.python_func("vertex", "msinet", registry, "", "maps")
+    outputs, place, data = evaluate(tmp_path, prepared, model, registry)
+    version, alias = upload_model.python_func(
+        **place, **data, run="run-1", model=model, evaluation=outputs["evaluation"]
+    )
+    export = tf.saved_model.load(f"{model.path}/saved_model")
+
+    def answer(version, body):
+        image = base64.b64decode(body["instances"][0]["b64"])
+        (saliency,) = export.signatures[body["signature_name"]](image_bytes=tf.constant([image])).values()
+        return 200, {"predictions": [{"b64": base64.b64encode(saliency.numpy()[0]).decode()}]}
+
+    vertex.state["answer"] = answer
+    deploy_version.python_func(**place, endpoint="maps", traffic=10, version=version, alias="challenger")
+    assert "deployedModels" not in users
+    deploy_version.python_func(**place, endpoint="maps", traffic=10, version=version, alias=alias)
+    assert [deployed["modelVersionId"] for deployed in users["deployedModels"]] == ["1"]
 
 
 def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_path):

@@ -1,7 +1,8 @@
 """With this folder on PYTHONPATH, every Python process has the narrow network of `tests.narrow`.
 
 For tests whose networks are made in processes that others start, such as the tasks of a run. The constants of
-`trainer.model` are replaced as soon as that is imported, so that nothing is imported for it.
+`trainer.model` are replaced as soon as that is imported, so that nothing is imported for it. Graphs run as traced:
+for a few steps optimizing them takes longer.
 """
 
 import gc
@@ -29,6 +30,9 @@ class Finder:
         def exec_module(module):
             execute(module)
             vars(module).update(WIDTHS)
+            import tensorflow as tf  # Keras has loaded it
+
+            tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

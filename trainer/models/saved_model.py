@@ -149,7 +149,8 @@ class _Servable(tf.Module):  # type: ignore[misc]
         return tf.cond(tf.size(image) > 0, lambda: self._encoded_map(image), lambda: tf.constant(b""))
 
     def _encoded_map(self, image: tf.Tensor) -> tf.Tensor:
-        prediction = self._network(preprocess.prepare_stimulus(image, self._image_size)[None])[0]
+        # The other signature is called, since to trace the network takes longer than all else of an export.
+        prediction = self.serving_default(preprocess.prepare_stimulus(image, self._image_size)[None])["output"][0]
         return tf.io.encode_png(preprocess.restore_map(prediction, tf.shape(image)[:2]))
 
 

@@ -133,7 +133,7 @@ def test_steps_are_in_the_order_of_the_design():
     order = list(outlined["steps"])
     thrice = ["fingerprint", "fetch-dataset"]
     twice = [*thrice, "plan-training", "train-model"]
-    once = ["check-unchanged", "import-model", "importer", "evaluate-model", "upload-model"]
+    once = ["check-unchanged", "import-model", "importer", "evaluate-model", "upload-model", "deploy-version"]
     assert sorted(order) == sorted(
         [*twice, *(f"{name}-2" for name in twice), *(f"{name}-3" for name in thrice), *once]
     )
@@ -146,11 +146,13 @@ def test_steps_are_in_the_order_of_the_design():
     assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
     assert order.index("fetch-dataset-2") < order.index("plan-training")
     assert order.index("fetch-dataset-3") < order.index("plan-training")
-    assert order[-5:] == ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model"]
+    last = ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model", "deploy-version"]
+    assert order[-6:] == last
     groups = {name: sorted(members) for name, members in outlined["groups"].items() if "branches" not in name}
     new = groups.pop("condition-1")
     assert set(order) - set(new) == {"fingerprint", "fingerprint-2", "fingerprint-3", "check-unchanged"}
-    assert sorted(groups.values()) == [["import-model"], ["importer"], ["plan-training", "train-model"]]
+    trained = ["plan-training", "train-model"]
+    assert sorted(groups.values()) == [["deploy-version"], ["import-model"], ["importer"], trained]
     titles = list(outlined["steps"].values())
     assert titles.count("Base model") == 1
     assert len(set(titles)) == len(titles)
@@ -212,7 +214,7 @@ def test_kubeflow_can_run_the_importer(compiled):
 @pytest.mark.parametrize("target", TARGET_NAMES)
 def test_all_data_is_fetched_and_the_registry_checked_before_anything_is_trained(compiled, target):
     dag = changed(compiled[target])
-    branches = next(task for name, task in dag.items() if name.startswith("condition"))
+    branches = next(task for name, task in dag.items() if name.startswith("condition-branches"))
     for task in (branches, dag["plan-training-2"]):
         assert {"fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"} <= set(task["dependentTasks"])
     first = compiled[target]["root"]["dag"]["tasks"]
@@ -238,7 +240,9 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
     assert kinds == {JobConfig, PipelineConfig}
     assert {name for name in left_out if PARAMETERS[name].config is PipelineConfig} == {
         "checkpoint_dir",
+        "endpoint",
         "evaluate_base",
+        "traffic",
     }
 
 
@@ -251,7 +255,7 @@ def test_a_changed_registry_is_checked_but_trains_nothing_again(compiled):
     inputs = tasks(compiled["kubeflow"])["check-registry"]["inputs"]["parameters"]
     assert {name: parameter_of(source) for name, source in inputs.items()} == {
         "platform": None,
-        **{name: name for name in ("registry", "model_name", "checkpoint_dir")},
+        **{name: name for name in ("registry", "model_name", "checkpoint_dir", "endpoint")},
     }
 
 

@@ -22,17 +22,19 @@ from pipeline.local.run import ANSI, LOG, Progress, execute_run, print_stopped, 
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
-from tests.narrow import narrowed
+from tests.narrow import narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
 from trainer import artifacts, files, generated
-from trainer.artifacts import CHALLENGER, DEFAULT
+from trainer.artifacts import DEFAULT
+from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
 from trainer.model import build_model
 from trainer.models import weight_sources
 from trainer.runtime import LOADING
+from trainer.training.train import train
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"
@@ -78,8 +80,24 @@ def tested(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def first(workplace, moved, tested):
-    """The first run there, with nothing in the registry."""
+def killed(workplace, moved, tested):
+    """What the first run said until it was killed in the second epoch, and its processes a while later."""
+    folder = workplace / "runs" / "first"
+    with (workplace / "killed.txt").open("w") as said:
+        arguments = command("runs/first", moved, moved, *tested)
+        process = subprocess.Popen(arguments, cwd=workplace, stdout=said, env=environment())
+    wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
+    # The checkpoint of the previous epoch is written in parallel to the training.
+    wait_until(lambda: list((folder / CHECKPOINTS / "base").glob("after-epoch-*.npz")))
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not processes_of(folder))
+    return (workplace / "killed.txt").read_text(), processes_of(folder)
+
+
+@pytest.fixture(scope="module")
+def first(killed, workplace, moved, tested):
+    """The end of the first run, by the command that started it; the registry was empty."""
     return run(workplace, *command("runs/first", moved, moved, *tested))
 
 
@@ -97,14 +115,14 @@ def test_first_run_registers_the_default(first, workplace):
     assert lineage["folder"] == str(workplace / "runs" / "first")
 
 
-def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
-    lines = first.stdout.splitlines()
-    steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
+def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, first, workplace):
+    lines, both = first.stdout.splitlines(), killed[0] + first.stdout
+    steps = set(re.findall(r"(?m)^\[(.+)\] done after", both))
     assert len(steps) == 13
-    assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
-    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)} \.\.\.$", first.stdout)
+    assert set(STEPS.values()) | {"Evaluation", "Registration"} <= steps
+    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)} \.\.\.$", both)
     with_data = [f"{title}: data" for title in DATA.values()]
-    assert sorted(loading) == sorted([*with_data, *STEPS.values(), "Evaluation"])
+    assert sorted(loading) == sorted([*with_data, STEPS["base"], *STEPS.values(), "Evaluation"])  # base: twice
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert ["candidate", "interval", "bias", "uniform"] in [line.split() for line in lines]
     assert any(line.startswith("KLD ↓") for line in lines)
@@ -232,40 +250,30 @@ def arrays(path):
     return datasets
 
 
-def test_killed_run_leaves_no_process_and_resumes_to_the_same_model(first, workplace, moved, tested):
-    assert first.returncode == 0
-    folder = workplace / "runs" / "second"
-    arguments = command("runs/second", moved, moved, *tested)
-    process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL, env=environment())
-    wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
-    # The checkpoint of the previous epoch is written in parallel to the training.
-    wait_until(lambda: list((folder / CHECKPOINTS / "base").glob("after-epoch-*.npz")))
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    wait_until(lambda: not processes_of(folder))
-    assert not processes_of(folder)
-
-    resumed = run(workplace, *arguments)
-    assert resumed.returncode == 0, resumed.stdout
-    assert "Base training: data] unchanged; result reused from an earlier run" in resumed.stdout
-    assert "[Base training] epoch 1/" not in resumed.stdout
-    # An equal model is not better.
-    assert "Registered: msinet version 2 (challenger)" in resumed.stdout
-    versions = LocalRegistry(workplace / "models").versions("msinet")
-    assert versions[0].record["metrics"] == versions[1].record["metrics"]
-    weights, resumed_weights = (arrays(version.model / artifacts.WEIGHTS) for version in versions)
+def test_killed_run_leaves_no_process_and_resumes_to_the_model_of_an_unbroken_training(
+    killed, first, workplace, tmp_path
+):
+    assert not killed[1]
+    assert first.returncode == 0, first.stdout
+    assert "Base training: data] unchanged; result reused from an earlier run" in first.stdout
+    assert f"[{STEPS['base']}] epoch 1/" not in first.stdout
+    resumed = Run.load(workplace / "runs" / "first").output("train-model", "model")
+    config = TrainConfig(**files.read_json(resumed / artifacts.MODEL_CONFIG, "", dict)["settings"])
+    (fetched,) = (workplace / "runs" / "first").glob(f"{artifacts.RUN_ATTEMPTS}/fetch-dataset/prepared")
+    with quick_trainings():
+        train(config, fetched, tmp_path / "unbroken", tmp_path / "checkpoints")
+    weights, of_unbroken = (arrays(model / artifacts.WEIGHTS) for model in (resumed, tmp_path / "unbroken"))
     assert len(weights) > 30
-    assert resumed_weights == weights
-    assert LocalRegistry(workplace / "models").aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
+    assert weights == of_unbroken
 
 
-def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved):
+def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved, monkeypatch):
     arguments = command("mine", moved, moved)
     process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment())
     wait_for(tmp_path / "mine" / LOG, "Executing task 'fetch-dataset'")
-    second = run(tmp_path, *arguments)
-    assert second.returncode == 1
-    assert second.stderr == "error: the run mine is already running; wait until it ends, or stop it\n"
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="the run mine is already running"):
+        execute_run(prepare_run("", "", "mine", {}), Console(file=io.StringIO()))
     os.kill(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGINT

@@ -1,8 +1,12 @@
 """Registries in TensorFlow Serving's layout; test_contract.py has what the Vertex AI registry does too."""
 
+import collections
+import itertools
 import multiprocessing
+import os
 import pathlib
 import shutil
+import sys
 
 import pytest
 
@@ -18,6 +22,10 @@ from trainer.models.find import find_model
 from trainer.models.weight_sources import fingerprint
 
 RECORD = "assets.extra/version.json"
+WHOLE = ["saved_model.pb", "variables/variables.index"]
+"""The files of a SavedModel here."""
+STEPS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.copyfile", "http.client.send"}
+"""Events of Python at which a process is killed."""
 PROCESSES = 6
 
 
@@ -136,6 +144,81 @@ def test_lineage_has_the_folder_that_resumed_runs_share(model):
     assert lineage("msinet-2027", {}, str(place))["folder"] == str(place)
     with pytest.raises(UserError, match="prepared dataset"):
         lineage("run", {"base": str(model.parent)}, str(place))
+
+
+# === What TensorFlow Serving finds ===
+
+
+def served(stored):
+    """Number of a version in `serving` -> its files."""
+    found = {}
+    for path in stored.paths():
+        if path.startswith("msinet/serving/"):
+            number, _, file = path.removeprefix("msinet/serving/").partition("/")
+            found.setdefault(number, []).append(file)
+    return found
+
+
+def test_only_the_default_is_served_also_when_it_goes_back(registry, stored, model):
+    graph = model / artifacts.SAVED_MODEL / "saved_model.pb"
+    for number in (1, 2):
+        graph.write_text(f"graph {number}")
+        add(registry, model, number)
+        assert served(stored) == {str(number): WHOLE}
+    add(registry, model, 3, promote=False)
+    assert served(stored) == {"2": WHOLE}
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert served(stored) == {"1": WHOLE}
+    assert stored.read("msinet/serving/1/saved_model.pb") == b"graph 1"
+    registry.set_alias("msinet", CHALLENGER, 2)
+    assert served(stored) == {"1": WHOLE}
+    assert [version.number for version in registry.versions("msinet")] == [1, 2, 3]
+
+
+def test_registry_of_an_earlier_version_serves_its_default_once_it_is_promoted(registry, stored, model):
+    with pytest.raises(UserError, match="model 'msinet' has no default"):
+        registry.promote("msinet")
+    add(registry, model)
+    stored.remove("msinet/serving")
+    assert registry.default("msinet").number == 1
+    registry.promote("msinet")
+    assert served(stored) == {"1": WHOLE}
+
+
+def _set_default_and_die(address, number, at):
+    """Move the default in a process that is gone at its step `at`; whether it came to its end."""
+    child = os.fork()
+    if not child:
+        steps = itertools.count(1)
+
+        def die(event, arguments):
+            if event in STEPS and next(steps) == at:
+                os._exit(9)
+
+        sys.addaudithook(die)
+        connect(address).set_alias("msinet", DEFAULT, number)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_killed_anywhere_something_whole_is_served_and_the_same_command_ends_it(registry, stored, model):
+    for number in (1, 2):
+        add(registry, model, number)
+    kills = collections.Counter()
+    for target, start in ((1, 2), (2, 1)):
+        for at in itertools.count(1, 3):
+            registry.set_alias("msinet", DEFAULT, start)
+            ended = _set_default_and_die(registry.address, target, at)
+            assert WHOLE in served(stored).values()
+            if isinstance(registry, LocalRegistry):
+                highest = max(number for number in served(stored) if number.isdecimal())
+                assert served(stored)[highest] == WHOLE
+            registry.set_alias("msinet", DEFAULT, target)
+            assert served(stored) == {str(target): WHOLE}
+            if ended:
+                break
+            kills[target] += 1
+    assert min(kills[1], kills[2]) > 2
 
 
 # === A folder ===

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.narrow import quick_trainings, unexported
+from tests.narrow import narrowed, quick_trainings, unexported
 from tests.prepared import write_prepared
 from tests.reference_graph import write_checkpoint
 from tests.weight_files import by_layer, write_legacy
@@ -40,9 +40,9 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(dataset, tmp_path_factory):
-    """One complete run: (model folder, folder of checkpoints)."""
+    """One complete run with steps of its own and an export: (model folder, folder of checkpoints)."""
     folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
+    with narrowed(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "Compiled", Kept)
         train(CONFIG, dataset, folder / "model", folder / "checkpoints")
     return folder / "model", folder / "checkpoints"
@@ -50,7 +50,7 @@ def trained(dataset, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained_narrow(dataset, tmp_path_factory):
-    """The same run with the narrow network, for `quick` tests."""
+    """The same run for `quick` tests."""
     return quickly_trained(CONFIG, dataset, tmp_path_factory.mktemp("narrow"))
 
 
@@ -117,7 +117,7 @@ def test_training_writes_a_whole_model_and_the_loss_falls(trained):
 
 @pytest.mark.numerics
 def test_two_runs_of_one_command_give_the_same_losses_and_weights(dataset, trained, tmp_path):
-    with unexported():
+    with narrowed(), unexported():
         train(CONFIG, dataset, tmp_path / "model", tmp_path / "checkpoints")
     assert history(tmp_path / "model") == history(trained[0])
     for name, values in weights(tmp_path / "model" / WEIGHTS).items():
@@ -261,8 +261,9 @@ def test_start_without_a_file_leaves_no_digest_behind(trained):
 
 
 def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, quick, tmp_path):
-    wild = dataclasses.replace(CONFIG, learning_rate=1e38, batch_size=1)
-    with pytest.raises(UserError, match=r"the loss is nan at step \d of epoch 1, on the images train/\d\.jpg;"):
+    wild = dataclasses.replace(CONFIG, learning_rate=1e38)
+    images = r"train/\d\.jpg, train/\d\.jpg"
+    with pytest.raises(UserError, match=rf"the loss is nan at step \d of epoch 1, on the images {images};"):
         train(wild, dataset, tmp_path / "model", tmp_path / "state")
     assert not (tmp_path / "model").exists()
 
