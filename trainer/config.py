@@ -315,6 +315,14 @@ class FetchConfig:
     allow_partial_data: bool = setting(
         False, "Accept other numbers of images than in trainer/datasets.py; not needed for the sample dataset."
     )
+    max_bad_share: float = setting(
+        0.01,
+        "Share of the images, at least 0 and below 1, that may be unusable: they do not decode, have no map or an "
+        "empty one, or are in two splits. They are put aside, with their names and reasons in manifest.json. For "
+        "custom, and other datasets with allow_partial_data; complete archives of authors have to be sound.",
+        ge=0,
+        lt=1,
+    )
     private_sources: bool = setting(
         False, "Also fetch from http:// addresses, whose content anybody on the way can change."
     )
