@@ -370,6 +370,7 @@ class Outcome(_Decided):
     """EVALUATION of a run that has ended."""
 
     datasets: dict[str, Scores]
+    data_warnings: NotRequired[list[str]]
 
 
 class Evaluation(_Decided):
@@ -385,6 +386,7 @@ class Evaluation(_Decided):
     code_version: str
     run: NotRequired[str]
     date: NotRequired[str]
+    data_warnings: NotRequired[list[str]]
 
 
 # === Versions and runs ===

@@ -5,6 +5,9 @@ check_registry                                          never cached; a local ru
 fingerprint(base)     fingerprint(fine-tuning)  fingerprint(test)   never cached: reads the current source
      |                     |                         |
 fetch_dataset         fetch_dataset             fetch_dataset       cached by fingerprint; nothing without one
+     |_____________________|_________________________|
+     |                     |                         |
+     |               check_data                      |              compares with the data of the current default
      |                     |                         |
 plan, base training        |                         |              a training step, or
      |_____________________|                         |              import_model if base_model_uri is set
@@ -35,6 +38,7 @@ from kfp import dsl
 from kfp.dsl.pipeline_channel import PipelineChannel
 
 from components import IMAGE, NEVER_CACHED
+from components.check_data import check_data
 from components.check_registry import check_registry
 from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
@@ -56,7 +60,7 @@ from pipeline.graph.parameters import (
     signature,
 )
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, TrainConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
@@ -77,8 +81,8 @@ RETRIES = {
     "upload-model": 2,
 }
 """Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
-recognises a run that it already has. Not the evaluation, which fails on purpose for a bad model, nor a job of
-Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on Kubeflow."""
+recognises a run that it already has. Not the check of the data and the evaluation, which fail on purpose, nor a
+job of Vertex AI, which the service restarts: on Spot machines six times, as often as a training on Kubeflow."""
 MAX_RETRY_TIME = {"kubeflow": "7d"}
 """Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
 task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
@@ -117,7 +121,7 @@ class TrainingStepInputs:
             **settings_of(TrainConfig, self.name, self.parameters),
             **self._inputs,
         )
-        # After all fetching, so that a mistake in the last source is found before hours of training.
+        # After all fetching and the check of the data, so that a mistake there is found before hours of training.
         task.after(*self.after)
         return task.set_caching_options(cached).set_display_name(f"{STEPS[self.name]}: plan")
 
@@ -231,13 +235,17 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
                 checked = [check_registry(platform=target, **registry, checkpoint_dir=place)]
                 checked[0].set_display_name("Registry")
 
+            inputs_of_run = {**registry, **{f"{name}_data": folder for name, folder in data.items()}}
+            data_checked = check_data(**settings_of(DataGateConfig, "", parameters), **inputs_of_run)
+            data_checked.set_display_name("Data")
+
             def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
                 inputs = TrainingStepInputs(
                     name=step,
                     parameters=parameters,
                     dataset=data[step],
                     base_model=base_model,
-                    after=(*fetched.values(), *checked),
+                    after=(data_checked, *checked),
                     initial_weights_fingerprint=fingerprints[step].outputs["weights"],
                 )
                 return TARGETS[target](inputs, env)
@@ -248,11 +256,15 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             made = {
                 "model": train("finetune", base_model).outputs["model"],
                 "run": RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER),
-                **registry,
-                **{f"{name}_data": folder for name, folder in data.items()},
+                **inputs_of_run,
             }
             gate = settings_of(EvaluateConfig, "", parameters)
-            evaluated = evaluate_model(evaluate_base=parameters["evaluate_base"], **gate, **made)
+            evaluated = evaluate_model(
+                evaluate_base=parameters["evaluate_base"],
+                data_warnings=data_checked.outputs["warnings"],
+                **gate,
+                **made,
+            )
             evaluated.set_display_name("Evaluation")
             uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], **made)
             uploaded.set_display_name("Registration")

@@ -11,6 +11,7 @@ from pipeline.registry.versions import NO_VERSION, Registry
 from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
+from trainer.data import statistics
 from trainer.errors import check
 from trainer.storage import REMOTE, unmounted
 
@@ -61,7 +62,9 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
         "folder": model.partition(f"/{run}/")[0],
         "code_version": artifacts.code_version(),
         "data": {
-            step: {name: getattr(manifest, name) for name in DATA_FACTS} for step, manifest in manifests.items()
+            step: {name: getattr(manifest, name) for name in DATA_FACTS}
+            | {"statistics": statistics.read(data[step])}
+            for step, manifest in manifests.items()
         },
         "model": files.read_json(
             pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again", artifacts.ModelConfig
@@ -78,6 +81,7 @@ def compare(
     output: str,
     trained_on: Iterable[str] = (),
     run: str = "",
+    data_warnings: Sequence[str] = (),
 ) -> tuple[dict[str, Any], int]:
     """Evaluate a candidate and the current default of model `name` on the same images.
 
@@ -90,6 +94,7 @@ def compare(
         output: Folder for the evaluation.
         trained_on: Folders of the data of all training steps.
         run: Name of the run.
+        data_warnings: Sentences about the data, for the report.
 
     Returns the evaluation, and the number of the default version: `NO_VERSION` if there is none.
     """
@@ -99,7 +104,7 @@ def compare(
     default, decision = registry.default(name), decision_number(registry, name)
     folders = artifacts.prepared_by_name(data)
     champion = default.model if default else None
-    evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision)
+    evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision, data_warnings)
     return evaluation, default.number if default else NO_VERSION
 
 

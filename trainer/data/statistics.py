@@ -21,7 +21,9 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 LARGE = 0.5
 """Smallest difference of means that is large, in standard deviations: Cohen's medium effect, "visible to the naked
 eye of a careful observer" (A power primer, Psychological Bulletin 112, 1992, p. 156)."""
-Z95 = 1.96
+Z = 2.99
+"""Standard errors by which a difference must lie above `LARGE`: 95% for the nine features of all and of the added
+images together (Bonferroni)."""
 FEW = 0.5
 """Share of last time's images below which a part of the data seems to be missing. The interval that decides about
 a model is then 1.4 times as wide."""
@@ -150,7 +152,7 @@ class Shift:
     """The difference of a feature between two datasets."""
 
     effect: float
-    """Difference of the means in standard deviations (Cohen's d): those of both datasets, averaged."""
+    """Difference of the means in pooled standard deviations of both datasets (Cohen's d)."""
     is_large: bool
     """Whether the difference is above `LARGE`, and not by chance."""
 
@@ -158,16 +160,16 @@ class Shift:
 def shift(feature: str, now: Statistics, last: Statistics) -> Shift:
     """Compare a feature that both have.
 
-    A difference is large if the 95% confidence interval of its size lies above `LARGE`. Its standard error is that
-    of Hedges and Olkin (Statistical Methods for Meta-Analysis, 1985, p. 86) for two independent samples: images
+    A difference is large if the confidence interval of its size lies above `LARGE`. Its standard error is that of
+    Hedges and Olkin (Statistical Methods for Meta-Analysis, 1985, p. 86) for two independent samples: images
     that both datasets have make it smaller, so that growing data are not named by chance.
     """
     ours, theirs = now["values"][feature], last["values"][feature]
-    std = max(FEATURES[feature].least_std, math.sqrt((ours["std"] ** 2 + theirs["std"] ** 2) / 2))
-    effect = (ours["mean"] - theirs["mean"]) / std
     n, m = now["images"], last["images"]
+    pooled = math.sqrt((n * ours["std"] ** 2 + m * theirs["std"] ** 2) / max(1, n + m - 2))
+    effect = (ours["mean"] - theirs["mean"]) / max(FEATURES[feature].least_std, pooled)
     error = math.sqrt((n + m) / (n * m) + effect**2 / (2 * (n + m)))
-    return Shift(effect, abs(effect) - Z95 * error > LARGE)
+    return Shift(effect, abs(effect) - Z * error > LARGE)
 
 
 def shifts(now: Statistics, last: Statistics) -> dict[str, Shift]:

@@ -127,14 +127,14 @@ def test_steps_are_in_the_order_of_the_design():
     order = list(outlined["steps"])
     thrice = ["fingerprint", "fetch-dataset"]
     twice = [*thrice, "plan-training", "train-model"]
-    once = ["import-model", "importer", "evaluate-model", "upload-model"]
+    once = ["check-data", "import-model", "importer", "evaluate-model", "upload-model"]
     assert sorted(order) == sorted(
         [*twice, *(f"{name}-2" for name in twice), *(f"{name}-3" for name in thrice), *once]
     )
     assert order.index("fingerprint") < order.index("fetch-dataset") < order.index("plan-training")
     assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
-    assert order.index("fetch-dataset-2") < order.index("plan-training")
-    assert order.index("fetch-dataset-3") < order.index("plan-training")
+    for name in ("fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"):
+        assert order.index(name) < order.index("check-data") < order.index("plan-training")
     assert order[-5:] == ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model"]
     groups = [members for name, members in outlined["groups"].items() if "branches" not in name]
     assert sorted(map(sorted, groups)) == [["import-model"], ["importer"], ["plan-training", "train-model"]]
@@ -197,15 +197,11 @@ def test_kubeflow_can_run_the_importer(compiled):
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
-def test_all_data_is_fetched_and_the_registry_checked_before_anything_is_trained(compiled, target):
+def test_all_data_and_the_registry_are_checked_before_anything_is_trained(compiled, target):
     dag = compiled[target]["root"]["dag"]["tasks"]
     branches = next(task for name, task in dag.items() if name.startswith("condition"))
-    needed = {
-        "fetch-dataset",
-        "fetch-dataset-2",
-        "fetch-dataset-3",
-        *({"check-registry"} if target != "local" else ()),
-    }
+    assert {"fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"} <= set(dag["check-data"]["dependentTasks"])
+    needed = {"check-data", *({"check-registry"} if target != "local" else ())}
     for task in (branches, dag["plan-training-2"]):
         assert needed <= set(task["dependentTasks"])
 
@@ -265,7 +261,7 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
-def test_test_set_goes_to_the_evaluation_alone(compiled, target):
+def test_test_set_goes_to_no_training(compiled, target):
     by_name = tasks(compiled[target])
     prepared = {"producerTask": "fetch-dataset-3", "outputArtifactKey": "prepared"}
     users = {
@@ -274,7 +270,7 @@ def test_test_set_goes_to_the_evaluation_alone(compiled, target):
         for argument, source in task["inputs"].get("artifacts", {}).items()
         if source.get("taskOutputArtifact") == prepared
     }
-    assert users == {("evaluate-model", "test_data"), ("upload-model", "test_data")}
+    assert users == {(name, "test_data") for name in ("check-data", "evaluate-model", "upload-model")}
 
 
 def test_training_on_kubeflow_is_found_in_the_cache_in_another_run(compiled):
