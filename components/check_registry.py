@@ -11,8 +11,8 @@ def check_registry(platform: str, model_name: str, registry: str, checkpoint_dir
 
     The place of the checkpoints is checked in the same way, if it is not that of the trainings' outputs.
     """
-    from pipeline.plan.step import check_places
     from pipeline.registry.register import check_shared
+    from pipeline.training_job import check_places
     from trainer.errors import reported
 
     with reported():

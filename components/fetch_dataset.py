@@ -34,7 +34,7 @@ def fetch_dataset(
     from trainer.config import FetchConfig, config_of
     from trainer.data import fetch
     from trainer.errors import check, reported
-    from trainer.reports.preview import write_preview
+    from trainer.reports.report import write_preview
 
     with reported():
         if not fingerprint:

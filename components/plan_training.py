@@ -66,8 +66,8 @@ def plan_training(
 
     Its output `settings` has the settings of the training, with those of the recipe, as one value.
     """
-    from pipeline.plan.settings import AcceleratorConfig, JobConfig
-    from pipeline.plan.step import Folders, Target, plan_step
+    from pipeline.plan import AcceleratorConfig
+    from pipeline.training_job import Folders, JobConfig, Target, plan_step
     from trainer.config import TrainConfig, config_of
     from trainer.errors import reported
 

@@ -21,9 +21,9 @@ def train_model(
 
     The `settings` are those of `plan_training`.
     """
-    from pipeline.plan.step import checkpoint_folder, settings_of_plan
+    from pipeline.training_job import checkpoint_folder, settings_of_plan
     from trainer.errors import reported
-    from trainer.reports.curve import write_curve
+    from trainer.reports.report import write_curve
     from trainer.training.start import train_checked
 
     with reported():

@@ -12,6 +12,7 @@ def upload_model(
     model_name: str,
     registry: str,
     run: str,
+    inputs: str,
     model: dsl.Input[dsl.Model],
     evaluation: dsl.Input[dsl.Artifact],
     base_data: dsl.Input[dsl.Dataset],
@@ -24,7 +25,7 @@ def upload_model(
 
     with reported():
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
-        facts = lineage(run, fetched, model.path)
+        facts = lineage(run, fetched, model.path, inputs)
         champion = int(evaluation.metadata["champion"])
         version, alias = register(connect(registry), model_name, model.path, evaluation.path, champion, facts)
         print(f"{model_name} version {version} is now the {alias}")

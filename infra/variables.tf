@@ -60,3 +60,20 @@ variable "delete_contents" {
   type        = bool
   default     = false
 }
+
+variable "retrain_template" {
+  description = "Address of the published template to run when an object named _SUCCESS arrives in the data's bucket, as `python -m pipeline publish` prints it; empty for none."
+  type        = string
+  default     = ""
+
+  validation {
+    condition     = var.retrain_template == "" || can(regex("^https://[a-z0-9-]+-kfp[.]pkg[.]dev/[^/]+/[^/]+/[^/]+/[^/]+$", var.retrain_template))
+    error_message = "Give the address that `python -m pipeline publish` prints: https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/VERSION."
+  }
+}
+
+variable "retrain_parameters" {
+  description = "Parameters of such a run, beside the template's defaults."
+  type        = any
+  default     = {}
+}

@@ -6,15 +6,20 @@ credentials are made up: a plan of what does not exist yet asks Google nothing.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
 import pytest
+import yaml
+from google.cloud.aiplatform_v1.types import PipelineJob
+from google.protobuf import json_format
 
 from tests.infra import FOLDER, PROJECT, blocks, environment_text
 
 TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
 SETTINGS = {"GOOGLE_OAUTH_ACCESS_TOKEN": "made-up", "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"}
+TEMPLATE = f"https://us-central1-kfp.pkg.dev/{PROJECT}/msinet-templates/msinet/sha256:{'0' * 64}"
 VARIABLES = ("-var", f"project={PROJECT}", "-var", 'deployers=["user:ann@example.org"]')
 
 
@@ -41,12 +46,29 @@ def folder(tmp_path_factory):
     return copied
 
 
+def planned(folder, *variables):
+    """The plan of an empty project, as JSON."""
+    made = terraform(
+        folder, "plan", "-input=false", "-no-color", "-lock=false", "-out=plan", *VARIABLES, *variables
+    )
+    assert made.returncode == 0, made.stderr
+    return json.loads(terraform(folder, "show", "-json", "plan").stdout)
+
+
 @pytest.fixture(scope="module")
 def plan(folder):
-    """The plan of an empty project, as JSON."""
-    planned = terraform(folder, "plan", "-input=false", "-no-color", "-lock=false", "-out=plan", *VARIABLES)
-    assert planned.returncode == 0, planned.stderr
-    return json.loads(terraform(folder, "show", "-json", "plan").stdout)
+    return planned(folder)
+
+
+@pytest.fixture(scope="module")
+def plan_with_trigger(folder):
+    return planned(
+        folder, "-var", f"retrain_template={TEMPLATE}", "-var", 'retrain_parameters={accelerator="l4", seed=3}'
+    )
+
+
+def addresses(plan):
+    return {change["address"].partition("[")[0] for change in plan["resource_changes"]}
 
 
 def test_files_are_formatted(folder):
@@ -77,10 +99,32 @@ def test_mistake_is_refused(folder, tmp_path, good, bad, said):
     assert said in str(answer["diagnostics"])
 
 
-def test_plan_makes_every_resource(plan):
-    made = {change["address"].partition("[")[0] for change in plan["resource_changes"]}
-    assert made == {".".join(name) for name in blocks("resource")}
+def test_plan_makes_every_resource_but_the_trigger_only_if_it_is_asked_for(plan, plan_with_trigger):
+    everything = {".".join(name) for name in blocks("resource")}
+    created = {"data.google_storage_project_service_account.storage"} | everything
+    assert addresses(plan_with_trigger) == created
+    trigger = {name for name in everything if re.search(r"\.(trigger|retrain|storage_publishes)", name)}
+    assert addresses(plan) == everything - trigger
+    assert len(trigger) == 8
     assert {tuple(change["change"]["actions"]) for change in plan["resource_changes"]} == {("create",)}
+
+
+def test_new_data_starts_a_run_of_the_template_that_ends_if_nothing_is_new(plan_with_trigger):
+    by_address = {change["address"]: change["change"]["after"] for change in plan_with_trigger["resource_changes"]}
+    workflow = yaml.safe_load(by_address["google_workflows_workflow.retrain[0]"]["source_contents"])
+    check, submit, _ = workflow["main"]["steps"]
+    (pattern,) = re.findall(r'name, "(.+)"\)\)}$', check["check"]["switch"][0]["condition"])
+    named = ("_SUCCESS", "recordings/_SUCCESS", "recordings/a.png", "a_SUCCESS", "_SUCCESS/a.png")
+    assert [bool(re.search(pattern, name)) for name in named] == [True, True, False, False, False]
+    request = submit["submit"]["args"]
+    parent = f"projects/{PROJECT}/locations/us-central1"
+    assert request["url"] == f"https://us-central1-aiplatform.googleapis.com/v1/{parent}/pipelineJobs"
+    assert request["auth"] == {"type": "OAuth2"}
+    job = json_format.ParseDict(request["body"], PipelineJob.pb(PipelineJob()))
+    assert job.template_uri == TEMPLATE
+    assert job.runtime_config.gcs_output_directory == f"gs://{PROJECT}-msinet-runs/runs"
+    values = json_format.MessageToDict(job)["runtimeConfig"]["parameterValues"]
+    assert values == {"skip_unchanged": True, "accelerator": "l4", "seed": 3}
 
 
 def test_planned_environment_is_the_one_that_other_tests_read(plan):

@@ -56,7 +56,7 @@ def test_only_intermediates_expire():
     assert blocks("variable")["runs_kept_days"]["default"] == 0
 
 
-# === Who may do what; the roles of each account are in tests/pipeline/test_grants.py ===
+# === Who may do what; the roles of each account are in tests/pipeline/vertex/test_grants.py ===
 
 
 def test_no_role_is_a_broad_one():
@@ -73,7 +73,9 @@ def test_grants_add_to_what_others_granted():
 
 def test_grants_go_to_the_two_accounts_and_to_the_people_named():
     members = {body["member"] for body in blocks("resource").values() if "member" in body}
-    assert members == {"${local.pipeline}", "${local.deployer}", "${each.value}"}
+    trigger = "serviceAccount:${google_service_account.trigger[0].email}"
+    storage = "serviceAccount:${data.google_storage_project_service_account.storage[0].email_address}"
+    assert members == {"${local.pipeline}", "${local.deployer}", "${each.value}", trigger, storage}
     people = [name for name, body in blocks("resource").items() if body.get("member") == "${each.value}"]
     assert people == [("google_service_account_iam_member", "people")]
     assert blocks("variable")["deployers"]["default"] == []

@@ -7,16 +7,14 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.errors trainer.metric_table
+    trainer.errors trainer.metric_table trainer.runtime
     trainer.progress
     trainer.isolated
-    trainer.losses
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files
 
-    trainer.machine
     trainer.artifacts
 
-    trainer.storage trainer.cli trainer.loading trainer.generated
+    trainer.storage trainer.cli trainer.generated
     trainer.downloads trainer.sources
     trainer.convolution
     trainer.layers trainer.preprocess trainer.picture trainer.heat
@@ -27,9 +25,9 @@ LEVELS = [
     trainer.api trainer.demo trainer.probe
     trainer.commands
     trainer.__main__
-    pipeline.grants
     pipeline.cloud
     pipeline.plan pipeline.registry
+    pipeline.training_job
     components
     pipeline.graph
     pipeline.local pipeline.vertex
@@ -115,6 +113,12 @@ def test_every_import_goes_down():
 
 def test_no_modules_import_one_another_in_a_circle():
     assert cycle(import_graph()) == []
+
+
+def test_only_a_command_shares_its_name_with_another_module():
+    files = [path for path in modules(ROOT).values() if path.parent.name != "commands"]
+    names = [path.stem for path in files if not path.stem.startswith("__")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
 def test_every_line_of_the_table_names_modules_that_exist():

@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from trainer.config import PREDICT_DEFAULTS
 from trainer.errors import UserError, check
-from trainer.loading import load_tensorflow
 from trainer.models.find import Answering, choose
 from trainer.prediction import regions
 from trainer.prediction.inputs import find_one
 from trainer.prediction.predict import open_input
 from trainer.prediction.regions import Measure, Region
+from trainer.runtime import load_tensorflow
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor

@@ -453,17 +453,10 @@ class Output(TypedDict):
     uri: str
 
 
-class Registered(TypedDict):
-    """The outputs of the task that registers a model."""
-
-    version: int | float | str
-    alias: str
-
-
 class TaskRecord(TypedDict):
-    """Kfp's record of the task that registers a model."""
+    """Kfp's record of a task, with the parameters that it returned."""
 
-    parameterValues: Registered
+    parameterValues: dict[str, Any]
 
 
 # === Regions ===

@@ -1,4 +1,4 @@
-"""MSI-Net (Kroner et al. 2020, "Contextual encoder-decoder network for visual saliency prediction").
+"""MSI-Net and its loss (Kroner et al. 2020, "Contextual encoder-decoder network for visual saliency prediction").
 
 Keras operations only, so that it runs on any Keras backend. Layers have the reference's names with `_` for `/`.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+from keras import ops
 
 from trainer.layers import Conv2D, Normalize, Pixels, fan_out
 
@@ -24,6 +25,8 @@ ASPP_FILTERS = 256
 """Filters of each branch, and of the layer that joins the branches."""
 DECODER_FILTERS = (128, 64, 32)
 """Filters of the layers before the last one, which has one filter."""
+EPSILON = 1e-7
+"""Keeps the quotients of the loss finite; the reference's value."""
 
 
 def encoder_layer(block: int, index: int) -> str:
@@ -127,3 +130,27 @@ def _vgg16(parts: _Parts, stimulus: Any) -> Any:
 
 ENCODERS: dict[str, Callable[[_Parts, Any], Any]] = {"vgg16": _vgg16}
 """Name of an encoder -> the function that adds it to a network: (B, H, W, 3) to (B, H/8, W/8, any channels)."""
+
+
+# === The loss ===
+
+
+def kld(targets: Any, predictions: Any) -> Any:
+    """The training loss (equation 1): the Kullback-Leibler divergence of the predicted from the true saliency.
+
+    Both maps are divided by 1e-7 + their sum. The divergence is the sum of t * log(1e-7 + t / (1e-7 + p)) over the
+    pixels. The evaluation metric of the same name (`trainer.metrics.kld`) has a different epsilon.
+
+    Args:
+        targets: (B, H, W, 1), the ground truth, at least 0, of any scale.
+        predictions: (B, H, W, 1), at least 0, of any scale.
+
+    Returns:
+        (B,) float32, in nats.
+    """
+    targets, predictions = (_distribution(ops.cast(maps, "float32")) for maps in (targets, predictions))
+    return ops.sum(targets * ops.log(EPSILON + targets / (EPSILON + predictions)), axis=(1, 2, 3))
+
+
+def _distribution(maps: Any) -> Any:
+    return maps / (EPSILON + ops.sum(maps, axis=(1, 2, 3), keepdims=True))

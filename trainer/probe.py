@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 
-from trainer import loading, storage
+from trainer import runtime, storage
 from trainer.artifacts import HISTORY
 from trainer.config import SAMPLE
 from trainer.errors import check, reported
@@ -118,13 +118,13 @@ def locked_memory() -> Fact:
     """The limit of locked memory, through which a TPU's driver transfers data."""
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     limits = " of ".join("unlimited" if limit < 0 else f"{limit} bytes" for limit in (soft, hard))
-    if not loading.locked_memory_is_low():
+    if not runtime.locked_memory_is_low():
         return Fact("locked memory", limits)
     means = "enough for CPUs and GPUs; a TPU needs more"
-    if not loading.is_for_tpu():
+    if not runtime.is_for_tpu():
         return Fact("locked memory", limits, means=means)
-    loading.raise_locked_memory()
-    is_low = loading.locked_memory_is_low()
+    runtime.raise_locked_memory()
+    is_low = runtime.locked_memory_is_low()
     outcome = "this process may not raise it" if is_low else "the training raises it, which works here"
     return Fact("locked memory", limits, NOTE if is_low else GOOD, f"{means}; {outcome}")
 

@@ -12,9 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.plan import plan
-from pipeline.plan.plan import TrainingPlan
-from pipeline.plan.settings import AcceleratorConfig
+from pipeline import plan
+from pipeline.plan import AcceleratorConfig, TrainingPlan
 from trainer import accelerators, datasets
 from trainer.cli import Parser, add_settings, settings
 from trainer.config import FetchConfig, TrainConfig

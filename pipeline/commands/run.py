@@ -38,8 +38,8 @@ def configure(parser: Parser) -> None:
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
 
-    from pipeline.local.prepare import prepare_run
     from pipeline.local.run import execute_run
+    from pipeline.local.run_folder import prepare_run
 
     passed = passed_parameters(parsed, assignments)
     return execute_run(prepare_run(parsed.env, parsed.run_dir, parsed.resume, passed), Console())

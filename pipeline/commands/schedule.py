@@ -2,8 +2,10 @@
 Schedule runs on Vertex AI: create, list, show, pause, resume, replace or delete.
 
 create and replace accept parameters, --template and --cache like `submit`, and --cron with --timezone. Runs of one
-schedule never overlap: a run is skipped if the previous one has not ended. replace deletes the old schedule after
-it has created the new one. Without --cron it keeps the times, but not the parameters; pass them again.
+schedule never overlap: a run is skipped if the previous one has not ended. A run ends after a few minutes, without
+training, if data, settings, code and start are those of the default or the challenger (skip_unchanged=false trains
+in any case). replace deletes the old schedule after it has created the new one. Without --cron it keeps the times,
+but not the parameters; pass them again.
 """
 
 import argparse
@@ -32,6 +34,11 @@ def configure(parser: Parser) -> None:
         "--cron",
         default="",
         help="times in five fields: '0 3 * * 1' is 3:00 on Mondays (minute, hour, day, ...)",
+    )
+    parser.add_argument(
+        "--when-changed",
+        action="store_true",
+        help="train when the data has changed: look at the times of --cron, by default every six hours",
     )
     parser.add_argument("--timezone", default="", help="time zone of --cron, such as Europe/London (default: UTC)")
     parser.add_argument("--start", default="", help="first date or time for runs, such as 2026-03-01T12:00")
@@ -71,9 +78,13 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     is_new = parsed.action == "create"
     check(is_new or not parsed.dry_run, "--dry-run is for create")
     check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
+    if parsed.when_changed:
+        passed.setdefault("skip_unchanged", True)
+        check(passed["skip_unchanged"] is True, "--when-changed trains only then; omit skip_unchanged=false")
+        parsed.cron = parsed.cron or schedule.OFTEN
     check(
         bool(parsed.cron) or not is_new,
-        "set the times with --cron, such as --cron '0 3 * * 1', and --timezone if it is not UTC",
+        "set the times with --cron, such as --cron '0 3 * * 1' (--timezone if it is not UTC), or --when-changed",
     )
     # Check the times before the request for the old schedule.
     limits = parsed.start, parsed.end

@@ -117,9 +117,12 @@ class Template:
         if how == "as-compiled":
             return self
         spec = copy.deepcopy(self.spec)
-        for component in (spec["root"], *spec.get("components", {}).values()):
+        components = spec.get("components", {})
+        for component in (spec["root"], *components.values()):
             for task in component.get("dag", {}).get("tasks", {}).values():
-                is_cacheable = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
+                name = task["componentRef"]["name"]
+                # A branch has tasks that are never cached.
+                is_cacheable = UNCACHED.fullmatch(name) is None and "dag" not in components.get(name, {})
                 task["cachingOptions"] = {"enableCache": True} if how == "on" and is_cacheable else {}
         return Template(spec, self.uri)
 

@@ -3,6 +3,11 @@
 check_registry                                          never cached; a local run does it before it starts
 
 fingerprint(base)     fingerprint(fine-tuning)  fingerprint(test)   never cached: reads the current source
+     |_____________________|_________________________|
+     |
+check_unchanged                                         all below is a branch, which is not taken if the
+     |                                                  registry already has this model
+     |_____________________ _________________________
      |                     |                         |
 fetch_dataset         fetch_dataset             fetch_dataset       cached by fingerprint; nothing without one
      |_____________________|_________________________|
@@ -40,6 +45,7 @@ from kfp.dsl.pipeline_channel import PipelineChannel
 from components import IMAGE, NEVER_CACHED
 from components.check_data import check_data
 from components.check_registry import check_registry
+from components.check_unchanged import check_unchanged
 from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
@@ -59,8 +65,9 @@ from pipeline.graph.parameters import (
     settings_of,
     signature,
 )
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, TrainConfig
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig
+from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
@@ -73,6 +80,7 @@ SIZES = {
 RETRIES = {
     "check-registry": 2,
     "fingerprint": 2,
+    "check-unchanged": 2,
     "fetch-dataset": 2,
     "plan-training": 2,
     "train-model": 6,
@@ -225,54 +233,92 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
         parameters = dict(zip(PARAMETERS, channels, strict=True))
         with _notify_on_exit(env):
             fingerprints = {name: _fingerprint_source(name, parameters) for name in DATA}
-            fetched = {name: _fetch_data(name, parameters, fingerprints[name]) for name in DATA}
-            data = {name: task.outputs["prepared"] for name, task in fetched.items()}
             registry = {name: parameters[name] for name in ("model_name", "registry")}
-            checked = []
+            inputs = _check_unchanged(parameters, fingerprints, registry)
             if target != "local":
                 # A task of its own, because plans are cached: they must neither skip the check nor depend on it.
                 place = parameters["checkpoint_dir"]
-                checked = [check_registry(platform=target, **registry, checkpoint_dir=place)]
-                checked[0].set_display_name("Registry")
-
-            inputs_of_run = {**registry, **{f"{name}_data": folder for name, folder in data.items()}}
-            data_checked = check_data(**settings_of(DataGateConfig, "", parameters), **inputs_of_run)
-            data_checked.set_display_name("Data")
-
-            def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
-                inputs = TrainingStepInputs(
-                    name=step,
-                    parameters=parameters,
-                    dataset=data[step],
-                    base_model=base_model,
-                    after=(data_checked, *checked),
-                    initial_weights_fingerprint=fingerprints[step].outputs["weights"],
-                )
-                return TARGETS[target](inputs, env)
-
-            base_model = _base_model(
-                parameters, fingerprints["base"], lambda: train("base", None), cached=target != "local"
-            )
-            made = {
-                "model": train("finetune", base_model).outputs["model"],
-                "run": RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER),
-                **inputs_of_run,
-            }
-            gate = settings_of(EvaluateConfig, "", parameters)
-            evaluated = evaluate_model(
-                evaluate_base=parameters["evaluate_base"],
-                data_warnings=data_checked.outputs["warnings"],
-                **gate,
-                **made,
-            )
-            evaluated.set_display_name("Evaluation")
-            uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], **made)
-            uploaded.set_display_name("Registration")
+                checked = check_registry(platform=target, **registry, checkpoint_dir=place)
+                inputs.after(checked.set_display_name("Registry"))
+            with dsl.If(inputs.output != "", name="Changed"):
+                _train_and_register(target, env, parameters, fingerprints, registry, inputs.output)
         _configure_tasks(target, env)
 
     pipeline.__signature__ = signature(layered(env.derived, env.parameters))  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY)
     return dsl.pipeline(pipeline, name=PIPELINE_NAME)
+
+
+def _check_unchanged(
+    parameters: Mapping[str, PipelineChannel],
+    fingerprints: Mapping[str, dsl.PipelineTask],
+    registry: Mapping[str, PipelineChannel],
+) -> dsl.PipelineTask:
+    """The task whose output is empty if the registry already has the model of these parameters and sources."""
+    # The backend pastes parameters into a text unquoted, so those that may contain a quotation mark are inputs.
+    settings = ", ".join(
+        f"{name}={parameters[name]}"
+        for name, parameter in PARAMETERS.items()
+        if parameter.config in (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
+        and parameter.field not in ("source", "test_source", "columns", "initial_weights")
+    )
+    base = fingerprints["base"].outputs
+    task = check_unchanged(
+        skip_unchanged=parameters["skip_unchanged"],
+        **registry,
+        columns=parameters["columns"],
+        initial_weights=parameters["initial_weights"],
+        fingerprints=[*(each.outputs["data"] for each in fingerprints.values()), base["model"], base["weights"]],
+        settings=settings,
+    )
+    return task.set_display_name("Anything new?")
+
+
+def _train_and_register(
+    target: str,
+    env: Environment,
+    parameters: dict[str, PipelineChannel],
+    fingerprints: Mapping[str, dsl.PipelineTask],
+    registry: Mapping[str, PipelineChannel],
+    inputs: PipelineChannel,
+) -> None:
+    """The tasks of a run with something new; `inputs` is the digest of what its model is made of."""
+    fetched = {name: _fetch_data(name, parameters, fingerprints[name]) for name in DATA}
+    data = {name: task.outputs["prepared"] for name, task in fetched.items()}
+
+    registry_and_data = {**registry, **{f"{name}_data": folder for name, folder in data.items()}}
+    data_checked = check_data(**settings_of(DataGateConfig, "", parameters), **registry_and_data)
+    data_checked.set_display_name("Data")
+
+    def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
+        step_inputs = TrainingStepInputs(
+            name=step,
+            parameters=parameters,
+            dataset=data[step],
+            base_model=base_model,
+            after=[data_checked],
+            initial_weights_fingerprint=fingerprints[step].outputs["weights"],
+        )
+        return TARGETS[target](step_inputs, env)
+
+    base_model = _base_model(
+        parameters, fingerprints["base"], lambda: train("base", None), cached=target != "local"
+    )
+    made = {
+        "model": train("finetune", base_model).outputs["model"],
+        "run": RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER),
+        **registry_and_data,
+    }
+    gate = settings_of(EvaluateConfig, "", parameters)
+    evaluated = evaluate_model(
+        evaluate_base=parameters["evaluate_base"],
+        data_warnings=data_checked.outputs["warnings"],
+        **gate,
+        **made,
+    )
+    evaluated.set_display_name("Evaluation")
+    uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], inputs=inputs, **made)
+    uploaded.set_display_name("Registration")
 
 
 def _notify_on_exit(env: Environment) -> contextlib.AbstractContextManager[Any]:
@@ -324,6 +370,7 @@ def _fingerprint_source(name: str, parameters: dict[str, PipelineChannel]) -> ds
         source=data["source"],
         private_sources=data["private_sources"],
         base_model_uri=parameters["base_model_uri"] if is_base else "",
+        registry=parameters["registry"] if is_base else "",
         evaluate_base=parameters["evaluate_base"] if is_base else False,
         # Fine-tuning starts from the base model, so it reads no initial weights.
         initial_weights=parameters["initial_weights"] if is_base else "none",
@@ -356,7 +403,7 @@ def _base_model(
         trained = train()
     with dsl.Else(name="Base model: import"):
         imported = import_model(
-            base_model_uri=parameters["base_model_uri"],
+            base_model_uri=fingerprints.outputs["base_model"],
             dataset=data["dataset"],
             image_size=data["image_size"],
             fingerprint=fingerprints.outputs["model"],

@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pipeline.plan.plan import check_platform
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.plan import AcceleratorConfig, check_platform
 from pipeline.registry.address import VERTEX, Address, check_registry
+from pipeline.training_job import JobConfig
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
 from trainer.cli import boolean
@@ -78,14 +78,19 @@ class PipelineConfig:
         "of each step, except on Kubeflow, whose pods keep nothing.",
     )
 
+    skip_unchanged: bool = setting(
+        False,
+        "End at once, without training, if the default or the challenger already is the model that this run would "
+        "make: of the same data, settings, code and start.",
+    )
     evaluate_base: bool = setting(False, "Also evaluate on the validation split of the base dataset.")
     base_model_uri: str = setting(
         "",
         "Model to fine-tune instead of training a base model: pretrained (the trained model that comes with this "
         "package, and with its images), author:salicon (that of MSI-Net's author), the path or gs:// address of "
-        "a model, or of weights that `python -m trainer import-weights` accepts. A registered name such as "
-        "msinet@default refers to `models`, whatever `registry` is; for another registry write "
-        "FOLDER/msinet@default. The base data is then needed only for evaluate_base. Empty trains a base model.",
+        "a model, or of weights that `python -m trainer import-weights` accepts. msinet@default is the default "
+        "version of the registry, msinet@3 its version 3. The base data is then needed only for evaluate_base. "
+        "Empty trains a base model.",
     )
 
     def __post_init__(self) -> None:

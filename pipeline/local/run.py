@@ -1,33 +1,59 @@
-"""Runs the pipeline on this machine: starts the worker process, shows its progress, and prints the result."""
+"""Runs the pipeline on this machine: starts the worker process, shows its progress, and prints the result.
+
+The progress is a live table of the tasks on a terminal, and plain lines in a log. It is parsed from the output of
+kfp.local, which has the lines of each task between kfp's own lines.
+"""
 
 import contextlib
 import dataclasses
 import fcntl
+import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from rich.console import Console
+from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
-from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
-from pipeline.local.progress import ANSI, Progress
+from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from pipeline.registry.address import VERTEX
 from trainer import artifacts, files, generated
 from trainer.downloads.servers import without_queries
-from trainer.errors import UserError, visible
+from trainer.errors import UserError, format_duration, visible
 
 LOG = "log.txt"
 GRACE_S = 10.0
 """Time for interrupted tasks to clean up."""
 TASK_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+STEPS_LINE = "pipeline steps: "
+"""Prefix of the worker's first line, followed by `pipeline.local.worker.outline` as JSON."""
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+KFP = r"^[\d:.,\- ]+ - [A-Z]+ - "
+STARTED = re.compile(KFP + r"Executing task '([\w-]+)'")
+FINISHED = re.compile(KFP + r"Task '([\w-]+)' finished with status (SUCCESS|FAILURE)")
+CACHED = re.compile(KFP + r"Task ([\w-]+) cache hit \(key=(\w+)\)")
+SKIPPED = re.compile(KFP + r"Skipping conditional task ([\w-]+)")
+CHATTER = re.compile(
+    r"\[KFP Executor|WARNING: All log messages before absl|[IWEF]\d{4} [\d:.]+|\d{4}-\d\d-\d\d [\d:.]+: [IWE] "
+    r"|To enable the following instructions"
+)
+"""Lines that only the log file keeps: those of KFP's executor and of TensorFlow's C++ code."""
+ERROR = "error: "
+"""Prefix of a task's own error message."""
+KEPT_LINES = 200
+STYLES = {"waiting": "dim", "running": "bold cyan", "done": "green", "cached": "green", "failed": "bold red"}
 
 
 def execute_run(run: Run, console: Console) -> int:
@@ -54,7 +80,7 @@ def execute_run(run: Run, console: Console) -> int:
         return _print_end(run, console)
 
 
-def _copy_shown(run: Run, progress: Progress) -> None:
+def _copy_shown(run: Run, progress: "Progress") -> None:
     """Copy the reports of the tasks into the run's folder."""
     for (task, output), name in SHOWN.items():
         step = progress.steps.get(task)
@@ -64,7 +90,7 @@ def _copy_shown(run: Run, progress: Progress) -> None:
             shutil.copy(path, run.folder / name)
 
 
-def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
+def _run_worker(folder: pathlib.Path, progress: "Progress") -> int:
     """Start the worker, show and log its output, and return its exit status. It never outlives this call."""
     command = [sys.executable, "-m", "pipeline.local.worker", str(folder)]
     # kfp leaves a folder in the temporary folder for each task.
@@ -130,10 +156,129 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
         yield
 
 
+# === Progress ===
+
+
+@dataclasses.dataclass
+class StepView:
+    """One task of the run, as it is shown."""
+
+    title: str
+    state: str = "waiting"
+    started: float = 0.0
+    finished: float = 0.0
+    cached_as: str = ""
+    """Prefix of the file name of kfp's cache record; empty if the task was not cached."""
+    lines: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=KEPT_LINES))
+    """Last lines of its output, without CHATTER."""
+
+    @property
+    def seconds(self) -> float:
+        """Run time until now, or until it ended."""
+        return (self.finished or time.monotonic()) - self.started if self.started else 0.0
+
+    def failure(self) -> str:
+        """Why it failed: its own error message, else its last lines."""
+        lines = list(self.lines)
+        if errors := [line for line in lines if line.startswith(ERROR)]:
+            return errors[-1].removeprefix(ERROR)
+        return "\n".join(["its last lines (without an error it was killed: out of memory?):", *lines[-15:]])
+
+
+class Progress:
+    """Shows a run from its output, which `feed` receives line by line; a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self.steps: dict[str, StepView] = {}
+        self._groups: dict[str, list[str]] = {}
+        self._console = console
+        self._current: StepView | None = None
+        self._in_json = False
+        self._live = Live(console=console, get_renderable=self._table, refresh_per_second=4, transient=False)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    @property
+    def failed(self) -> list[StepView]:
+        """The steps that failed, else the one that was running when the run was killed."""
+        by_state = {state: [step for step in self.steps.values() if step.state == state] for state in STYLES}
+        return by_state["failed"] or by_state["running"]
+
+    def feed(self, line: str) -> None:
+        """Process one line of the output, without colours."""
+        if line.startswith(STEPS_LINE):
+            content = json.loads(line.removeprefix(STEPS_LINE))
+            self.steps = {name: StepView(title) for name, title in content["steps"].items()}
+            self._groups = content["groups"]
+        elif match := STARTED.match(line):
+            self._current = self._enter(match[1], "running")
+            self._current.started = time.monotonic()
+        elif match := FINISHED.match(line):
+            self._leave(match[1], "done" if match[2] == "SUCCESS" else "failed")
+        elif match := CACHED.match(line):
+            self._enter(match[1], "cached").cached_as = match[2]
+        elif match := SKIPPED.match(line):
+            for name in self._groups[match[1]]:  # the branch that does not run
+                self.steps.pop(name, None)
+        elif self._current is not None:
+            for text in self._task_text(line):
+                self._current.lines.append(text)
+                if not text.startswith(ERROR):  # the reason of a failure, which is said at the end
+                    self._log(self._current, text)
+
+    def _enter(self, name: str, state: str) -> StepView:
+        step = self.steps.setdefault(name, StepView(name))
+        step.state = state
+        self._log(step, "started" if state == "running" else "unchanged; result reused from an earlier run")
+        return step
+
+    def _leave(self, name: str, state: str) -> None:
+        step, self._current = self.steps[name], None
+        step.state, step.finished = state, time.monotonic()
+        self._log(step, f"{state} after {format_duration(step.seconds)}")
+
+    def _task_text(self, line: str) -> Iterator[str]:
+        """`line` without kfp's indentation, if the task printed it and it is not CHATTER."""
+        text = line.removeprefix("    ").rstrip()
+        if self._in_json or text.startswith("[KFP Executor"):
+            # The executor prints its input as JSON over several lines, up to a brace alone at the margin.
+            self._in_json = text != "}" and (self._in_json or "Got executor_input" in text)
+        elif text.strip() and not CHATTER.match(text) and not re.match(KFP, line):
+            yield text
+
+    def _log(self, step: StepView, text: str) -> None:
+        if not self._console.is_terminal:
+            self._console.print(Text(f"[{step.title}] {text}"), soft_wrap=True)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, expand=True)
+        table.add_column("step", no_wrap=True)
+        table.add_column("state", no_wrap=True)
+        table.add_column("time", justify="right", no_wrap=True)
+        table.add_column("last line", ratio=1, no_wrap=True, overflow="ellipsis")
+        for step in self.steps.values():
+            last = step.lines[-1] if step.lines else ""
+            time_taken = format_duration(step.seconds) if step.started else ""
+            table.add_row(step.title, Text(step.state, STYLES[step.state]), time_taken, Text(last, "dim"))
+        return table
+
+
 # === Result ===
 
 
 def _print_end(run: Run, console: Console) -> int:
+    if _is_unchanged(run):
+        _print_fact(console, "Unchanged", f"{run.model_name} already has a version of the same data and settings")
+        return 0
     _print_scores(run, console)
     uploaded = run.output("upload-model", "executor_output.json")
     if uploaded is None:
@@ -157,6 +302,13 @@ def _print_end(run: Run, console: Console) -> int:
     return 0
 
 
+def _is_unchanged(run: Run) -> bool:
+    """Whether the run ended before its training, because the registry already has its model."""
+    checked = run.output("check-unchanged", "executor_output.json")
+    record = files.read_json(checked, "run the pipeline again", artifacts.TaskRecord) if checked else None
+    return record is not None and not record["parameterValues"]["Output"]
+
+
 def _evaluation(run: Run) -> dict[str, Any] | None:
     """The content of EVALUATION, if there is one."""
     path = run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")
@@ -171,7 +323,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     evaluation = _evaluation(run)
     if evaluation is None:
         return False
-    from trainer.reports.terminal import print_evaluation
+    from trainer.reports.score_tables import print_evaluation
 
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))

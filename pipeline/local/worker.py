@@ -22,8 +22,8 @@ def main(run_dir: pathlib.Path) -> None:
     from kfp import local
 
     from pipeline.graph.dag import build_pipeline
-    from pipeline.local.prepare import CACHE, Run
-    from pipeline.local.progress import STEPS_LINE
+    from pipeline.local.run import STEPS_LINE
+    from pipeline.local.run_folder import CACHE, Run
 
     run = Run.load(run_dir)
     # kfp.local reports cached tasks through the root logger, which it does not configure for them.

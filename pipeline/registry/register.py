@@ -1,22 +1,30 @@
 """Use of a registry by the pipeline: connect to it, compare a model with its default, register the model."""
 
 import datetime
+import hashlib
+import json
 import pathlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.registry.address import VERTEX
 from pipeline.registry.numbered import BucketRegistry, LocalRegistry
-from pipeline.registry.versions import NO_VERSION, Registry
+from pipeline.registry.versions import NO_VERSION, Registry, Version
 from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 from trainer.data import statistics
 from trainer.errors import check
+from trainer.models.find import number_of
 from trainer.storage import REMOTE, unmounted
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """Fields of a dataset's manifest that go into the lineage of a model."""
+REGISTERED_NAME = re.compile(r"([A-Za-z0-9_-]+)@([A-Za-z0-9_-]+)")
+"""A base model by its name in the run's registry, such as msinet@default or msinet@3."""
+UNKNOWN = "unknown"
+"""Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""
 
 
 def connect(location: str = "") -> Registry:
@@ -28,6 +36,25 @@ def connect(location: str = "") -> Registry:
         return VertexRegistry.at(location)
     location = unmounted(location)
     return BucketRegistry.at(location) if location.startswith(REMOTE) else LocalRegistry.at(location)
+
+
+def resolve_base_model(uri: str, location: str) -> str:
+    """Where the model is that `base_model_uri` names: NAME@VERSION and NAME@ALIAS are looked up in the registry.
+
+    Any other `uri` is returned unchanged. Raises `UserError` if the registry has no such version.
+    """
+    match = REGISTERED_NAME.fullmatch(uri)
+    if not match:
+        return uri
+    name, version = match.groups()
+    registry = connect(location)
+    places = {entry.number: entry.place for entry in registry.versions(name)}
+    shown = f"{location or artifacts.REGISTRY}/{name}"
+    check(
+        bool(places),
+        f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
+    )
+    return places[number_of(shown, version, sorted(places), registry.aliases(name))]
 
 
 def check_shared(location: str, name: str) -> None:
@@ -50,10 +77,30 @@ def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
     return {name: folder for name, folder in data.items() if pathlib.Path(folder, artifacts.MANIFEST).exists()}
 
 
-def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
+def digest_of_inputs(*inputs: str) -> str:
+    """SHA-256 of what a run makes its model of and of the code's version; UNKNOWN if its commit is not known."""
+    code = artifacts.code_version()
+    if "+" not in code or code.endswith("-dirty"):
+        return UNKNOWN
+    return hashlib.sha256(json.dumps([code, *inputs]).encode()).hexdigest()
+
+
+def version_made_of(inputs: str, registry: Registry, name: str) -> Version | None:
+    """The default or the challenger of model `name` if it was made of inputs with this `digest_of_inputs`."""
+    numbers = registry.aliases(name).values()
+    made = [
+        version
+        for version in registry.versions(name)
+        if version.number in numbers and version.record.get("lineage", {}).get("inputs") == inputs != UNKNOWN
+    ]
+    return made[0] if made else None
+
+
+def lineage(run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN) -> dict[str, Any]:
     """The origin of a model: the run, the code, the prepared data of each step and of the test, and the settings.
 
-    `data` is the folder of prepared data by step or `test`, and `model` that of the trained model.
+    `data` is the folder of prepared data by step or `test`, `model` that of the trained model, and `inputs` is
+    the `digest_of_inputs` of the run.
     """
     manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
     return {
@@ -61,6 +108,7 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
         # A resumed run on this machine has another name, but the same folder.
         "folder": model.partition(f"/{run}/")[0],
         "code_version": artifacts.code_version(),
+        "inputs": inputs,
         "data": {
             step: {name: getattr(manifest, name) for name in DATA_FACTS}
             | {"statistics": statistics.read(data[step])}

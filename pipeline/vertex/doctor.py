@@ -15,13 +15,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pipeline import cloud, grants
-from pipeline.grants import Grant
+from pipeline import cloud, training_job
 from pipeline.graph import parameters
 from pipeline.graph.environment import IMAGE_KINDS, Environment, layered
 from pipeline.graph.parameters import PARAMETERS, Value
-from pipeline.plan import step as steps
-from pipeline.plan.plan import TrainingPlan
+from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, submit
@@ -60,6 +58,82 @@ POLL_S = 10.0
 ENDED = ("succeeded", "failed", "cancelled", "expired")
 Group = tuple[str, list[Finding]]
 """A subject, and the findings about it."""
+
+
+# === The roles that a run needs ===
+
+PROJECT, BUCKET, DATA, IMAGES, TEMPLATES, ACCOUNT, ITSELF = (
+    *("the project", "the bucket", "the bucket of the data"),
+    *("the repository", "the repository of templates"),
+    *("the service account that runs the pipeline", "the service account itself"),
+)
+"""Resources on which a role is granted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Grant:
+    """A role on a resource, for the permissions that this project uses of it.
+
+    infra/accounts.tf grants the same roles; a test compares the two. Which role contains which permission is from
+    Google's index of roles and permissions (cloud.google.com/iam/docs/roles-permissions).
+    """
+
+    role: str
+    resource: str
+    permissions: tuple[str, ...]
+
+
+def _grant(role: str, resource: str, prefix: str, names: str) -> Grant:
+    return Grant(f"roles/{role}", resource, tuple(f"{prefix}.{name}" for name in names.split()))
+
+
+_OBJECTS = "objects.create objects.delete objects.get objects.list"
+_PULL = "repositories.downloadArtifacts"
+_PUSH = f"{_PULL} repositories.uploadArtifacts tags.create tags.update"
+
+DEPLOYER = (
+    _grant(
+        *("aiplatform.user", PROJECT, "aiplatform"),
+        "pipelineJobs.create pipelineJobs.get pipelineJobs.list pipelineJobs.cancel "
+        "schedules.create schedules.get schedules.list schedules.update schedules.delete "
+        "models.get models.list models.update customJobs.create customJobs.get",
+    ),
+    _grant("cloudbuild.builds.editor", PROJECT, "cloudbuild.builds", "create get"),
+    _grant("logging.logWriter", PROJECT, "logging.logEntries", "create"),
+    _grant("serviceusage.serviceUsageConsumer", PROJECT, "serviceusage", "services.use services.get quotas.get"),
+    _grant("iam.serviceAccountUser", ACCOUNT, "iam.serviceAccounts", "actAs"),
+    _grant("iam.serviceAccountUser", ITSELF, "iam.serviceAccounts", "actAs"),
+    _grant("storage.bucketViewer", BUCKET, "storage.buckets", "get"),
+    _grant("storage.objectUser", BUCKET, "storage", _OBJECTS),
+    _grant("artifactregistry.writer", IMAGES, "artifactregistry", _PUSH),
+    _grant("artifactregistry.writer", TEMPLATES, "artifactregistry", _PUSH),
+)
+"""Roles of the account that submits, schedules, builds and publishes."""
+
+PIPELINE = (
+    _grant(
+        *("aiplatform.user", PROJECT, "aiplatform"),
+        "customJobs.create customJobs.get customJobs.cancel models.upload models.get models.list models.update "
+        "modelEvaluations.import metadataStores.get artifacts.create contexts.create executions.create",
+    ),
+    _grant("logging.logWriter", PROJECT, "logging.logEntries", "create"),
+    _grant("iam.serviceAccountUser", ITSELF, "iam.serviceAccounts", "actAs"),
+    _grant("storage.objectViewer", DATA, "storage", "objects.get objects.list"),
+    _grant("storage.bucketViewer", BUCKET, "storage.buckets", "get"),
+    _grant("storage.objectUser", BUCKET, "storage", _OBJECTS),
+    _grant("artifactregistry.reader", IMAGES, "artifactregistry", _PULL),
+    _grant("artifactregistry.reader", TEMPLATES, "artifactregistry", _PULL),
+)
+"""Roles of the account that runs the pipeline's tasks and training jobs."""
+
+TENSORBOARD = _grant(
+    *("aiplatform.user", PROJECT, "aiplatform"),
+    "tensorboardExperiments.create tensorboardRuns.create tensorboardTimeSeries.create tensorboards.get",
+)
+"""Role of this account if it writes logs to Vertex AI TensorBoard."""
+
+
+# === The run ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,9 +197,9 @@ def examine(case: Case, api: Api) -> Iterator[Group]:
         number = project_number(api)
     account = case.environment.service_account or DEFAULT_ACCOUNT.format(number)
     caller, other = Account(api, member, is_caller=True), Account(api, f"serviceAccount:{account}")
-    needed = (*grants.PIPELINE, *([grants.TENSORBOARD] if case.values.get("tensorboard") else []))
+    needed = (*PIPELINE, *([TENSORBOARD] if case.values.get("tensorboard") else []))
     yield "Project", ask([("APIs", partial(checks.check_apis, api))])
-    yield f"Your account ({member})", ask(_rights(case, caller, grants.DEPLOYER, account))
+    yield f"Your account ({member})", ask(_rights(case, caller, DEPLOYER, account))
     yield f"Account that runs the pipeline ({account})", ask(_rights(case, other, needed, account))
     yield "Buckets, data, images", ask(_places(case, api))
     yield "Quota", ask(checks.about_quota(api, case.plans))
@@ -204,13 +278,13 @@ def _rights(case: Case, who: Account, needed: Iterable[Grant], account: str) -> 
     environment, written = case.environment, case.written
     public = _buckets(place.address for row in datasets.DATASETS.values() for place in row.archives)
     read = [name for name in _buckets(address for _, address in case.sources) if name not in (*written, *public)]
-    accounts = {grants.ACCOUNT: account, grants.ITSELF: who.member.partition("serviceAccount:")[2]}
-    repositories = {grants.IMAGES: environment.image_repository, grants.TEMPLATES: environment.template_repository}
+    accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}
+    repositories = {IMAGES: environment.image_repository, TEMPLATES: environment.template_repository}
     found = {name: re.fullmatch(checks.REPOSITORY, address) for name, address in repositories.items()}
     resources = {
-        grants.PROJECT: [Resource("project", environment.project)],
-        grants.BUCKET: [Resource("bucket", name) for name in written],
-        grants.DATA: [Resource("bucket", name) for name in read],
+        PROJECT: [Resource("project", environment.project)],
+        BUCKET: [Resource("bucket", name) for name in written],
+        DATA: [Resource("bucket", name) for name in read],
         **{name: [Resource("repository", at[3], at[2], at[1])] if at else [] for name, at in found.items()},
         **{
             name: [Resource("account", each, environment.project)] if each else []
@@ -316,10 +390,10 @@ def _job(case: Case, folder: str) -> dict[str, Any]:
     arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
     image = case.environment.image_of(plan.accelerator.image)
     specification = {
-        "worker_pool_specs": steps.worker_pool_specs(plan, image, PROBE, arguments)[:1],
+        "worker_pool_specs": training_job.worker_pool_specs(plan, image, PROBE, arguments)[:1],
         "scheduling": {
             "timeout": f"{TIMEOUT_S}s",
-            "strategy": steps.scheduling_strategy(plan),
+            "strategy": training_job.scheduling_strategy(plan),
             "disable_retries": True,
         },
         "service_account": str(case.values["training_service_account"]),

@@ -20,6 +20,8 @@ from pipeline.vertex.submit import Planned, compose
 from trainer.errors import UserError, check, nearest
 
 PAUSED = "paused"
+OFTEN = "0 */6 * * *"
+"""Times at which a run looks for new data, if no others are given."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,8 +93,12 @@ def prepare(
     source: str = "",
     caching: str = "as-compiled",
 ) -> SchedulePlan:
-    """The schedule to create; parameters, template, caching and errors are as in `submit.prepare`."""
-    return SchedulePlan(environment, compose(environment, passed, source, caching), name, when)
+    """The schedule to create; parameters, template, caching and errors are as in `submit.prepare`.
+
+    Its runs end at once if there is nothing new, unless the parameter `skip_unchanged` is set otherwise.
+    """
+    job = compose(environment, passed, source, caching, {"skip_unchanged": True})
+    return SchedulePlan(environment, job, name, when)
 
 
 def service_of(environment: Environment) -> Any:

@@ -17,7 +17,7 @@ from pipeline.graph import compiled, parameters
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
 from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
-from pipeline.plan.plan import TrainingPlan
+from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs
@@ -80,13 +80,22 @@ def prepare(
 
 
 def compose(
-    environment: Environment, passed: Mapping[str, Value], source: str = "", caching: str = "as-compiled"
+    environment: Environment,
+    passed: Mapping[str, Value],
+    source: str = "",
+    caching: str = "as-compiled",
+    defaults: Mapping[str, Value] | None = None,
 ) -> dict[str, Any]:
-    """The API's PipelineJob for a run, as JSON; arguments and errors as for `prepare`."""
+    """The API's PipelineJob for a run, as JSON; other arguments and errors as for `prepare`.
+
+    `defaults` are values of parameters that neither the environment nor `passed` sets, as far as the template has
+    them.
+    """
     environment.require_target("vertex")
     check_choice("caching", caching, compiled.CACHING)
     chosen = compiled.load(environment, source).cached(caching)
-    derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
+    unset = {**(defaults or {}), **environment.derived}
+    derived = {name: value for name, value in unset.items() if name in chosen.parameters}
     values = given = {**derived, **environment.parameters, **passed}
     if is_ours := chosen.name == PIPELINE_NAME:
         given = layered(derived, environment.parameters, passed)

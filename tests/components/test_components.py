@@ -17,6 +17,7 @@ from kfp.dsl.types import artifact_types
 
 from components.check_data import check_data
 from components.check_registry import check_registry
+from components.check_unchanged import check_unchanged
 from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
@@ -25,8 +26,8 @@ from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from pipeline.plan.step import Outputs, settings_of_plan
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig, Outputs, settings_of_plan
 from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon
@@ -40,8 +41,8 @@ from trainer.training import loop
 COMPONENTS = {
     component.name: component
     for component in (
-        *(check_data, check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint),
-        *(import_model, plan_training, train_model, upload_model),
+        *(check_data, check_registry, check_unchanged, collect_training, evaluate_model, fetch_dataset),
+        *(fingerprint, import_model, plan_training, train_model, upload_model),
     )
 }
 DATASET = "salicon"
@@ -80,7 +81,7 @@ def fetch(folder, source, digest, test_of=""):
 
 @pytest.fixture(scope="module")
 def prepared(folder, source):
-    digest = fingerprint.python_func(DATASET, source, False, "", False, "none")[0]
+    digest = fingerprint.python_func(DATASET, source, False, "", "", False, "none")[0]
     data = fetch(folder, source, digest)
     manifest = artifacts.Manifest.load(data.path)
     assert manifest.image_size == (32, 40)
@@ -116,11 +117,11 @@ def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tm
 
 def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path, capsys):
     nowhere = str(tmp_path / "nowhere")
-    digests = fingerprint.python_func(DATASET, nowhere, False, model.path, False, "nowhere.h5")
-    assert digests == ("", weight_sources.fingerprint(model.path), "")
+    digests = fingerprint.python_func(DATASET, nowhere, False, model.path, "", False, "nowhere.h5")
+    assert digests == ("", weight_sources.fingerprint(model.path), "", model.path)
     assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, nowhere, False, model.path, True, "none")
+        fingerprint.python_func(DATASET, nowhere, False, model.path, "", True, "none")
     data = fetch(tmp_path, nowhere, "")
     assert [path.name for path in pathlib.Path(data.path).iterdir()] == ["not-fetched.txt"]
 
@@ -130,13 +131,13 @@ def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):
     digests = []
     for content in (b"old", b"new"):
         path.write_bytes(content)
-        digests.append(fingerprint.python_func(DATASET, source, False, "", False, str(path))[2])
+        digests.append(fingerprint.python_func(DATASET, source, False, "", "", False, str(path))[2])
         assert digests[-1] == weight_sources.fingerprint(str(path))
     assert digests[0] != digests[1]
     for word in ("imagenet", "none"):
-        assert fingerprint.python_func(DATASET, source, False, "", False, word)[2] == ""
+        assert fingerprint.python_func(DATASET, source, False, "", "", False, word)[2] == ""
     with pytest.raises(SystemExit, match=r"^error: .*nowhere\.h5 does not exist"):
-        fingerprint.python_func(DATASET, source, False, "", False, str(tmp_path / "nowhere.h5"))
+        fingerprint.python_func(DATASET, source, False, "", "", False, str(tmp_path / "nowhere.h5"))
 
 
 def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job(prepared, tmp_path):
@@ -210,6 +211,9 @@ def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_it
     assert (tmp_path / "model.checkpoints").is_dir()
 
 
+INPUTS = {"columns": "", "initial_weights": "none", "fingerprints": ["a", "b"], "settings": "seed=1"}
+
+
 def evaluate(folder, prepared, model, registry, tested=None, **changes):
     outputs = {
         "evaluation": artifact(dsl.Artifact, folder / "evaluation"),
@@ -224,15 +228,17 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
     return outputs, place, data
 
 
-def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path):
+def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(artifacts, "code_version", lambda: "1.0+abc")
     outputs, place, data = evaluate(tmp_path, prepared, model, tmp_path / "models", evaluate_base=True)
     evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
     assert list(evaluation["datasets"]) == [DATASET, f"{DATASET}-2"]
     assert outputs["metrics"].metadata == pytest.approx(evaluation["datasets"][DATASET]["models"]["candidate"])
     assert "<dt>Run</dt><dd>run-1</dd>" in (tmp_path / "report").read_text()
 
+    digest = check_unchanged.python_func(True, **place, **INPUTS)
     uploaded = upload_model.python_func(
-        **place, **data, run="run-1", model=model, evaluation=outputs["evaluation"]
+        **place, **data, run="run-1", inputs=digest, model=model, evaluation=outputs["evaluation"]
     )
     assert uploaded == (1, "default")
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
@@ -243,9 +249,20 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     again, _, _ = evaluate(tmp_path / "again", prepared, model, tmp_path / "models")
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
     left_out = data | {"base_data": artifact(dsl.Dataset, tmp_path / "nothing")}
-    upload_model.python_func(**place, **left_out, run="run-2", model=model, evaluation=again["evaluation"])
+    upload_model.python_func(
+        **place, **left_out, run="run-2", inputs="", model=model, evaluation=again["evaluation"]
+    )
     record = json.loads((tmp_path / "models" / "msinet" / "2" / "assets.extra" / "version.json").read_text())
     assert list(record["lineage"]["data"]) == ["finetune"]
+
+    # A run with the inputs of the first version, the default, would make nothing new.
+    assert check_unchanged.python_func(True, **place, **INPUTS) == ""
+    assert check_unchanged.python_func(False, **place, **INPUTS) == digest
+    for change in ({"fingerprints": ["a", "c"]}, {"settings": "seed=2"}, {"columns": "x=X"}):
+        assert check_unchanged.python_func(True, **place, **(INPUTS | change)) not in ("", digest)
+    for unknown in ("1.0+abc-dirty", "1.0"):
+        monkeypatch.setattr(artifacts, "code_version", lambda: unknown)  # noqa: B023
+        assert check_unchanged.python_func(True, **place, **INPUTS) == "unknown"
 
 
 def test_data_are_checked_and_their_warnings_are_in_the_report_of_the_model(prepared, model, tmp_path):
@@ -263,7 +280,7 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
     source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=4, seed=1)
     known = pathlib.Path(tmp_path, "source/images/val/val_2.png")
     shutil.copy(write_salicon(tmp_path / "first", 12, 52) + "/images/train/train_4.png", known)
-    digest = fingerprint.python_func(DATASET, source, False, "", False, "none")[0]
+    digest = fingerprint.python_func(DATASET, source, False, "", "", False, "none")[0]
     tested = fetch(tmp_path, source, digest, test_of=DATASET)
     assert tested.metadata == {"dataset": DATASET, "fingerprint": digest, "test": 4}
     assert "Test images" in (tmp_path / "preview").read_text()
@@ -277,7 +294,9 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
         "1 of the 4 test images of salicon is also in the training data, so it is left out: val_2.png."
         in (evaluation["reason"])
     )
-    upload_model.python_func(**place, **data, run="run-1", model=model, evaluation=outputs["evaluation"])
+    upload_model.python_func(
+        **place, **data, run="run-1", inputs="", model=model, evaluation=outputs["evaluation"]
+    )
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
     assert record["lineage"]["data"]["test"]["counts"] == {"test": 4}
     assert record["decided_on"] == f"{DATASET}-test"

@@ -10,8 +10,7 @@ from PIL import Image
 
 from tests.trainer import predictable
 from trainer.artifacts import MODEL_CONFIG
-from trainer.demo.app import build_app
-from trainer.demo.serve import build_server, host_names, listen
+from trainer.demo.app import build_app, build_server, host_names, listen
 from trainer.files import write_json
 from trainer.prediction.predictor import Predictor
 

@@ -6,7 +6,8 @@ import math
 import pytest
 
 from pipeline.graph.parameters import PipelineConfig
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig
 from trainer.config import (
     RECIPES,
     EvaluateConfig,

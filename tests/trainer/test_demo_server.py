@@ -22,7 +22,7 @@ from trainer import preprocess
 from trainer.__main__ import main
 from trainer.commands import demo
 from trainer.demo import app
-from trainer.demo.serve import is_loopback, listen
+from trainer.demo.app import is_loopback, listen
 from trainer.errors import UserError
 from trainer.heat import blend, tint
 from trainer.picture import read_picture

@@ -18,7 +18,7 @@ from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
 from trainer.files import write_json
 from trainer.reports.report import write_report
-from trainer.reports.terminal import print_evaluation
+from trainer.reports.score_tables import print_evaluation
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

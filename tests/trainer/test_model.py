@@ -10,8 +10,7 @@ from tests import rounding
 from tests.golden.weights import set_golden_weights
 from trainer import layers
 from trainer.layers import Pixels, convolve_doubled, convolve_phases
-from trainer.losses import kld
-from trainer.model import VGG16_BLOCKS, build_model, encoder_layer
+from trainer.model import VGG16_BLOCKS, build_model, encoder_layer, kld
 
 pytestmark = pytest.mark.numerics
 GOLDEN = np.load("tests/golden/msinet_reference.npz")

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from pipeline.local.prepare import Run
+from pipeline.local.run_folder import Run
 from pipeline.registry.numbered import LocalRegistry
 from tests.prepared import write_prepared
 from trainer import artifacts, files

@@ -58,7 +58,7 @@ class Found:
     """(left, top, right, bottom) of each element that can be seen, in pixels of the picture."""
 
 
-def find_browser(own: str = "") -> str:
+def find_browser(own: str) -> str:
     """Find the browser: VARIABLE, or the first of NAMES on the PATH, MAC_CHROME, or playwright's own.
 
     Args:

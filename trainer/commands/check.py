@@ -35,7 +35,7 @@ from trainer.cli import (
 )
 from trainer.config import PageConfig, PredictConfig
 from trainer.errors import UsageError, UserError, check, printable
-from trainer.loading import load_tensorflow
+from trainer.runtime import load_tensorflow
 
 HELP = "check that regions of a design get the attention that they need"
 FAILS = 1
@@ -113,8 +113,15 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     """Check a design; returns the content of --json."""
     from rich.console import Console
 
-    from trainer.attention.check import DROP, all_requirements, run, verdicts_table, write_junit
-    from trainer.attention.drawing import name_pictures, write_pictures
+    from trainer.attention.check import (
+        DROP,
+        all_requirements,
+        name_pictures,
+        run,
+        verdicts_table,
+        write_junit,
+        write_pictures,
+    )
     from trainer.attention.page import parse_element, read_all
     from trainer.models.find import find_answering
     from trainer.prediction.regions import check_names, parse_region, read_regions

@@ -18,8 +18,8 @@ from typing import Any
 
 from trainer.cli import output_file, summarize
 from trainer.errors import check
-from trainer.loading import announce
 from trainer.metric_table import METRICS
+from trainer.runtime import announce
 
 HELP = "compare models, and test which one is significantly better"
 
@@ -68,7 +68,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.compare import compare, evaluate_again, find_contestants, find_shared
     from trainer.models.find import find_opponent
-    from trainer.reports.terminal import print_comparison
+    from trainer.reports.score_tables import print_comparison
 
     models = parsed.models
     if len(models) == 1:

@@ -8,7 +8,7 @@ import importlib.util
 
 from trainer.cli import add_model
 from trainer.errors import check
-from trainer.loading import load_tensorflow
+from trainer.runtime import load_tensorflow
 
 HELP = "try a model on a local web page"
 PACKAGES = ("starlette", "uvicorn")
@@ -30,7 +30,7 @@ def execute(parsed: argparse.Namespace) -> None:
         not missing,
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install 'msinet-pipelines[demo]'`",
     )
-    from trainer.demo.serve import listen, serve
+    from trainer.demo.app import listen, serve
     from trainer.models.find import find_answering
 
     with listen(parsed.host, parsed.port) as bound:

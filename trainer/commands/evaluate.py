@@ -7,7 +7,7 @@ from trainer import files
 from trainer.cli import Parser, add_model, add_settings, output_dir, output_file, settings
 from trainer.config import RECORDING_SETTINGS, EvaluateConfig, FetchConfig, HeldOutConfig, check_recordings_used
 from trainer.errors import check
-from trainer.loading import announce
+from trainer.runtime import announce
 
 HELP = "evaluate a model, compared with baselines"
 
@@ -53,7 +53,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.evaluate import check_output, evaluate
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
-    from trainer.reports.terminal import print_evaluation
+    from trainer.reports.score_tables import print_evaluation
 
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.

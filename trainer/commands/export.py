@@ -12,9 +12,9 @@ from typing import Any
 from trainer.cli import add_model, output_path
 from trainer.config import EXPORT_FORMATS, SIGNATURES
 from trainer.errors import UserError
-from trainer.loading import load_tensorflow
+from trainer.runtime import load_tensorflow
 
-SAVED_MODEL, COMPACT = EXPORT_FORMATS
+SAVED_MODEL = EXPORT_FORMATS[0]
 HELP = "export a model for servers, or in compact form"
 SAVED_MODEL_FLAGS = {"image_size": "", "default_signature": SIGNATURES[0]}
 """Flags that only a SavedModel has, and their defaults."""

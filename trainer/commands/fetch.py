@@ -8,7 +8,7 @@ from trainer import datasets
 from trainer.cli import Parser, add_cache_dir, add_settings, output_dir, output_file, settings
 from trainer.config import CUSTOM, PRETRAINED, SMALL, FetchConfig, check_recordings_used
 from trainer.errors import visible
-from trainer.loading import announce
+from trainer.runtime import announce
 
 if TYPE_CHECKING:
     from trainer.artifacts import Manifest
@@ -44,7 +44,7 @@ def execute(parsed: argparse.Namespace) -> None:
     manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
-        from trainer.reports.preview import write_preview
+        from trainer.reports.report import write_preview
 
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)

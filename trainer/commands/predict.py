@@ -32,7 +32,7 @@ from trainer.cli import (
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status, printable, some
 from trainer.files import local_path
-from trainer.loading import announce, load_tensorflow
+from trainer.runtime import announce, load_tensorflow
 
 if TYPE_CHECKING:
     from trainer.prediction.predict import Outcome

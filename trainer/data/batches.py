@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer import machine
+from trainer import runtime
 from trainer.artifacts import PREPARE_AGAIN, Manifest
 from trainer.config import CACHES
 from trainer.data import tfrecords
@@ -96,7 +96,7 @@ class Split:
 def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArray[np.uint8]:
     """(n_bytes,) uint8 in memory, or in an unnamed temporary file; a line says which, if it is worth one."""
     check_choice("cache", cache, CACHES)
-    available = machine.available_bytes()
+    available = runtime.available_bytes()
     size = f"{split}: {n_bytes / 1e9:.1f} GB of decoded images"
     room = f"{available / 1e9:.1f} GB of memory are available"
     if cache == "memory" and n_bytes > available:

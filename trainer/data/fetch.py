@@ -21,7 +21,7 @@ from trainer.downloads import archives, cache
 from trainer.downloads.archives import Origin
 from trainer.errors import UserError, visible
 from trainer.files import is_mounted, is_taken, replacing
-from trainer.loading import load_tensorflow
+from trainer.runtime import load_tensorflow
 from trainer.sources import Member
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _pair_files(
 ) -> tuple[Split, list[str], datasets.Dataset]:
     """The images of each split with their maps and fixations, notes, and the row with the settings in use."""
     if row.any_count:
-        from trainer.data.recordings.find import find_recordings  # Polars takes a moment to load
+        from trainer.data.recordings.custom import find_recordings  # Polars takes a moment to load
 
         return find_recordings(source.members, row, source.name, config, bad, is_test_set)
     try:

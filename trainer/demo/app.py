@@ -1,4 +1,4 @@
-"""The web application: serves the page, checks posted images, and returns their maps, one at a time.
+"""The web application and its server: the page, checks of posted images, and their maps, one at a time.
 
 A full-page screenshot is predicted whole or screen by screen, since nobody sees such a page at once. Nothing is
 stored or logged.
@@ -7,12 +7,16 @@ stored or logged.
 import asyncio
 import dataclasses
 import io
+import ipaddress
 import itertools
 import pathlib
+import socket
+import webbrowser
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import uvicorn
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 from PIL import Image
@@ -34,6 +38,7 @@ from trainer.evaluation.confidence import TIMES
 from trainer.picture import Pixels, read_picture
 
 if TYPE_CHECKING:
+    from trainer.models.find import Answering
     from trainer.prediction.predictor import Predictor
 
 PAGE = pathlib.Path(__file__).parent / "page"
@@ -50,6 +55,9 @@ MAX_SCREENS = 40
 MAX_MAP_PX = 1024
 """Longest side of the map for the page; a larger one would look the same."""
 PATTERN_SIZE = (480, 640)
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+GRACE_S = 5
+"""Seconds to wait for a running prediction after Ctrl-C."""
 MEANINGS = {
     "Share": "The part of all attention on the image that falls into the region.",
     "Area": "The part of the image that the region covers.",
@@ -342,3 +350,77 @@ def _png(image: Image.Image) -> Response:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=1)
     return Response(buffer.getvalue(), media_type="image/png")
+
+
+# === The server ===
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_names(host: str) -> list[str]:
+    """Return the values of the header Host that a server on `host` accepts; `*` stands for any."""
+    return [*LOOPBACK_NAMES, host] if is_loopback(host) else ["*"]
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on an address; port 0 chooses a free port.
+
+    Raises:
+        UserError: the address or the port cannot be used.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen()
+    except (OSError, OverflowError) as error:
+        bound.close()
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"cannot listen on {host}, port {port} ({reason}); give another --port or --host"
+        ) from None
+    return bound
+
+
+def build_server(app: Starlette) -> uvicorn.Server:
+    """Build a server that logs no requests and does not name itself in headers."""
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(predictor: "Predictor", model: "Answering", bound: socket.socket, host: str, open_browser: bool) -> None:
+    """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready."""
+    app = build_app(predictor, model.description, host_names(host), model.notice, model.hint)
+    if not is_loopback(host):
+        print(
+            f"warning: everyone who can reach {host} can use the page; it has no password and no encryption. "
+            "Without --host, only this machine can reach it",
+            flush=True,
+        )
+    address = f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}/"
+    if model.notice:
+        print(f"note: {model.notice}", flush=True)
+    print(f"{model.name} is served at {address} (press Ctrl-C to stop)", flush=True)
+    if open_browser:
+        webbrowser.open(address)
+    try:
+        build_server(app).run(sockets=[bound])
+    except KeyboardInterrupt:  # uvicorn raises it again after it has shut down
+        print("stopped")

@@ -18,9 +18,9 @@ from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.confidence import Gain, Interval
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
 from trainer.files import local_path
-from trainer.loading import load_tensorflow
 from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.models.find import find_model
+from trainer.runtime import load_tensorflow
 
 KINDS = (
     "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "

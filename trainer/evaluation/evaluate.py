@@ -19,8 +19,8 @@ from trainer.errors import UserError, now
 from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
-from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
+from trainer.runtime import load_tensorflow
 
 PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}

@@ -84,7 +84,7 @@ def convert_here(
     local: LocalWeights, source: str, folder: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
     """Load TensorFlow in this process, without GPUs, and import weights with it."""
-    from trainer.loading import load_tensorflow
+    from trainer.runtime import load_tensorflow
 
     load_tensorflow()
     import tensorflow as tf

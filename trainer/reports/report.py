@@ -1,5 +1,7 @@
-"""The pages of an evaluation and of a comparison: the verdict, the scores, and images."""
+"""The pages of a prepared dataset, a training, an evaluation and a comparison."""
 
+import dataclasses
+import itertools
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -8,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files, generated
-from trainer.errors import now
+from trainer.errors import check, format_duration, now
 from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
+from trainer.files import read_map
+from trainer.heat import blend
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.reports import gallery, pages, score_rows
-from trainer.reports.score_rows import number
+from trainer.reports import gallery, pages, score_tables
+from trainer.reports.score_tables import number
 
 THAN = {
     confidence.BETTER: "significantly better than",
@@ -45,7 +49,133 @@ VERDICTS = {
     confidence.SAME: ("plain", "The same"),
 }
 """Significance -> colour and headline."""
+PREVIEW_IMAGES = {"train": 15, "valid": 10, "test": 15}
+"""Split -> number of its images on the page of a dataset."""
 Path = str | os.PathLike[str]
+
+
+# === A prepared dataset ===
+
+
+def write_preview(dataset: Path, html: Path) -> None:
+    """Write the page of a prepared dataset; `UserError` if the folder is not one."""
+    folder = pathlib.Path(dataset)
+    manifest = artifacts.Manifest.load(folder)
+    expected, partial, center_bias = manifest.expected_counts, "", ""
+    if manifest.counts != expected:
+        partial = (
+            f"This dataset has {pages.counts(manifest.counts)} images; the complete dataset has "
+            f"{pages.counts(expected)}. The results are not comparable with those on the complete dataset."
+        )
+    if not manifest.is_test_set:
+        center_bias = gallery.heat(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN))
+    fixations = "with fixations" if manifest.has_fixations else "no fixations"
+    size = confidence.size_text(manifest.image_size)
+    pages.write(
+        html,
+        "preview.html.jinja",
+        title=manifest.dataset,
+        head=[("Date", now()), *pages.code_facts(manifest.code_version)],
+        tiles=[
+            *((_title(split), f"{n:,}", f"of {expected[split]:,}") for split, n in manifest.counts.items()),
+            ("Network input", size, f"height {confidence.TIMES} width, pixels"),
+            ("Ground truth", manifest.ground_truth, fixations),
+        ],
+        notices=[generated.DATA] if generated.is_sample(vars(manifest)) else [],
+        partial=partial,
+        splits=[
+            {
+                "name": split,
+                "title": _title(split),
+                "text": f"The first {min(PREVIEW_IMAGES[split], count)} of {count:,}.",
+                "thumbnails": _thumbnails(folder, split, manifest),
+            }
+            for split, count in manifest.counts.items()
+            if count
+        ],
+        center_bias=center_bias,
+        notes=manifest.notes,
+        has_dots=manifest.has_fixations,
+        facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
+    )
+
+
+def _title(split: str) -> str:
+    return f"{artifacts.SPLIT_NAMES[split].capitalize()} images"
+
+
+def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:
+    """Return the first images of a split with their maps, without padding."""
+    from trainer import preprocess  # imports TensorFlow, as `tfrecords` does
+    from trainer.data import tfrecords
+
+    thumbnails = []
+    for example in itertools.islice(tfrecords.read(folder, split), PREVIEW_IMAGES[split]):
+        top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
+        box = slice(top, top + height), slice(left, left + width)
+        density = example.density[box] / max(1, example.density.max())
+        points = np.unique(example.fixations_prepared - (top, left), axis=0)
+        thumbnails.append(
+            {
+                "name": example.name,
+                "stem": pathlib.PurePosixPath(example.name).stem,
+                "width": width,
+                "height": height,
+                "stimulus": gallery.image_uri(example.stimulus[box]),
+                "dots": "".join(f"M{x + 0.5} {y + 0.5}h0" for y, x in points.tolist()),  # the path of an SVG
+                "overlay": gallery.image_uri(blend(example.stimulus[box], density)),
+            }
+        )
+    return thumbnails
+
+
+# === A training ===
+
+
+def write_curve(model: Path, html: Path) -> None:
+    """Write the page of a model folder's training history; `UserError` if it has none."""
+    path = pathlib.Path(model, artifacts.HISTORY)
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
+    history = [files.parse_json(line, str(path), "train the model again", artifacts.Epoch) for line in lines]
+    config = pathlib.Path(model, artifacts.MODEL_CONFIG)
+    settings = files.read_json(config, "train the model again", artifacts.ModelConfig) if config.exists() else {}
+    best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
+    valid = [row["valid_loss"] for row in history]
+    on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"
+    data = f"{pages.counts(settings['counts'])} images" if settings.get("counts") else ""
+    head = (("Model", generated.origin(settings)), ("Data", data), ("Date", now()))
+    pages.write(
+        html,
+        "curve.html.jinja",
+        title=f"{on}: {len(history)} epoch{'' if len(history) == 1 else 's'}",
+        head=[(name, fact) for name, fact in head if fact]
+        + pages.code_facts(str(settings.get("code_version", ""))),
+        notices=list(filter(None, [generated.of_model(settings)])),
+        tiles=[
+            ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
+            ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
+            ("Time", format_duration(sum(row["seconds"] for row in history)), "validation included"),
+            ("Speed", f"{np.mean([row['images_per_s'] for row in history]):.3g}", "training images per second"),
+        ],
+        curve=pages.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
+        rows=[
+            row
+            | {
+                "best": i == best,
+                "loss": f"{row['loss']:.4f}",
+                "valid_loss": f"{row['valid_loss']:.4f}",
+                "time": format_duration(row["seconds"]),
+                "speed": f"{row['images_per_s']:.3g}",
+            }
+            for i, row in enumerate(history)
+        ],
+        legend=[(pages.GREY, "training"), (pages.BLUE, "validation"), (pages.ORANGE, "best epoch")],
+        settings=pages.grid(pages.columns({"This training": settings or None})),
+    )
+
+
+# === An evaluation ===
 
 
 def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
@@ -119,7 +249,7 @@ def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
     name, level = content["decides"], content["shown_confidence"]
     result, metric = content["datasets"][name], gate.metric_of(content["gate"])
     means, row = result["models"], METRICS[metric]
-    interval = score_rows.interval(metric, result["intervals"][CANDIDATE][metric])
+    interval = score_tables.interval(metric, result["intervals"][CANDIDATE][metric])
     gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
     if CHAMPION in means:
         gains[CHAMPION] = Gain(**result["gains"][metric])
@@ -153,12 +283,12 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     images = confidence.images_of(name)
     return {
         "name": name,
-        "title": score_rows.title(name),
+        "title": score_tables.title(name),
         "leak": seen.note(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
-        **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
-        "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
+        **score_tables.describe_scores(table, labels, result["models"], result["intervals"]),
+        "gains": [score_tables.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
         "who": who,
         "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
         "gallery": gallery.describe(
@@ -182,11 +312,11 @@ def _ceiling(
     """
     if ceiling is None or "absent" in ceiling:
         return ceiling
-    rows = score_rows.describe(ceiling)
-    return score_rows.draw(rows, labels) | {
+    rows = score_tables.describe(ceiling)
+    return score_tables.draw(rows, labels) | {
         "who": who,
         "scope": confidence.ceiling_scope(ceiling),
-        "note": " ".join(score_rows.notes(rows, ceiling["n_images"], level)),
+        "note": " ".join(score_tables.notes(rows, ceiling["n_images"], level)),
     }
 
 
@@ -213,7 +343,7 @@ def _rule(content: Mapping[str, Any]) -> pages.Facts:
     return [("Gate", rule), ("Decided on", confidence.images_of(content["decides"]))]
 
 
-# === Comparisons ===
+# === A comparison ===
 
 
 def write_comparison(
@@ -266,8 +396,8 @@ def _describe_compared(
         labels[CENTER_BIAS] = ("Centre bias", "")
     return {
         "name": name,
-        "title": score_rows.title(name),
-        **score_rows.describe_scores(shared.table, labels, result.means, result.intervals),
+        "title": score_tables.title(name),
+        **score_tables.describe_scores(shared.table, labels, result.means, result.intervals),
         "metric": METRICS[result.metric].label,
         "notes": result.notes,
         "verdicts": [
@@ -275,7 +405,7 @@ def _describe_compared(
             for label, verdict in result.verdicts.items()
         ],
         "gains": {
-            label: [score_rows.gain_row(metric, gain) for metric, gain in differences.items()]
+            label: [score_tables.gain_row(metric, gain) for metric, gain in differences.items()]
             for label, differences in result.differences.items()
         },
         "gallery": gallery.describe(

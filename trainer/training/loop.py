@@ -15,14 +15,14 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from trainer import machine
+from trainer import runtime
 from trainer.artifacts import Manifest, StrPath
 from trainer.config import TrainConfig
 from trainer.data import batches, tfrecords
 from trainer.data.batches import Split
 from trainer.errors import UserError
-from trainer.loading import announce
 from trainer.progress import Tracker
+from trainer.runtime import announce
 from trainer.training import exits, step
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
@@ -106,7 +106,7 @@ def memory_bytes() -> dict[str, int]:
 def _resident_bytes() -> dict[str, int]:
     unit = 1 if sys.platform == "darwin" else 1024  # see getrusage(2) of each system
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return {"now": machine.resident_bytes(os.getpid()), "peak": peak}
+    return {"now": runtime.resident_bytes(os.getpid()), "peak": peak}
 
 
 class Loop:

@@ -8,8 +8,8 @@ from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, M
 from trainer.config import NO_FILE, TrainConfig, with_recipe
 from trainer.errors import check
 from trainer.files import is_taken, read_json
-from trainer.loading import load_tensorflow
 from trainer.models import weight_sources
+from trainer.runtime import load_tensorflow
 from trainer.training import exits
 
 

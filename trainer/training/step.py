@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from trainer import losses, machine
+from trainer import runtime
 from trainer.config import TrainConfig
 from trainer.errors import check_choice
+from trainer.model import kld
 from trainer.training.strategy import Devices
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -83,7 +84,7 @@ def gradients(
 def _part_gradients(model: keras.Model, optimizer: Any, batch: Batch, batch_size: int) -> Computed:
     with tf.GradientTape() as tape:
         predictions = model(tf.cast(batch["stimulus"], tf.float32), training=True)
-        loss = tf.reduce_sum(losses.kld(batch["density"], predictions)) / batch_size
+        loss = tf.reduce_sum(kld(batch["density"], predictions)) / batch_size
         scaled_loss = optimizer.scale_loss(loss)
     return loss, tape.gradient(scaled_loss, model.trainable_variables)
 
@@ -114,7 +115,7 @@ def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
 def validation_step(model: keras.Model, batch: Batch) -> tf.Tensor:
     """Sum KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
     predictions = model(tf.cast(batch["stimulus"], tf.float32))
-    return tf.reduce_sum(losses.kld(batch["density"], predictions) * batch["mask"])
+    return tf.reduce_sum(kld(batch["density"], predictions) * batch["mask"])
 
 
 # === The optimizer ===
@@ -205,4 +206,4 @@ def _cpu_multiplies_bfloat16() -> bool:
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
     if limit not in ("DEFAULT", "ALL") and not any(name in limit for name in ("BF16", "FP16", "AMX", "AVX10")):
         return False
-    return bool(machine.instruction_sets() & {"avx512_bf16", "amx_bf16"})
+    return bool(runtime.instruction_sets() & {"avx512_bf16", "amx_bf16"})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import accelerators, loading
+from trainer import accelerators, runtime
 from trainer.accelerators import Chip
 from trainer.errors import UserError, check, first_line
 
@@ -141,7 +141,7 @@ def kind_of(accelerator: str = "") -> str:
     """Return the kind of devices that `connect` will use: cpu, gpu or tpu. TensorFlow stays configurable."""
     if accelerator:
         return accelerators.get(accelerator).image
-    if loading.is_for_tpu():
+    if runtime.is_for_tpu():
         return "tpu"
     return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
 
@@ -202,5 +202,5 @@ def _tpu_strategy(accelerator: str) -> tf.distribute.Strategy:
         )
         raise UserError(
             f"cannot train on {accelerator or 'a TPU'}: this machine has none ({first_line(error)}); choose the "
-            f"accelerator of this machine{locked if loading.locked_memory_is_low() else ''}"
+            f"accelerator of this machine{locked if runtime.locked_memory_is_low() else ''}"
         ) from None

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import accelerators, machine
+from trainer import accelerators, runtime
 from trainer.artifacts import (
     HISTORY,
     MODEL_CONFIG,
@@ -96,7 +96,7 @@ class Job:
         config = with_batch(config, batch_size)
         accelerators.check_shares(batch_size, replicas, config.accumulation, images, accelerator)
         if devices.kind == "cpu":  # the system would kill a process that takes more, without an error message
-            this = dataclasses.replace(accelerators.CPU, memory_bytes=machine.available_bytes() / replicas)
+            this = dataclasses.replace(accelerators.CPU, memory_bytes=runtime.available_bytes() / replicas)
             batch = (batch_size, replicas, config.accumulation)
             accelerators.check_memory("this machine", this, *batch, image_size, precision)
         return cls(config, manifest, devices, precision)

@@ -11,8 +11,10 @@ from pipeline.commands.compile import FILES
 from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
-from pipeline.graph.parameters import PARAMETERS
+from pipeline.graph.parameters import PARAMETERS, PipelineConfig
 from pipeline.local.worker import outline
+from pipeline.training_job import JobConfig
+from trainer.config import DataGateConfig
 from trainer.errors import UserError
 
 GOLDEN = CONFIGS.parent / "pipeline.yaml"
@@ -48,6 +50,11 @@ def tasks(pipeline):
 
     walk(pipeline["root"]["dag"])
     return leaves
+
+
+def changed(pipeline):
+    """The tasks of the branch that a run with nothing new does not take."""
+    return pipeline["components"]["comp-condition-1"]["dag"]["tasks"]
 
 
 def containers(pipeline):
@@ -127,17 +134,24 @@ def test_steps_are_in_the_order_of_the_design():
     order = list(outlined["steps"])
     thrice = ["fingerprint", "fetch-dataset"]
     twice = [*thrice, "plan-training", "train-model"]
-    once = ["check-data", "import-model", "importer", "evaluate-model", "upload-model"]
+    once = ["check-unchanged", "check-data", "import-model", "importer", "evaluate-model", "upload-model"]
     assert sorted(order) == sorted(
         [*twice, *(f"{name}-2" for name in twice), *(f"{name}-3" for name in thrice), *once]
     )
-    assert order.index("fingerprint") < order.index("fetch-dataset") < order.index("plan-training")
+    assert (
+        order.index("fingerprint")
+        < order.index("check-unchanged")
+        < order.index("fetch-dataset")
+        < order.index("plan-training")
+    )
     assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
     for name in ("fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"):
         assert order.index(name) < order.index("check-data") < order.index("plan-training")
     assert order[-5:] == ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model"]
-    groups = [members for name, members in outlined["groups"].items() if "branches" not in name]
-    assert sorted(map(sorted, groups)) == [["import-model"], ["importer"], ["plan-training", "train-model"]]
+    groups = {name: sorted(members) for name, members in outlined["groups"].items() if "branches" not in name}
+    new = groups.pop("condition-1")
+    assert set(order) - set(new) == {"fingerprint", "fingerprint-2", "fingerprint-3", "check-unchanged"}
+    assert sorted(groups.values()) == [["import-model"], ["importer"], ["plan-training", "train-model"]]
     titles = list(outlined["steps"].values())
     assert titles.count("Base model") == 1
     assert len(set(titles)) == len(titles)
@@ -163,7 +177,7 @@ def test_fine_tuning_starts_from_the_base_model_and_base_training_from_none(comp
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
 def test_base_model_is_trained_or_imported_by_the_one_parameter(compiled, target, chain):
     pipeline = compiled[target]
-    named = pipeline["root"]["dag"]["tasks"]["named-model"]["inputs"]["parameters"]
+    named = changed(pipeline)["named-model"]["inputs"]["parameters"]
     chosen = named["uri"]["taskOutputParameter"]
     branches = pipeline["components"][f"comp-{chosen['producerTask']}"]["dag"]
     selectors = branches["outputs"]["parameters"][chosen["outputParameterKey"]]["valueFromOneof"]
@@ -198,12 +212,36 @@ def test_kubeflow_can_run_the_importer(compiled):
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
 def test_all_data_and_the_registry_are_checked_before_anything_is_trained(compiled, target):
-    dag = compiled[target]["root"]["dag"]["tasks"]
+    dag = changed(compiled[target])
     branches = next(task for name, task in dag.items() if name.startswith("condition"))
     assert {"fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"} <= set(dag["check-data"]["dependentTasks"])
-    needed = {"check-data", *({"check-registry"} if target != "local" else ())}
     for task in (branches, dag["plan-training-2"]):
-        assert needed <= set(task["dependentTasks"])
+        assert "check-data" in task["dependentTasks"]
+    first = compiled[target]["root"]["dag"]["tasks"]
+    assert first["condition-1"]["dependentTasks"].count("check-unchanged") == 1
+    assert ("check-registry" in first["check-unchanged"]["dependentTasks"]) is (target != "local")
+
+
+def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything_new(compiled):
+    """`settings` is pasted, so no text that may have a quotation mark is in it (components/__init__.py)."""
+    (condition,) = [
+        task["triggerPolicy"]["condition"]
+        for task in compiled["kubeflow"]["root"]["dag"]["tasks"].values()
+        if "triggerPolicy" in task
+    ]
+    assert condition == "inputs.parameter_values['pipelinechannel--check-unchanged-Output'] != ''"
+    given = tasks(compiled["kubeflow"])["check-unchanged"]["inputs"]["parameters"]
+    pasted = set(re.findall(r"(\w+)={{", given["settings"]["runtimeValue"]["constant"]))
+    own = {parameter for source in given.values() if (parameter := parameter_of(source))} - pasted
+    places = {"base_source", "finetune_source", "test_source", "base_model_uri"}  # read by `fingerprint`
+    assert own >= {"skip_unchanged", "model_name", "registry", "columns", "initial_weights"}
+    left_out = {name for name in PARAMETERS if name not in pasted | own | places}
+    kinds = {PARAMETERS[name].config for name in left_out}
+    assert kinds == {DataGateConfig, JobConfig, PipelineConfig}
+    assert {name for name in left_out if PARAMETERS[name].config is PipelineConfig} == {
+        "checkpoint_dir",
+        "evaluate_base",
+    }
 
 
 def test_a_changed_registry_is_checked_but_trains_nothing_again(compiled):
@@ -232,10 +270,7 @@ def test_training_is_cached_by_the_digest_of_the_initial_weights(compiled, targe
                 for task in (name, f"{name}-2")
             )
             assert digest == {"componentInputParameter": "pipelinechannel--fingerprint-weights"}
-            assert tuned["taskOutputParameter"] == {
-                "outputParameterKey": "weights",
-                "producerTask": "fingerprint-2",
-            }
+            assert tuned == {"componentInputParameter": "pipelinechannel--fingerprint-2-weights"}
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
@@ -255,7 +290,8 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
         for argument, source in task["inputs"].get("parameters", {}).items():
             if parameter := parameter_of(source):
                 of_step = f"{step}_{argument.removeprefix('step_')}"
-                assert parameter in (argument, of_step) or parameter in renamed or name == "fetch-dataset-3"
+                others = ("fetch-dataset-3", "check-unchanged")
+                assert parameter in (argument, of_step) or parameter in renamed or name in others
                 used.add(parameter)
     assert used == set(PARAMETERS)
 
@@ -307,7 +343,7 @@ def test_mail_goes_to_the_addresses_of_the_environment(tmp_path):
     assert mail["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
     assert mail["inputs"]["parameters"]["recipients"]["runtimeValue"]["constant"] == ["owner@example.org"]
     inner = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
-    assert {"fetch-dataset", "custom-training-job-2", "upload-model"} <= set(inner)
-    assert {"custom-training-job", "import-model"} <= set(tasks(spec))
+    assert {"fingerprint", "check-unchanged"} <= set(inner)
+    assert {"custom-training-job", "import-model", "upload-model"} <= set(tasks(spec))
     images = {each["image"] for each in containers(spec).values()}
     assert IMAGE not in images

@@ -8,7 +8,7 @@ from pipeline.graph.compiled import load
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.graph.parameters import STEPS, steps_of, validate
-from pipeline.local.prepare import prepare_run
+from pipeline.local.run_folder import prepare_run
 from trainer.errors import UserError
 
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"

@@ -15,7 +15,8 @@ from pipeline.graph.parameters import (
     require_sources,
     validate,
 )
-from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.plan import AcceleratorConfig
+from pipeline.training_job import JobConfig
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 from trainer.errors import UserError
 

@@ -6,8 +6,8 @@ import sys
 from rich.console import Console
 
 from pipeline.local import run
-from pipeline.local.prepare import Run
-from pipeline.local.progress import Progress, StepView
+from pipeline.local.run import Progress, StepView
+from pipeline.local.run_folder import Run
 from tests.consoles import printed
 
 PRINTS = r"""#!/bin/sh

@@ -17,9 +17,8 @@ import pytest
 from rich.console import Console
 
 from pipeline.graph.parameters import DATA, STEPS
-from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
-from pipeline.local.progress import ANSI, Progress
-from pipeline.local.run import LOG, execute_run, print_stopped
+from pipeline.local.run import ANSI, LOG, Progress, execute_run, print_stopped
+from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
 from tests.narrow import narrowed
@@ -30,9 +29,9 @@ from trainer import artifacts, files, generated
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
-from trainer.loading import LOADING
 from trainer.model import build_model
 from trainer.models import weight_sources
+from trainer.runtime import LOADING
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"
@@ -91,6 +90,10 @@ def test_first_run_registers_the_default(first, workplace):
     lineage = registry.default("msinet").record["lineage"]
     assert lineage["data"]["finetune"]["counts"] == {"train": 6, "valid": 3}
     assert lineage["data"]["test"]["counts"] == {"test": 3}
+    assert {step: data["statistics"]["images"] for step, data in lineage["data"].items()} == {
+        **dict.fromkeys(STEPS, 9),
+        "test": 3,
+    }
     record = registry.default("msinet").record
     assert (list(record["metrics"]), record["decided_on"]) == (["salicon-test", "salicon"], "salicon-test")
     assert lineage["run"].startswith("msinet-")
@@ -100,7 +103,7 @@ def test_first_run_registers_the_default(first, workplace):
 def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
     lines = first.stdout.splitlines()
     steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
-    assert len(steps) == 13
+    assert len(steps) == 14
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
     loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)} \.\.\.$", first.stdout)
     with_data = [f"{title}: data" for title in DATA.values()]

@@ -6,11 +6,12 @@ import json
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.registry.register import connect, decision_number, register
+from pipeline.registry.register import connect, decision_number, register, resolve_base_model, version_made_of
 from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
+from trainer.models import weight_sources
 from trainer.models.find import find_model
 
 SCORES = (artifacts.EVALUATION, artifacts.PER_IMAGE)
@@ -58,6 +59,35 @@ def record(name="msinet-1"):
 def add(registry, model, name="msinet-1", promote=True, default=NO_VERSION):
     """Register what the run of this name has made and compared with the version `default`."""
     return registry.add("msinet", model, record(name), promote, default)
+
+
+def test_model_is_not_made_again_while_a_version_of_its_inputs_is_the_default_or_the_challenger(registry, model):
+    for number, promote in ((1, True), (2, False), (3, False)):
+        made = record(f"msinet-{number}")
+        made["lineage"]["inputs"] = f"digest of {number}"
+        registry.add("msinet", model, made, promote, NO_VERSION)
+    found = {number: version_made_of(f"digest of {number}", registry, "msinet") for number in range(1, 5)}
+    assert {number: version and version.number for number, version in found.items()} == {
+        1: 1,
+        2: None,  # the challenger before
+        3: 3,
+        4: None,
+    }
+
+
+def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, location, model):
+    with pytest.raises(UserError, match=r"msinet@default.*pretrained"):
+        resolve_base_model("msinet@default", location)
+    for number in (1, 2):
+        add(registry, model, f"msinet-{number}", promote=number == 1)
+    places = [version.place for version in registry.versions("msinet")]
+    named = ("msinet@default", "msinet@1", "msinet@challenger", "msinet@2")
+    assert [resolve_base_model(name, location) for name in named] == [*places[:1] * 2, *places[1:] * 2]
+    assert weight_sources.fingerprint(places[0])
+    with pytest.raises(UserError, match="no version 3"):
+        resolve_base_model("msinet@3", location)
+    for other in ("", "pretrained", "author:salicon", "gs://bucket/model@3", "./msinet@default"):
+        assert resolve_base_model(other, location) == other
 
 
 def test_registry_without_versions_has_no_default_and_says_how_it_gets_one(registry, command):

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.graph import parameters
 from pipeline.graph.parameters import PipelineConfig
-from pipeline.local import prepare
+from pipeline.local import run_folder
 from pipeline.registry import address as addresses
 from pipeline.registry.address import VERTEX
 from pipeline.registry.register import connect
@@ -124,7 +124,7 @@ def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, mo
 
 def test_local_run_without_a_staging_folder_is_refused_before_it_starts():
     with pytest.raises(UserError, match=r"staging=gs://BUCKET/FOLDER"):
-        prepare.prepare_run("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
+        run_folder.prepare_run("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
 
 
 # === Default and challenger ===

@@ -7,7 +7,6 @@ import subprocess
 import pytest
 from google.cloud.aiplatform_v1 import CustomJob
 
-from pipeline import grants
 from pipeline.__main__ import main
 from pipeline.vertex import doctor
 from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api
@@ -48,9 +47,9 @@ def test_project_that_lacks_nothing(vertex, project):
     assert all(re.search(":testIamPermissions|:getIamPolicy", request.path) for request in vertex.sent("POST"))
 
 
-@pytest.mark.parametrize("grant", grants.DEPLOYER)
+@pytest.mark.parametrize("grant", doctor.DEPLOYER)
 def test_missing_permission_of_yours_is_named_with_its_role(vertex, project, grant):
-    if grant.resource in (grants.TEMPLATES, grants.ITSELF):
+    if grant.resource in (doctor.TEMPLATES, doctor.ITSELF):
         pytest.skip("as of the other repository; asked of service accounts only")
     permission = grant.permissions[-1]
     project.denied = {(ME, permission)}
@@ -78,7 +77,7 @@ def test_permissions_that_may_not_be_seen_are_unknown_with_the_command_that_gran
     assert {finding.state for finding in others} == {UNKNOWN}
     assert all("you may not see it" in finding.text for finding in others)
     assert {re.search(r"--role=(\S+)", finding.remedy)[1] for finding in others} == {
-        grant.role for grant in grants.PIPELINE if grant.resource != grants.DATA
+        grant.role for grant in doctor.PIPELINE if grant.resource != doctor.DATA
     }
 
 

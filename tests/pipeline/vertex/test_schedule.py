@@ -64,6 +64,23 @@ def test_request_to_create_is_what_the_api_documents(vertex, do):
     assert job["pipelineSpec"]["pipelineInfo"] == {"name": "msinet", **job["pipelineSpec"]["pipelineInfo"]}
 
 
+@pytest.mark.parametrize(("given", "sent"), [([], True), (["skip_unchanged=false"], False)])
+def test_scheduled_run_trains_only_on_something_new_unless_told_otherwise(vertex, do, given, sent):
+    do("create", *MONDAYS, *given, own=True)
+    (request,) = vertex.sent("POST", "/schedules")
+    job = request.body["createPipelineJobRequest"]["pipelineJob"]
+    assert job["runtimeConfig"]["parameterValues"]["skip_unchanged"] is sent
+
+
+@pytest.mark.parametrize(("given", "times"), [([], "0 */6 * * *"), (["--cron", "30 * * * *"], "30 * * * *")])
+def test_schedule_for_new_data_looks_often(vertex, do, given, times):
+    do("create", "--when-changed", *given, own=True)
+    (request,) = vertex.sent("POST", "/schedules")
+    assert request.body["cron"] == f"TZ=UTC {times}"
+    job = request.body["createPipelineJobRequest"]["pipelineJob"]
+    assert job["runtimeConfig"]["parameterValues"]["skip_unchanged"] is True
+
+
 def test_there_is_never_a_second_schedule_of_one_name(vertex, do):
     do("create", *MONDAYS)
     with pytest.raises(UserError, match=r"schedule 'msinet-prod' already exists.*schedule replace"):
@@ -199,6 +216,7 @@ def test_request_to_create_is_never_repeated(vertex, do, status):
     ("arguments", "message"),
     [
         (["create"], "--cron"),
+        (["create", "--when-changed", "skip_unchanged=false"], "omit skip_unchanged=false"),
         (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], "did you mean 'Europe/London'"),
         (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'"),
         (["create", *MONDAYS, "base_epochs=0"], "epochs is 0"),

@@ -237,10 +237,11 @@ def test_file_that_is_not_a_compiled_pipeline_is_refused(prod, tmp_path, content
 def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_registry(vertex):
     def cached(caching):
         spec = submit.prepare(vertex.environment, {}, "", caching).job["pipelineSpec"]
-        tasks = spec["root"]["dag"]["tasks"].items()
+        dags = [each["dag"] for each in (spec["root"], *spec["components"].values()) if "dag" in each]
+        tasks = [named for dag in dags for named in dag["tasks"].items()]
         return {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
 
-    now = {"fingerprint", "fingerprint-2", "importer", "evaluate-model", "upload-model"}
+    now = {"fingerprint", "check-unchanged", "condition-1", "importer", "evaluate-model", "upload-model"}
     assert not cached("on") & now
     assert {"fetch-dataset", "custom-training-job-2"} <= cached("on")
     assert not cached("off")

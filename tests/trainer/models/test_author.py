@@ -15,7 +15,7 @@ from PIL import Image
 
 from components.fingerprint import fingerprint
 from components.import_model import import_model
-from pipeline.local.prepare import prepare_run
+from pipeline.local.run_folder import prepare_run
 from tests import drive, reference_graph
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize

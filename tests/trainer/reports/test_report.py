@@ -17,9 +17,8 @@ from trainer.errors import UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
-from trainer.reports import report, score_rows
-from trainer.reports.curve import write_curve
-from trainer.reports.preview import write_preview
+from trainer.reports import report, score_tables
+from trainer.reports.report import write_curve, write_preview
 
 
 class Page(html.parser.HTMLParser):
@@ -89,7 +88,7 @@ def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, eval
         for model in models:
             text, classes = next(shown)
             low, high = salicon["intervals"][model][metric]
-            if shown_interval := score_rows.interval(metric, (low, high)):
+            if shown_interval := score_tables.interval(metric, (low, high)):
                 assert next(shown)[0] == shown_interval
             assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
             # The ground truth is the candidate's prediction.
@@ -220,7 +219,7 @@ def test_bars_from_the_centre_bias_to_people_hold_every_share():
     shares = {"candidate": Share(0.8, 0.7, 0.9), "champion": Share(5.0, -3.0, 9.0)}
     none = dict.fromkeys(labels, Share(None, None, None))
     rows = [{"label": "A", "shares": shares}, {"label": "B", "shares": none}]
-    drawn = score_rows.draw(rows, labels)
+    drawn = score_tables.draw(rows, labels)
     candidate, champion = drawn["rows"][0]["marks"]
     assert 0 < drawn["start"] < candidate["left"] < candidate["dot"] < drawn["end"] < 100
     scale = drawn["end"] - drawn["start"]
@@ -228,4 +227,4 @@ def test_bars_from_the_centre_bias_to_people_hold_every_share():
     assert (champion["left"] >= 0, champion["left"] + champion["width"]) == (True, 100)
     assert [mark["text"] for mark in drawn["rows"][1]["marks"]] == ["undefined"] * 2
     assert all("dot" not in mark for mark in drawn["rows"][1]["marks"])
-    assert "B" in score_rows.notes(rows, 100, 0.95)[0]
+    assert "B" in score_tables.notes(rows, 100, 0.95)[0]

@@ -6,7 +6,7 @@ import resource
 import pytest
 import tensorflow as tf
 
-from trainer import loading, machine
+from trainer import runtime
 from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
 from trainer.training import step, strategy
@@ -66,10 +66,10 @@ def test_missing_accelerator_is_an_error_not_a_slow_run(name, message):
 
 def test_tpu_is_used_if_the_process_is_set_up_for_it(monkeypatch):
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
-    monkeypatch.setattr(loading, "TPU_LOCKED_BYTES", 0)
+    monkeypatch.setattr(runtime, "TPU_LOCKED_BYTES", 0)
     with pytest.raises(UserError, match=r"cannot train on a TPU.*of this machine$"):
         strategy.connect()
-    monkeypatch.setattr(loading, "TPU_LOCKED_BYTES", 2**62)
+    monkeypatch.setattr(runtime, "TPU_LOCKED_BYTES", 2**62)
     monkeypatch.setattr(resource, "getrlimit", lambda limit: (2**23, 2**23))
     with pytest.raises(UserError, match="limit of locked memory"):
         strategy.connect()
@@ -118,5 +118,5 @@ def test_automatic_precision_of_a_cpu_follows_its_instructions(monkeypatch, tmp_
     if limit:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(machine, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(runtime, "CPU_INFO", tmp_path / "cpuinfo")
     assert step.resolve_precision("auto", devices("cpu")) == expected

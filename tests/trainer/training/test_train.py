@@ -18,7 +18,7 @@ from tests.narrow import quick_trainings, unexported
 from tests.prepared import write_prepared
 from tests.reference_graph import write_checkpoint
 from tests.weight_files import by_layer, write_legacy
-from trainer import accelerators, machine
+from trainer import accelerators, runtime
 from trainer.accelerators import ACCELERATORS
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
 from trainer.config import RECIPES, Recipe, TrainConfig, with_batch
@@ -268,7 +268,7 @@ def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, qui
 
 
 def test_batch_too_large_for_the_memory_is_refused_with_the_size_that_fits(dataset, quick, tmp_path):
-    share = 0.3 * machine.available_bytes() / accelerators.MEMORY_BYTES["float32"]
+    share = 0.3 * runtime.available_bytes() / accelerators.MEMORY_BYTES["float32"]
     side = int((share * accelerators.PIXELS) ** 0.5) // 8 * 8
     copy = shutil.copytree(dataset, tmp_path / "prepared")
     dataclasses.replace(Manifest.load(copy), image_size=(side, side)).save(copy)

@@ -7,7 +7,7 @@ from tests.small_sources import save, stimulus
 from trainer import datasets, sources, storage
 from trainer.config import FetchConfig
 from trainer.data.bad_images import BadImages
-from trainer.data.recordings.find import find_recordings
+from trainer.data.recordings.custom import find_recordings
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""

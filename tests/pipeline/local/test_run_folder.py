@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from pipeline.local.prepare import Run, prepare_run
+from pipeline.local.run_folder import Run, prepare_run
 from trainer import files
 from trainer.artifacts import DEFAULT, RUN_FILE
 from trainer.errors import PlaceError, UserError

@@ -1,4 +1,4 @@
-"""Plans one training step: checks that it fits its accelerator, and estimates memory, time and cost.
+"""The machines of one training step and its plan: whether it fits them, and its memory, time and cost.
 
 A step that does not fit raises `UserError` with the numbers and the remedy, before any machine is requested.
 """
@@ -7,23 +7,74 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from pipeline.plan.settings import MAX_FLEX_START_HOURS, AcceleratorConfig
 from trainer import accelerators, datasets
-from trainer.accelerators import FLEX_START, Accelerator
-from trainer.config import SAMPLE, FetchConfig, TrainConfig, parse_image_size, wrong_image_size
+from trainer.accelerators import FLEX_START, PROVISIONING, Accelerator
+from trainer.config import (
+    SAMPLE,
+    FetchConfig,
+    TrainConfig,
+    check_ranges,
+    parse_image_size,
+    setting,
+    wrong_image_size,
+)
 from trainer.errors import UserError, check, format_duration, nearest
 
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""
 LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR, MOST_TIMEOUT_HOURS = 3.0, 6.0, 168.0
 """The default timeout of a job: so many times the estimate of its plan, at least and at most so many hours. Vertex
-AI itself stops a job without a timeout after these seven days."""
+AI itself stops a job without a timeout, and every Flex-start job, after these seven days."""
 SCRATCH = ("/gcs", "/s3", "/minio")
 """Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is
 lost with the pod (kubeflow/pipelines 2.17.0,
 backend/src/v2/compiler/argocompiler/container.go:476-496)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AcceleratorConfig:
+    """The machines of one training step."""
+
+    TITLE: ClassVar[str] = "machines"
+    accelerator: str = setting(
+        "cpu",
+        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run "
+        "accepts cpu only, and trains on the devices of this machine.",
+    )
+    step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
+    workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.", ge=1)
+    provisioning: str = setting(
+        "standard",
+        "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
+        "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
+        choices=PROVISIONING,
+    )
+
+    def __post_init__(self) -> None:
+        row = self.row
+        check_ranges(self)
+        check(
+            self.provisioning in row.provisioning,
+            f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
+            f"{' or '.join(row.provisioning)}",
+        )
+        check(
+            self.workers == 1 or row.several_workers,
+            f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
+            f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
+        )
+
+    @property
+    def chosen(self) -> str:
+        """Name of the accelerator of this training."""
+        return self.step_accelerator or self.accelerator
+
+    @property
+    def row(self) -> Accelerator:
+        """The accelerator's row in the table; raises `UserError` for an unknown name."""
+        return accelerators.get(self.chosen)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,9 +320,9 @@ def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:
         "faster accelerator (see `python -m pipeline plan`)",
     )
     check(
-        plan.machines.provisioning != FLEX_START or timeout_hours <= MAX_FLEX_START_HOURS,
+        plan.machines.provisioning != FLEX_START or timeout_hours <= MOST_TIMEOUT_HOURS,
         f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
-        f"{MAX_FLEX_START_HOURS}",
+        f"{MOST_TIMEOUT_HOURS:g}",
     )
     return timeout_hours
 

@@ -6,14 +6,15 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
-from pipeline.plan.plan import DataSize, make_plan
-from pipeline.plan.settings import AcceleratorConfig
-from pipeline.plan.step import (
+from pipeline.plan import AcceleratorConfig, DataSize, make_plan
+from pipeline.training_job import (
+    JobConfig,
     check_places,
     checkpoint_folder,
     cpu,
     memory,
     node_selector,
+    parse_labels,
     scheduling_strategy,
     worker_pool_specs,
 )
@@ -233,3 +234,24 @@ def test_checkpoints_on_this_machine_are_where_they_are_asked_for(tmp_path):
     model = str(tmp_path / "model")
     assert checkpoint_folder("runs/1/checkpoints", "base", model, model) == "runs/1/checkpoints/base"
     assert checkpoint_folder("", "base", model, model) == f"{model}.checkpoints"
+
+
+def test_setting_of_a_job_that_vertex_ai_would_reject_is_refused():
+    with pytest.raises(UserError, match="training_service_account is empty"):
+        JobConfig(tensorboard="projects/p/locations/l/tensorboards/1")
+    with pytest.raises(UserError, match="training_labels has 'Team=Vision'"):
+        JobConfig(training_labels="Team=Vision")
+
+
+def test_labels_are_read():
+    assert parse_labels("") == {}
+    assert parse_labels("team=vision, run=a_1-b,empty=") == {"team": "vision", "run": "a_1-b", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["team", "1team=x", "=x", "team=" + "x" * 64],
+)
+def test_label_that_vertex_ai_would_reject_is_refused(text):
+    with pytest.raises(UserError, match="training_labels has"):
+        parse_labels(text)

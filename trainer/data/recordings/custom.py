@@ -1,4 +1,4 @@
-"""Find the images of the dataset `custom`, with their maps, files of fixations, or tables of fixations.
+"""The dataset `custom`: find its images, with their maps, files of fixations, or tables of fixations.
 
 Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see `layout`). The
 split is told by a column, by folders, or by hashes of names. What was understood is printed, and returned in

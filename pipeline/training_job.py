@@ -1,4 +1,4 @@
-"""One training step as a job: its plan, its machines, its command line, its results, and where it keeps them.
+"""One training step as a job: its settings, machines, command line and results, and where it keeps them.
 
 Machines are in the form in which Vertex AI's custom jobs and Kubeflow's pods request them. What must outlive its
 machine is kept outside of the pod on Kubeflow; line numbers there are those of kubeflow/pipelines 2.17.0, below
@@ -8,18 +8,18 @@ backend/src/v2/.
 import dataclasses
 import math
 import pathlib
+import re
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 
-from pipeline.plan import plan as planning
-from pipeline.plan.plan import DataSize, TrainingPlan, check_outside_pod
-from pipeline.plan.settings import AcceleratorConfig, JobConfig, parse_labels
+from pipeline import plan as planning
+from pipeline.plan import AcceleratorConfig, DataSize, TrainingPlan, check_outside_pod
 from trainer import accelerators, artifacts, files
 from trainer.accelerators import FLEX_START, SPOT
 from trainer.artifacts import checkpoints_of
 from trainer.cli import flag_of
-from trainer.config import TrainConfig, with_recipe
+from trainer.config import TrainConfig, check_ranges, setting, with_recipe
 from trainer.errors import UserError, check
 from trainer.storage import PROBE, Folder
 
@@ -39,6 +39,72 @@ SYSTEM_PODS = 1
 """Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
 KERNEL = 0.025
 """Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
+LABEL = re.compile(r"[a-z0-9_-]{0,63}")
+"""Key or value of a label of Vertex AI."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JobConfig:
+    """Settings of the training jobs on Vertex AI; other targets ignore them."""
+
+    TITLE: ClassVar[str] = "training jobs on Vertex AI"
+    timeout_hours: float = setting(
+        0.0,
+        "Stop a training job after this many hours; 0 for six times the estimate of its plan, at least 3 hours.",
+        ge=0,
+    )
+    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.", ge=0)
+    restart_training: bool = setting(
+        True, "Restart a job if its machine is lost; it resumes from its last checkpoint."
+    )
+    persistent_resource: str = setting(
+        "",
+        "Id of a persistent resource to train on; none if empty.",
+        pattern=r"([a-z]([a-z0-9-]{0,61}[a-z0-9])?)?",
+        form="the id of a persistent resource, such as gpus-1",
+    )
+    tensorboard: str = setting(
+        "",
+        "Full resource name of the Vertex AI TensorBoard to log to; none if empty.",
+        pattern=r"(projects/[^/]+/locations/[^/]+/tensorboards/[^/]+)?",
+        form="projects/PROJECT/locations/LOCATION/tensorboards/ID",
+    )
+    training_service_account: str = setting(
+        "",
+        "Service account of the training jobs; Vertex AI's default if empty.",
+        pattern=r"([^@\s]+@[^@\s]+)?",
+        form="an e-mail address",
+    )
+    training_network: str = setting(
+        "",
+        "Full resource name of the VPC network to peer the training with; none if empty.",
+        pattern=r"(projects/\d+/global/networks/[^/]+)?",
+        form="projects/NUMBER/global/networks/NAME",
+    )
+    training_labels: str = setting("", "Labels of the training jobs, as key=value,key=value.")
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check(
+            not self.tensorboard or bool(self.training_service_account),
+            "tensorboard is set, but training_service_account is empty; set it to the account that writes the "
+            "logs",
+        )
+        parse_labels(self.training_labels)
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """Parse `key=value,key=value`; raises `UserError` for a label that Vertex AI would reject."""
+    labels: dict[str, str] = {}
+    for label in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = label.partition("=")
+        if not (equals and key[:1].isalpha() and LABEL.fullmatch(key) and LABEL.fullmatch(value)):
+            raise UserError(
+                f"training_labels has {label!r}; write key=value, each at most 63 lower-case letters, digits, "
+                "_ and -, with a letter at the start of the key"
+            )
+        labels[key] = value
+    return labels
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Prepares a local run: its folder, its parameters, and all checks that are possible before it starts."""
+"""The folder of a local run, its parameters, and all checks that are possible before it starts."""
 
 import contextlib
 import dataclasses
@@ -11,7 +11,7 @@ from pipeline.graph import parameters
 from pipeline.graph.environment import layered, load_environment
 from pipeline.graph.parameters import Value
 from pipeline.registry.address import VERTEX, Address
-from pipeline.registry.register import connect
+from pipeline.registry.register import REGISTERED_NAME, connect, resolve_base_model
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
@@ -125,8 +125,9 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     parameters.validate(run.parameters, "local")
     parameters.require_sources(run.parameters)
     if not run.finished:
-        _require_files(run.parameters)
-        _require_registry(str(run.parameters.get("registry", "")), run.model_name)
+        registry = str(run.parameters.get("registry", ""))
+        _require_registry(registry, run.model_name)
+        _require_files(run.parameters, registry)
     return run
 
 
@@ -164,14 +165,16 @@ def _has_data(passed: Mapping[str, Value]) -> bool:
     )
 
 
-def _require_files(values: Mapping[str, Value]) -> None:
+def _require_files(values: Mapping[str, Value], registry: str) -> None:
     """Raise `UserError` for an input that does not exist, or is no folder with files, before any task has run."""
     for name, keywords in parameters.KEYWORDS.items():
         value = str(values.get(name, keywords[0]))
         if (value in keywords and value != PRETRAINED) or "://" in value:
             continue
         try:
-            if not name.endswith("_source"):
+            if name == "base_model_uri" and REGISTERED_NAME.fullmatch(value):
+                resolve_base_model(value, registry)
+            elif not name.endswith("_source"):
                 weight_sources.check_local(value)
             elif not addresses_in(value):
                 paths_at(local_path(value))

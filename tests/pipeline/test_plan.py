@@ -2,14 +2,14 @@ import dataclasses
 
 import pytest
 
-from pipeline.plan.plan import (
+from pipeline.plan import (
+    AcceleratorConfig,
     DataSize,
     data_size,
     make_plan,
     plan_markdown,
     timeout_of,
 )
-from pipeline.plan.settings import AcceleratorConfig
 from trainer import accelerators
 from trainer.accelerators import ACCELERATORS
 from trainer.config import FetchConfig, TrainConfig
@@ -160,3 +160,24 @@ def test_plan_as_markdown_has_every_figure_and_its_basis():
     ):
         assert part in text
     assert all(f"- {sentence}\n" in text for sentence in plan.basis)
+
+
+def test_accelerator_of_one_training_overrides_that_of_both():
+    assert AcceleratorConfig(accelerator="v5e-4").row.name == "v5e-4"
+    assert AcceleratorConfig(accelerator="v5e-4", step_accelerator="l4", workers=2).row.name == "l4"
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"accelerator": "v5e-3"}, "'v5e-3'; did you mean 'v5e-"),
+        ({"step_accelerator": "l44"}, "'l44'; did you mean 'l4"),
+        ({"workers": 2}, "workers is 2, but cpu"),
+        ({"accelerator": "v5e-4", "workers": 2}, "workers is 2, but v5e-4 .*v5e-8 for more chips"),
+        ({"accelerator": "h100-4"}, "h100-4 .*standard; set provisioning to spot or flex-start"),
+        ({"accelerator": "t4", "provisioning": "flex-start"}, "t4 .*set provisioning to standard or spot"),
+    ],
+)
+def test_machines_that_do_not_fit_together_are_refused(settings, named):
+    with pytest.raises(UserError, match=named):
+        AcceleratorConfig(**settings)

@@ -2,24 +2,23 @@
 
 import pytest
 
-from pipeline import grants
-from pipeline.vertex import checks
+from pipeline.vertex import checks, doctor
 from tests.infra import blocks
 from tests.vertex_project import ROLES
 
 RESOURCES = {
-    ("google_project_iam_member", ""): grants.PROJECT,
-    ("google_storage_bucket_iam_member", "${google_storage_bucket.runs.name}"): grants.BUCKET,
-    ("google_storage_bucket_iam_member", "${google_storage_bucket.models.name}"): grants.BUCKET,
-    ("google_storage_bucket_iam_member", "${google_storage_bucket.data.name}"): grants.DATA,
+    ("google_project_iam_member", ""): doctor.PROJECT,
+    ("google_storage_bucket_iam_member", "${google_storage_bucket.runs.name}"): doctor.BUCKET,
+    ("google_storage_bucket_iam_member", "${google_storage_bucket.models.name}"): doctor.BUCKET,
+    ("google_storage_bucket_iam_member", "${google_storage_bucket.data.name}"): doctor.DATA,
     (
         "google_artifact_registry_repository_iam_member",
         "${google_artifact_registry_repository.images.name}",
-    ): grants.IMAGES,
+    ): doctor.IMAGES,
     (
         "google_artifact_registry_repository_iam_member",
         "${google_artifact_registry_repository.templates.name}",
-    ): grants.TEMPLATES,
+    ): doctor.TEMPLATES,
 }
 """A grant of Terraform, by its type and what it names -> the resource in our table."""
 
@@ -32,7 +31,7 @@ def terraform(account):
             continue
         if kind == "google_service_account_iam_member":
             own = body["service_account_id"] == f"${{google_service_account.{account}.name}}"
-            resource = grants.ITSELF if own else grants.ACCOUNT
+            resource = doctor.ITSELF if own else doctor.ACCOUNT
         else:
             resource = RESOURCES[kind, body.get("bucket") or body.get("repository") or ""]
         roles = blocks("locals")["deployer_roles"] if "for_each" in body else [body["role"]]
@@ -40,14 +39,14 @@ def terraform(account):
     return granted
 
 
-@pytest.mark.parametrize(("account", "table"), [("pipeline", grants.PIPELINE), ("deployer", grants.DEPLOYER)])
+@pytest.mark.parametrize(("account", "table"), [("pipeline", doctor.PIPELINE), ("deployer", doctor.DEPLOYER)])
 def test_table_is_what_terraform_grants(account, table):
     assert {(grant.role, grant.resource) for grant in table} == terraform(account)
     assert len(table) == len(terraform(account))
 
 
 def test_permissions_are_in_their_roles():
-    for grant in (*grants.PIPELINE, *grants.DEPLOYER, grants.TENSORBOARD):
+    for grant in (*doctor.PIPELINE, *doctor.DEPLOYER, doctor.TENSORBOARD):
         assert set(grant.permissions) <= set(ROLES[grant.role]), grant
 
 

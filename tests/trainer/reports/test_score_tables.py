@@ -8,8 +8,8 @@ from rich.console import Console
 from tests.consoles import printed
 from trainer.evaluation import confidence
 from trainer.metric_table import METRICS
-from trainer.reports import score_rows
-from trainer.reports.terminal import print_evaluation
+from trainer.reports import score_tables
+from trainer.reports.score_tables import print_evaluation
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation,
     ],
 )
 def test_interval_ends_where_the_scores_do(metric, ends, expected):
-    assert score_rows.interval(metric, ends) == expected
+    assert score_tables.interval(metric, ends) == expected
 
 
 def test_way_to_people_is_shown_for_each_model(evaluation, lines):

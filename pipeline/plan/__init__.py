@@ -1,1 +1,0 @@
-"""One training step: machines, batch, time and cost."""
