@@ -14,7 +14,7 @@ Kubeflow passes artifacts on without the name of their class, and kfp then makes
 IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks; an environment adds its repository and tag."""
 NEVER_CACHED = (
-    *("check-registry", "fingerprint", "check-unchanged"),
+    *("check-registry", "fingerprint", "check-unchanged", "check-data"),
     *("named-model", "importer", "evaluate-model", "upload-model", "deploy-version", "report-end"),
 )
 """Tasks whose result depends on more than their inputs: on the current source, registry or endpoint."""

@@ -12,6 +12,7 @@ def evaluate_model(
     gate_margin: float,
     gate_confidence: float,
     gate_on: str,
+    data_warnings: list,  # type: ignore[type-arg]
     model_name: str,
     registry: str,
     run: str,
@@ -36,7 +37,8 @@ def evaluate_model(
         data = [finetune_data.path, *([base_data.path] if evaluate_base else []), *tested]
         trained_on = fetched_of({"base": base_data.path}).values()
         scores, champion = compare(
-            config, registry, model_name, model.path, data, evaluation.path, trained_on, run
+            *(config, registry, model_name, model.path, data, evaluation.path, trained_on, run),
+            data_warnings=data_warnings,
         )
         write_report(evaluation.path, report.path)
         for metric, value in scores["datasets"][scores["decides"]]["models"]["candidate"].items():

@@ -11,6 +11,7 @@ def fetch_dataset(
     source: str,
     image_size: str,
     allow_partial_data: bool,
+    max_bad_share: float,
     private_sources: bool,
     max_examples: int,
     test_share: float,

@@ -27,8 +27,9 @@ MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
 IMAGES = "images.csv"
+"""One line for each image: its split, its name, a digest of its stimulus, the same for the same pixels, and its
+`trainer.data.statistics.FEATURES`."""
 TRAINING_IMAGES = "training_images.json"
-"""One line for each image: its split, its name, and a digest of its stimulus, the same for the same pixels."""
 SPLITS = ("train", "valid")
 TEST = "test"
 """The only split of a test set: held-out images that neither train nor choose an epoch."""
@@ -134,6 +135,8 @@ class Manifest:
     """Share of the validation images that is held out as a test set: this dataset itself if `is_test_set`."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """Sentences for people: how the source was understood, and what was left out and why."""
+    bad_images: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Name of an image that cannot be used -> why; the first `trainer.data.bad_images.MOST_LISTED` of them."""
     schema: int = SCHEMA
 
     @property
@@ -382,6 +385,7 @@ class Outcome(_Decided):
     """EVALUATION of a run that has ended."""
 
     datasets: dict[str, Scores]
+    data_warnings: NotRequired[list[str]]
 
 
 class Evaluation(_Decided):
@@ -397,9 +401,26 @@ class Evaluation(_Decided):
     code_version: str
     run: NotRequired[str]
     date: NotRequired[str]
+    data_warnings: NotRequired[list[str]]
 
 
 # === Versions and runs ===
+
+
+class Distribution(TypedDict):
+    """The values of one of `trainer.data.statistics.FEATURES`, in the form in which they are compared."""
+
+    mean: float
+    std: float
+    quantiles: list[float]
+
+
+class Statistics(TypedDict):
+    """The statistics of a prepared dataset, or of some of its images; see `trainer.data.statistics`."""
+
+    images: int
+    values: dict[str, Distribution]
+    center_bias: NotRequired[list[list[float]]]
 
 
 class Prepared(TypedDict, total=False):
@@ -408,6 +429,7 @@ class Prepared(TypedDict, total=False):
     dataset: str
     source: str
     counts: dict[str, int]
+    statistics: Statistics | None
 
 
 class Lineage(TypedDict, total=False):

@@ -315,6 +315,14 @@ class FetchConfig:
     allow_partial_data: bool = setting(
         False, "Accept other numbers of images than in trainer/datasets.py; not needed for the sample dataset."
     )
+    max_bad_share: float = setting(
+        0.01,
+        "Share of the images, at least 0 and below 1, that may be unusable: they do not decode, have no map or an "
+        "empty one, or are in two splits. They are put aside, with their names and reasons in manifest.json. For "
+        "custom, and other datasets with allow_partial_data; complete archives of authors have to be sound.",
+        ge=0,
+        lt=1,
+    )
     private_sources: bool = setting(
         False, "Also fetch from http:// addresses, whose content anybody on the way can change."
     )
@@ -550,6 +558,31 @@ def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
     if scaling == "auto":
         scaling = "none" if config.batch_size else "capped"
     return dataclasses.replace(config, batch_size=batch_size, learning_rate_scaling=scaling)
+
+
+@dataclasses.dataclass(frozen=True)
+class DataGateConfig:
+    """Settings of the gate that data have to pass before anything is trained."""
+
+    TITLE: ClassVar[str] = "data gate"
+    min_images: int = setting(
+        0, "Smallest number of images of the fine-tuning data; with fewer, the run ends before it trains.", ge=0
+    )
+    min_observers: int = setting(
+        0,
+        "Smallest number of observers of the median image of the fine-tuning data; with fewer, or if observers "
+        "are not told apart, the run ends before it trains. 0 for any.",
+        ge=0,
+    )
+    data_gate: str = setting(
+        "warn",
+        "What large differences from the data of the current default do, in sizes, luminance, fixations or centre "
+        "bias: warn (a sentence in the report), or strict (the run ends before it trains).",
+        choices=("warn", "strict"),
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import IO, cast
 
 from trainer import storage
 from trainer.artifacts import SourceObject
-from trainer.errors import UserError
+from trainer.errors import ContentError, UserError
 from trainer.files import local_path
 from trainer.progress import Tracker
 from trainer.storage import ARCHIVES, check_name, is_archive, is_junk
@@ -63,9 +63,9 @@ class Member:
     """The file itself, if it is one of this machine."""
 
     def content(self, most_bytes: int) -> bytes:
-        """The file's content; raises `UserError` before it is read if there are more than `most_bytes`."""
+        """The file's content; raises `ContentError` before it is read if there are more than `most_bytes`."""
         if self.size_bytes is not None and self.size_bytes > most_bytes:
-            raise UserError(
+            raise ContentError(
                 f"{self.origin} has {self.size_bytes:,} bytes, more than a file of its kind needs (at most "
                 f"{most_bytes:,}); replace it, or remove it with its other files"
             )

@@ -10,6 +10,9 @@ check_unchanged                                         all below is a branch, w
      |_____________________ _________________________
      |                     |                         |
 fetch_dataset         fetch_dataset             fetch_dataset       cached by fingerprint; nothing without one
+     |_____________________|_________________________|
+     |                     |                         |
+     |               check_data                      |              compares with the data of the current default
      |                     |                         |
 plan, base training        |                         |              a training step, or
      |_____________________|                         |              import_model if base_model_uri is set
@@ -44,6 +47,7 @@ from kfp import dsl
 from kfp.dsl.pipeline_channel import PipelineChannel
 
 from components import IMAGE, NEVER_CACHED
+from components.check_data import check_data
 from components.check_registry import check_registry
 from components.check_unchanged import check_unchanged
 from components.collect_training import collect_training
@@ -70,7 +74,7 @@ from pipeline.graph.parameters import (
 from pipeline.plan import AcceleratorConfig
 from pipeline.training_job import JobConfig
 from pipeline.webhook import VARIABLE
-from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
+from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
@@ -92,9 +96,9 @@ RETRIES = {
     "upload-model": 2,
 }
 """Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
-recognises a run that it already has. Not the evaluation and the deployment, which fail on purpose for a bad model,
-nor a job of Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on
-Kubeflow."""
+recognises a run that it already has. Not the check of the data, the evaluation and the deployment, which fail on
+purpose, nor a job of Vertex AI, which the service restarts: on Spot machines six times, and as often as a training
+on Kubeflow."""
 MAX_RETRY_TIME = {"kubeflow": "7d"}
 """Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
 task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
@@ -133,7 +137,7 @@ class TrainingStepInputs:
             **settings_of(TrainConfig, self.name, self.parameters),
             **self._inputs,
         )
-        # After all fetching, so that a mistake in the last source is found before hours of training.
+        # After all fetching and the check of the data, so that a mistake there is found before hours of training.
         task.after(*self.after)
         return task.set_caching_options(cached).set_display_name(f"{STEPS[self.name]}: plan")
 
@@ -290,13 +294,17 @@ def _train_and_register(
     fetched = {name: _fetch_data(name, parameters, fingerprints[name]) for name in DATA}
     data = {name: task.outputs["prepared"] for name, task in fetched.items()}
 
+    registry_and_data = {**registry, **{f"{name}_data": folder for name, folder in data.items()}}
+    data_checked = check_data(**settings_of(DataGateConfig, "", parameters), **registry_and_data)
+    data_checked.set_display_name("Data")
+
     def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
         step_inputs = TrainingStepInputs(
             name=step,
             parameters=parameters,
             dataset=data[step],
             base_model=base_model,
-            after=fetched.values(),
+            after=[data_checked],
             initial_weights_fingerprint=fingerprints[step].outputs["weights"],
         )
         return TARGETS[target](step_inputs, env)
@@ -307,11 +315,15 @@ def _train_and_register(
     made = {
         "model": train("finetune", base_model).outputs["model"],
         "run": RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER),
-        **registry,
-        **{f"{name}_data": folder for name, folder in data.items()},
+        **registry_and_data,
     }
     gate = settings_of(EvaluateConfig, "", parameters)
-    evaluated = evaluate_model(evaluate_base=parameters["evaluate_base"], **gate, **made)
+    evaluated = evaluate_model(
+        evaluate_base=parameters["evaluate_base"],
+        data_warnings=data_checked.outputs["warnings"],
+        **gate,
+        **made,
+    )
     evaluated.set_display_name("Evaluation")
     uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], inputs=inputs, **made)
     uploaded.set_display_name("Registration")

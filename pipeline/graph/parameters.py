@@ -21,6 +21,7 @@ from trainer.config import (
     NO_FILE,
     PRETRAINED,
     SAMPLE,
+    DataGateConfig,
     EvaluateConfig,
     FetchConfig,
     HeldOutConfig,
@@ -158,6 +159,7 @@ SHARED_CONFIGS = (
     HeldOutConfig,
     TrainConfig,
     EvaluateConfig,
+    DataGateConfig,
     PipelineConfig,
     FetchConfig,
     AcceleratorConfig,
@@ -261,7 +263,7 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
                 check_platform(platform, machines, training)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
-    for config in (EvaluateConfig, PipelineConfig, JobConfig):
+    for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
         config(**_with_defaults(config, "", values))
     _validate_test_set({**DEFAULTS, **values})
     steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]

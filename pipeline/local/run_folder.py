@@ -30,6 +30,7 @@ SHOWN = {
     ("fetch-dataset", "preview"): "data_base.html",
     ("fetch-dataset-2", "preview"): "data_finetune.html",
     ("fetch-dataset-3", "preview"): "data_test.html",
+    ("check-data", "report"): "data_check.html",
     ("train-model", "curve"): "curve_base.html",
     ("train-model-2", "curve"): "curve_finetune.html",
     ("evaluate-model", "report"): "report.html",

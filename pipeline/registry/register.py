@@ -15,6 +15,7 @@ from pipeline.registry.versions import NO_VERSION, Registry, Version
 from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
+from trainer.data import statistics
 from trainer.errors import check
 from trainer.models.find import number_of
 from trainer.storage import REMOTE, unmounted
@@ -117,7 +118,9 @@ def lineage(run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN
         "code_version": artifacts.code_version(),
         "inputs": inputs,
         "data": {
-            step: {name: getattr(manifest, name) for name in DATA_FACTS} for step, manifest in manifests.items()
+            step: {name: getattr(manifest, name) for name in DATA_FACTS}
+            | {"statistics": statistics.read(data[step])}
+            for step, manifest in manifests.items()
         },
         "model": files.read_json(
             pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again", artifacts.ModelConfig
@@ -134,6 +137,7 @@ def compare(
     output: str,
     trained_on: Iterable[str] = (),
     run: str = "",
+    data_warnings: Sequence[str] = (),
 ) -> tuple[dict[str, Any], int]:
     """Evaluate a candidate and the current default of model `name` on the same images.
 
@@ -146,6 +150,7 @@ def compare(
         output: Folder for the evaluation.
         trained_on: Folders of the data of all training steps.
         run: Name of the run.
+        data_warnings: Sentences about the data, for the report.
 
     Returns the evaluation, and the number of the default version: `NO_VERSION` if there is none.
     """
@@ -155,7 +160,7 @@ def compare(
     default, decision = registry.default(name), decision_number(registry, name)
     folders = artifacts.prepared_by_name(data)
     champion = default.model if default else None
-    evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision)
+    evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision, data_warnings)
     if location.startswith(VERTEX):
         write_shipped_map(model, pathlib.Path(output, artifacts.SHIPPED_MAP))
     return evaluation, default.number if default else NO_VERSION

@@ -18,6 +18,7 @@ import tensorflow as tf
 from kfp import dsl
 from kfp.dsl.types import artifact_types
 
+from components.check_data import check_data
 from components.check_registry import check_registry
 from components.check_unchanged import check_unchanged
 from components.collect_training import collect_training
@@ -39,14 +40,15 @@ from tests.vertex import LOCATION, PROJECT
 from trainer import artifacts, files
 from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, TrainConfig
 from trainer.models import weight_sources
 from trainer.training import loop
 
 COMPONENTS = {
     component.name: component
     for component in (
-        *(check_registry, check_unchanged, collect_training, deploy_version, evaluate_model, fetch_dataset),
+        *(check_data, check_registry, check_unchanged, collect_training, deploy_version, evaluate_model),
+        *(fetch_dataset,),
         *(fingerprint, import_model, plan_training, train_model, upload_model),
     )
 }
@@ -225,7 +227,7 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
         "metrics": artifact(dsl.Metrics, folder / "metrics"),
         "report": artifact(dsl.HTML, folder / "report"),
     }
-    config = {"evaluate_base": False} | dataclasses.asdict(EvaluateConfig()) | changes
+    config = {"evaluate_base": False, "data_warnings": []} | dataclasses.asdict(EvaluateConfig()) | changes
     place = {"model_name": "msinet", "registry": str(registry)}
     nothing = tested or artifact(dsl.Dataset, folder / "nothing")
     data = {"base_data": prepared, "finetune_data": prepared, "test_data": nothing}
@@ -293,6 +295,17 @@ def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evalu
     assert "deployedModels" not in users
     deploy_version.python_func(**place, endpoint="maps", traffic=10, version=version, alias=alias)
     assert [deployed["modelVersionId"] for deployed in users["deployedModels"]] == ["1"]
+
+
+def test_data_are_checked_and_their_warnings_are_in_the_report_of_the_model(prepared, model, tmp_path):
+    _, place, data = evaluate(tmp_path, prepared, model, tmp_path / "models", data_warnings=["<b> is darker."])
+    assert "&lt;b&gt; is darker." in (tmp_path / "report").read_text()
+    report = artifact(dsl.HTML, tmp_path / "data.html")
+    gate = dataclasses.asdict(DataGateConfig())
+    assert check_data.python_func(**gate, **place, **data, report=report) == ([],)
+    assert "no default model yet" in pathlib.Path(report.path).read_text()
+    with pytest.raises(SystemExit, match="min_images is 1,000"):
+        check_data.python_func(**gate | {"min_images": 1000}, **place, **data, report=report)
 
 
 def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_path):

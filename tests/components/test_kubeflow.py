@@ -28,6 +28,8 @@ ORDER = [
     *("import-model", "evaluate-model", "upload-model"),
 ]
 """The recorded tasks, each after those whose outputs it reads."""
+LATER = {"fetch-dataset": {"max_bad_share": 0.01}, "evaluate-model": {"data_warnings": []}}
+"""Task -> its parameters that did not exist yet when it was recorded."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,6 +86,7 @@ def test_every_recorded_input_is_replayed():
 def test_task_takes_what_kubeflow_hands_to_it(pods, outputs, task, monkeypatch):
     message = pods.recorded(task)
     given = message["inputs"]["parameterValues"]
+    given |= LATER.get(task.rstrip("-23"), {})
     if task.startswith("fetch-dataset"):
         given["fingerprint"] = outputs[task.replace("fetch-dataset", "fingerprint")]["data"]
     if task.startswith("train-model"):  # recorded before the plan handed all settings on as one value

@@ -18,7 +18,7 @@ from trainer.data.layout import (
     Points,
     read_matlab,
 )
-from trainer.errors import UserError, first_line
+from trainer.errors import ContentError, first_line
 from trainer.picture import open_header
 from trainer.sources import Member
 
@@ -58,7 +58,7 @@ def decode(item: Item, blur_sigma_px: float) -> Decoded:
     If the map is points, these are the fixations; a Gaussian of `blur_sigma_px` pixels makes the density.
 
     Raises:
-        UserError: a file cannot be decoded, or the map is empty or has another aspect ratio than the stimulus.
+        ContentError: a file cannot be decoded, or the map is empty or has another aspect ratio than the stimulus.
     """
     stimulus = decode_stimulus(item.stimulus)
     size = (stimulus.shape[0], stimulus.shape[1])
@@ -83,7 +83,7 @@ def decode_stimulus(member: Member) -> Pixels:
 
 
 def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
-    """(h, w) uint8 of a map; `UserError` if it is empty or does not fit the stimulus.
+    """(h, w) uint8 of a map; `ContentError` if it is empty or does not fit the stimulus.
 
     Compressed points lose their faint neighbours.
     """
@@ -93,12 +93,14 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
     ratio = min(levels.shape[0] / height, levels.shape[1] / width)
     # Rounding may change a side by one pixel.
     if max(abs(levels.shape[0] - height * ratio), abs(levels.shape[1] - width * ratio)) > 1:
-        raise UserError(
+        raise ContentError(
             f"{member.origin} is {levels.shape[0]} x {levels.shape[1]} pixels (height x width), but its "
             f"image is {height} x {width}, another aspect ratio; replace it by the map of this image"
         )
     if not levels.any():
-        raise UserError(f"{member.origin} is empty, all its pixels are 0; replace it, or remove it with its image")
+        raise ContentError(
+            f"{member.origin} is empty, all its pixels are 0; replace it, or remove it with its image"
+        )
     return levels
 
 
@@ -119,7 +121,7 @@ def _read_pixels(member: Member, channels: int) -> tuple[Pixels, str]:
         else:
             pixels = np.asarray(picture.convert("RGB" if channels == 3 else "L"))
     except (OSError, ValueError, SyntaxError, tf.errors.OpError) as error:
-        raise UserError(
+        raise ContentError(
             f"{member.origin} does not decode as an image ({first_line(error)}); download or export it again"
         ) from None
     return pixels.reshape(*pixels.shape[:2], channels), kind
@@ -177,18 +179,18 @@ def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
     """Fixated pixels, at least one, in a stimulus of `size` (h, w), of any form of file.
 
     Raises:
-        UserError: it has no fixation, or most are outside of the image.
+        ContentError: it has no fixation, or most are outside of the image.
     """
     gaze = source.read(size) if isinstance(source, Fixations) else _read_file(source, size)
     if gaze.n_outside > len(gaze.points):
-        raise UserError(
+        raise ContentError(
             f"{source.origin} has {gaze.n_outside} of {len(gaze.points) + gaze.n_outside} fixations outside of "
             f"its image of {size[0]} x {size[1]} pixels (height x width): it is of another image, or of one of "
             "another size; replace it, or remove it with its image"
         )
     if not len(gaze.points):
         blinks = f", only {gaze.n_blinks} positions that are no numbers" if gaze.n_blinks else ""
-        raise UserError(f"{source.origin} has no fixation{blinks}; remove it with its image")
+        raise ContentError(f"{source.origin} has no fixation{blinks}; remove it with its image")
     return gaze
 
 
@@ -199,7 +201,7 @@ def _read_file(member: Member, size: tuple[int, int]) -> Gaze:
     if not is_points(levels):
         levels = _without_neighbours(levels)
     if not is_points(levels):
-        raise UserError(
+        raise ContentError(
             f"{member.origin} is a density in the place of fixations; put it into a folder of maps, or remove it"
         )
     return _marked(levels, size)

@@ -15,6 +15,7 @@ from trainer import datasets, files, sources, storage
 from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
 from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, splits
+from trainer.data.bad_images import BadImages
 from trainer.data.splits import Split
 from trainer.downloads import archives, cache
 from trainer.downloads.archives import Origin
@@ -76,13 +77,15 @@ def fetch_dataset(
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as folder:
         partial.mkdir()
         with _open_source(config, origin, folder, cache_dir) as source:
-            split, notes, row = _pair_files(config, row, source, is_test_set=bool(test_of))
+            # Archives of authors do not change: a bad image there is a damaged copy, unless a part is accepted.
+            bad = BadImages(config.max_bad_share if row.any_count or config.accepts_partial else 0.0)
+            split, notes, row = _pair_files(config, row, source, bad, is_test_set=bool(test_of))
             items = _chosen(config, row, source, split, is_test_set=bool(test_of))
             load_tensorflow()
             from trainer.data.prepare import prepare
 
             name = prepared_name(config.dataset, source.name)
-            facts = prepare(items, row.blur_sigma_px, image_size, partial, name, refuse_copies=row.any_count)
+            facts = prepare(items, row.blur_sigma_px, image_size, partial, name, bad, refuse_copies=row.any_count)
             if row.any_count:  # after the report of what was understood, which was printed before
                 print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
         manifest = _manifest(config, row, source, image_size, facts, split, notes)
@@ -132,15 +135,15 @@ def _open_source(
 
 
 def _pair_files(
-    config: FetchConfig, row: datasets.Dataset, source: _Source, is_test_set: bool
+    config: FetchConfig, row: datasets.Dataset, source: _Source, bad: BadImages, is_test_set: bool
 ) -> tuple[Split, list[str], datasets.Dataset]:
     """The images of each split with their maps and fixations, notes, and the row with the settings in use."""
     if row.any_count:
         from trainer.data.recordings.custom import find_recordings  # Polars takes a moment to load
 
-        return find_recordings(source.members, row, source.name, config, is_test_set)
+        return find_recordings(source.members, row, source.name, config, bad, is_test_set)
     try:
-        images = layout.find_items(source.members, row, source.name)
+        images = layout.find_items(source.members, row, source.name, bad)
     except UserError as error:
         if not config.source or isinstance(error, sources.DamagedError):
             raise
@@ -179,7 +182,7 @@ def _manifest(
 ) -> Manifest:
     is_sample = source.name == SAMPLE
     if row.any_count:
-        complete = {name: len(items) for name, items in split.items()}
+        complete = {name: len(items) - facts.n_bad[name] for name, items in split.items()}
     else:
         complete = sample.counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
         if n_test := round(complete["valid"] * config.test_share):
@@ -206,6 +209,7 @@ def _manifest(
         citation="" if is_sample else row.citation,
         test_share=config.test_share,
         notes=[*notes, *facts.notes],
+        bad_images=facts.bad.listed(),
     )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from trainer import isolated
 from trainer.artifacts import TEST
+from trainer.data.bad_images import BadImages
 from trainer.datasets import Dataset, Rule
 from trainer.errors import UserError, some
 from trainer.sources import Member
@@ -166,15 +167,17 @@ Files = dict[str, tuple[str, Member]]
 """Key of an image -> name and content of its file."""
 
 
-def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
+def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadImages) -> Images:
     """Find the images of a source with the files of their maps and fixations.
 
+    An image is put aside into `bad` if a file of it is missing, or if two files have the same name.
+
     Raises:
-        UserError: a file has no counterpart, two files have the same name, there are no stimuli or no maps, or a
-            file with the fixations of all images cannot be read.
+        UserError: too many images are put aside, there are no stimuli or no maps, or a file with the fixations of
+            all images cannot be read.
     """
     assigned, notes = assign_roles(members, row)
-    files = _by_role(assigned)
+    files, ambiguous = _by_role(assigned, bad)
     stimuli, maps = files["stimulus"], files["map"]
     fixations: Mapping[str, Member | Fixations] = {key: member for key, (_, member) in files["fixations"].items()}
     if sets := {key: member for key, (_, member) in files[OF_ALL].items()}:
@@ -184,33 +187,43 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
         if left_out := len(of_all) - len(fixations):
             counts = f"{left_out} of {len(of_all)}"
             notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
-    _check_pairs(stimuli, maps, fixations, row, source)
+    _check_some(stimuli, maps, fixations, row, source)
+    bad.n_images = len(stimuli)
+    unusable = ambiguous | _unpaired(stimuli, maps, fixations, bad)
+    bad.check()
+    used = {key: file for key, file in stimuli.items() if key not in unusable}
     items = [
         Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
-        for key, (name, stimulus) in stimuli.items()
+        for key, (name, stimulus) in used.items()
     ]
     splits = {file.key: file.split for file, _ in assigned}
-    return Images(items, [splits[key] for key in stimuli], notes)
+    return Images(items, [splits[key] for key in used], notes)
 
 
-def _by_role(assigned: Assigned) -> dict[str, Files]:
-    """The files of each role; those with the fixations of many images have the role OF_ALL."""
+def _by_role(assigned: Assigned, bad: BadImages) -> tuple[dict[str, Files], set[str]]:
+    """The files of each role, and the keys of images with two files of one role, which are put aside.
+
+    Files with the fixations of many images have the role OF_ALL.
+    """
     files: dict[str, Files] = {role: {} for role in (*ROLES.values(), OF_ALL)}
+    ambiguous = set()
     for file, member in assigned:
         role = OF_ALL if file.reader else file.role
         _, first = files[role].setdefault(file.key, (file.name, member))
         if first is not member:
-            raise UserError(
+            ambiguous.add(file.key)
+            bad.add(
+                file.name,
                 f"two files with the same name: {first.origin} and {member.origin} would both be the {role} of "
-                f"{file.key!r}; remove one of them"
+                f"{file.key!r}; remove one of them",
             )
-    return files
+    return files, ambiguous
 
 
-def _check_pairs(
+def _check_some(
     stimuli: Collection[str], maps: Collection[str], fixations: Collection[str], row: Dataset, source: str
 ) -> None:
-    """Raise `UserError` if images, or their maps and fixations, are missing."""
+    """Raise `UserError` if there are no images, or neither maps nor fixations."""
     archives = ", ".join(archive.name for archive in row.archives)
     authors = f"; or give all archives of its authors ({archives})" if row.form else ""
     if not stimuli:
@@ -220,13 +233,22 @@ def _check_pairs(
             f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named maps, or "
             f"fixations into one named fixations{authors}"
         )
+
+
+def _unpaired(
+    stimuli: Mapping[str, object], maps: Mapping[str, object], fixations: Mapping[str, object], bad: BadImages
+) -> set[str]:
+    """The keys of images and of maps without a counterpart, which are put aside."""
+    unpaired: set[str] = set()
     for what, keys in (("map", maps), ("fixations file", fixations)):
-        incomplete = sorted(map(repr, set(stimuli) - set(keys))) if keys else []
-        orphans = sorted(map(repr, set(keys) - set(stimuli)))
-        if incomplete:
-            raise UserError(f"image without a {what}: {some(incomplete)}; add it, or remove the image")
-        if orphans:
-            raise UserError(f"{what} without an image: {some(orphans)}; add the image, or remove the {what}")
+        incomplete = sorted(set(stimuli) - set(keys)) if keys else []
+        orphans = sorted(set(keys) - set(stimuli))
+        for key in incomplete:
+            bad.add(key, f"image without a {what}: {key!r}; add it, or remove the image")
+        for key in orphans:
+            bad.add(key, f"{what} without an image: {key!r}; add the image, or remove the {what}")
+        unpaired.update(incomplete, orphans)
+    return unpaired
 
 
 def read_matlab(member: Member, size: Size) -> Gaze:

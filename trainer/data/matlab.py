@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 
 from trainer.data.layout import MAX_POINT_SHARE, Fixations, Gaze, Size
-from trainer.errors import UserError
+from trainer.errors import ContentError, UserError
 
 OSIE_SIZE = (600, 800)
 """(height, width) of OSIE's images, pixels."""
@@ -44,7 +44,7 @@ class _File:
 def read_one(origin: str, content: bytes, size: Size) -> Gaze:
     """The fixations of one image of `size` (h, w), from a file of SALICON, CAT2000, DUT-OMRON or OSIE's mouse.
 
-    `origin` is the name of the file in messages; raises `UserError` if it is of an image of another size.
+    `origin` is the name of the file in messages; raises `ContentError` if it is of an image of another size.
     """
     file = _File(origin, content)
     variables = _variables(file, "gaze", "fixLocs", "s", "fixations")
@@ -134,8 +134,8 @@ def _fits(stated: tuple[float, float], size: Size) -> bool:
     return all(abs(side - actual) <= 1 for side, actual in zip(stated, size, strict=True))
 
 
-def _other_size(file: _File, shape: tuple[float, ...], size: Size) -> UserError:
-    return UserError(
+def _other_size(file: _File, shape: tuple[float, ...], size: Size) -> ContentError:
+    return ContentError(
         f"{file.origin} is of an image of {' x '.join(f'{side:g}' for side in shape)} pixels (height x width), "
         f"but its image is {size[0]} x {size[1]}; replace one of the two"
     )
@@ -162,9 +162,9 @@ def _fixations(points: Points, observers: Observers, expected: Size | None, orig
 
 
 def _in_image(points: Points, observers: Observers, expected: Size | None, origin: str, size: Size) -> Gaze:
-    """The fixations in an image of `size` (h, w); `UserError` if another size is expected."""
+    """The fixations in an image of `size` (h, w); `ContentError` if another size is expected."""
     if expected and not _fits(expected, size):
-        raise UserError(
+        raise ContentError(
             f"{origin} are of an image of {expected[0]} x {expected[1]} pixels (height x width), but its image is "
             f"{size[0]} x {size[1]}; take the images as the authors publish them"
         )

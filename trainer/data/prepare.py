@@ -10,7 +10,7 @@ import hashlib
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,9 +19,10 @@ from PIL import Image
 
 from trainer import preprocess
 from trainer.artifacts import CENTER_BIAS, IMAGES
-from trainer.data import decode, tfrecords
-from trainer.data.layout import Gaze, Item
-from trainer.errors import UserError, check
+from trainer.data import decode, statistics, tfrecords
+from trainer.data.bad_images import BadImages
+from trainer.data.layout import KINDS, Gaze, Item
+from trainer.errors import ContentError, UserError
 from trainer.files import write_array
 from trainer.progress import Tracker, map_ahead, open_pool
 
@@ -44,6 +45,8 @@ class _Prepared:
     digest: str
     """Digest of the stimulus's pixels, as in `artifacts.IMAGES`."""
     record: bytes
+    features: dict[str, float]
+    """Those of `statistics.FEATURES` that are known."""
     ground_truth: str
     gaze: Gaze | None
     """The fixations; None if only a density is known."""
@@ -56,6 +59,10 @@ class _Prepared:
 class Facts:
     """Facts about a dataset, collected while its images are prepared."""
 
+    bad: BadImages
+    """The images that are put aside."""
+    n_bad: Counter[str] = field(default_factory=Counter)
+    """Number of images of each split that were put aside while they were prepared."""
     first: _Prepared | None = None
     shards: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -76,21 +83,21 @@ class Facts:
     """Digest -> split and origin of the first image with these pixels."""
 
     def add(self, image: _Prepared, split: str, refuse_copies: bool) -> None:
-        """Add an image; raises `UserError` if its map is of another kind, or for a copy that is refused."""
-        twin_split, twin = self._first_copies.setdefault(image.digest, (split, image.stimulus))
-        if twin_split != split:
-            self.n_copies += 1
-            check(
-                not refuse_copies,
-                f"{twin} and {image.stimulus} are the same image, one for training and one for validation; remove "
-                "one of them, or put both into one split",
-            )
+        """Add an image; raises `ContentError` if its map is of another kind, or for a copy that is refused."""
         first = self.first = self.first or image
         if image.ground_truth != first.ground_truth:
-            raise UserError(
+            raise ContentError(
                 f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: all maps of "
                 "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
+        twin_split, twin = self._first_copies.setdefault(image.digest, (split, image.stimulus))
+        if twin_split != split:
+            if refuse_copies:
+                raise ContentError(
+                    f"{twin} and {image.stimulus} are the same image, one for training and one for validation; "
+                    "remove one of them, or put both into one split"
+                )
+            self.n_copies += 1
         gaze = image.gaze or NO_GAZE
         self.has_observers &= gaze.observers is not None
         self.n_fixations += len(gaze.points)
@@ -116,7 +123,7 @@ class Facts:
     @property
     def notes(self) -> list[str]:
         """Sentences about what a reader must know; none if all is well."""
-        notes, total = [], self.n_fixations + self.n_outside + self.n_blinks
+        notes, total = self.bad.notes(), self.n_fixations + self.n_outside + self.n_blinks
         if self.n_pictured:
             mean = self.n_pictured / sum(self.original_sizes.values())
             notes.append(f"Fixations: {self.n_pictured:,}, about {mean:,.0f} an image, from pictures.")
@@ -137,9 +144,13 @@ def prepare(
     image_size: tuple[int, int],
     folder: pathlib.Path,
     dataset: str,
+    bad: BadImages,
     refuse_copies: bool = False,
 ) -> Facts:
     """Write the shards of all splits, `IMAGES`, and the centre bias of the training images, into `folder`.
+
+    An image is put aside if its files cannot be used (see `decode`), if its map is of another kind than the first
+    one, or if it is a copy that is refused.
 
     Args:
         items: split -> its images, in the order of their examples; no split is empty.
@@ -147,14 +158,14 @@ def prepare(
         image_size: (H, W) of the network's input, pixels.
         folder: an existing folder.
         dataset: its name, for the progress line.
+        bad: the images that were put aside before; those that are put aside here are added.
         refuse_copies: whether the same pixels in two splits are an error; else `Facts.notes` count them.
 
     Raises:
-        UserError: an image or its map cannot be used (see `decode`), the maps are of different kinds, or an image
-            is in two splits.
+        UserError: too many images are put aside, or all of a split.
         OSError: the folder cannot be written to.
     """
-    facts = Facts()
+    facts = Facts(bad)
     n_images = sum(map(len, items.values()))
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
     with (
@@ -163,16 +174,29 @@ def prepare(
         (folder / IMAGES).open("w", newline="", encoding="utf-8") as file,
     ):
         images = csv.writer(file)
-        images.writerow(["split", "image", "digest"])
+        images.writerow(["split", "image", "digest", *statistics.FEATURES])
         for split, split_items in items.items():
             prepare_one = functools.partial(_prepare_one, split_items, split == "train", blur_sigma_px, image_size)
             with tfrecords.ShardWriter(folder, split, len(split_items), image_size) as writer:
-                for image in map_ahead(pool, prepare_one, range(len(split_items)), 2 * n_threads):
-                    facts.add(image, split, refuse_copies)
-                    writer.write(image.record)
-                    images.writerow([split, image.name, image.digest])
+                prepared = map_ahead(pool, prepare_one, range(len(split_items)), 2 * n_threads)
+                for item, image in zip(split_items, prepared, strict=True):
                     tracker.advance()
-            facts.shards[split], facts.counts[split] = writer.names, len(split_items)
+                    try:
+                        if isinstance(image, ContentError):
+                            raise image
+                        facts.add(image, split, refuse_copies)
+                    except ContentError as error:
+                        bad.add(item.name, error)
+                        bad.check()
+                        facts.n_bad[split] += 1
+                        continue
+                    writer.write(tfrecords.moved(image.record, facts.n_bad[split]))
+                    images.writerow([split, image.name, image.digest, *_written(image.features)])
+            facts.shards[split] = writer.names
+            facts.counts[split] = len(split_items) - facts.n_bad[split]
+            if not facts.counts[split]:
+                first = next(iter(bad.reasons.values()))
+                raise UserError(f"none of the {len(split_items):,} {KINDS[split]} images can be used: {first}")
     if "train" in items:
         write_array(folder / CENTER_BIAS, (facts.bias / facts.bias.sum()).astype(np.float32))
     return facts
@@ -180,22 +204,27 @@ def prepare(
 
 def _prepare_one(
     items: Sequence[Item], is_training: bool, blur_sigma_px: float, image_size: tuple[int, int], index: int
-) -> _Prepared:
+) -> _Prepared | ContentError:
+    """Prepare one image; an error about its files is returned."""
     item = items[index]
-    image = decode.decode(item, blur_sigma_px)
+    try:
+        image = decode.decode(item, blur_sigma_px)
+    except ContentError as error:
+        return error
     original_size = (image.stimulus.shape[0], image.stimulus.shape[1])
     box = preprocess.content_box(original_size, image_size)
     density = _rounded(preprocess.prepare_map(image.density, image_size))
     if not density.any():
-        raise UserError(
+        return ContentError(
             f"the map of {item.stimulus.origin} is empty after shrinking it to {image_size[0]} x {image_size[1]} "
             "pixels; use a larger image_size, or replace the map"
         )
     gaze = image.gaze or NO_GAZE
+    stimulus = _rounded(preprocess.prepare_stimulus(image.stimulus, image_size))
     example = tfrecords.Example(
         index=index,
         name=item.name,
-        stimulus=_rounded(preprocess.prepare_stimulus(image.stimulus, image_size)),
+        stimulus=stimulus,
         density=density,
         original_size=original_size,
         fixations=gaze.points,
@@ -208,6 +237,7 @@ def _prepare_one(
         name=item.name,
         digest=_digest(image.stimulus),
         record=tfrecords.serialize(example),
+        features=statistics.measure(_content(stimulus, box), _content(density, box), original_size, image.gaze),
         ground_truth=image.ground_truth,
         gaze=image.gaze,
         original_size=original_size,
@@ -226,10 +256,20 @@ def _rounded(values: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.clip(np.round(values), 0, 255).astype(np.uint8)
 
 
+def _content(pixels: NDArray[np.uint8], box: tuple[int, int, int, int]) -> NDArray[np.uint8]:
+    """The unpadded part `box` of a prepared image or map."""
+    top, left, height, width = box
+    return pixels[top : top + height, left : left + width]
+
+
+def _written(features: Mapping[str, float]) -> list[str]:
+    """The cells of the features; empty for one that is not known."""
+    return [f"{features[name]:.6g}" if name in features else "" for name in statistics.FEATURES]
+
+
 def _share(density: NDArray[np.uint8], box: tuple[int, int, int, int]) -> FloatMap:
     """The unpadded part `box` of a prepared map, resized to `CENTER_BIAS_SIZE` and summing to 1, float64."""
-    top, left, height, width = box
-    content = density[top : top + height, left : left + width].astype(np.float32)
+    content = _content(density, box).astype(np.float32)
     resized = Image.fromarray(content).resize(CENTER_BIAS_SIZE[::-1], Image.Resampling.BOX)
     share: FloatMap = np.asarray(resized, np.float64)
     share /= share.sum()

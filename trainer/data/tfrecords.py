@@ -81,6 +81,15 @@ def serialize(example: Example) -> bytes:
     return bytes(record.SerializeToString(deterministic=True))
 
 
+def moved(record: bytes, by: int) -> bytes:
+    """The record of an example whose index is `by` less."""
+    if not by:
+        return record
+    example = tf.train.Example.FromString(record)
+    example.features.feature["index"].int64_list.value[0] -= by
+    return bytes(example.SerializeToString(deterministic=True))
+
+
 def shard_count(n_examples: int, image_size: tuple[int, int]) -> int:
     """Number of shards for `n_examples` images of (H, W)."""
     example_bytes = image_size[0] * image_size[1] * 3 * (1 + MAP_SHARE)
@@ -90,13 +99,16 @@ def shard_count(n_examples: int, image_size: tuple[int, int]) -> int:
 class ShardWriter:
     """Writes the records of one split, in order, into evenly filled shards; a context manager.
 
+    `names` are the shards that have been begun: fewer than planned if there are fewer records than `n_examples`.
+
     Raises:
         OSError: a shard cannot be written; it has the errno, like the errors of Python's own files.
     """
 
     def __init__(self, folder: pathlib.Path, split: str, n_examples: int, image_size: tuple[int, int]) -> None:
         count = shard_count(n_examples, image_size)
-        self.names = [shard_name(split, index, count) for index in range(count)]
+        self._planned = [shard_name(split, index, count) for index in range(count)]
+        self.names: list[str] = []
         self._folder, self._n_examples = folder, n_examples
         self._written = 0
         self._open: tuple[str, Any] | None = None
@@ -106,10 +118,11 @@ class ShardWriter:
 
     def write(self, record: bytes) -> None:
         """Append one record."""
-        name = self.names[self._written * len(self.names) // self._n_examples]
+        name = self._planned[self._written * len(self._planned) // self._n_examples]
         with _as_os_error(self._folder / name):
             if self._open is None or self._open[0] != name:
                 self._close()
+                self.names.append(name)
                 self._open = name, tf.io.TFRecordWriter(str(self._folder / name))
             self._open[1].write(record)
         self._written += 1

@@ -7,7 +7,7 @@ dataset without fixations. Every figure is a mean over images.
 
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ def evaluate(
     trained_on: Iterable[StrPath] = (),
     run: str = "",
     decision: int = 0,
+    data_warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Evaluate models on validation and test images and decide whether the candidate is promoted.
 
@@ -50,6 +51,7 @@ def evaluate(
         trained_on: Prepared data of the candidate's training that is not in `datasets`.
         run: Name of the run, if it is one of the pipeline.
         decision: Number of the decision among those of the last year, as of `gate.decision_level`.
+        data_warnings: Sentences about the data of the run, for the report.
 
     Returns:
         The content of `artifacts.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
@@ -86,6 +88,7 @@ def evaluate(
         evaluation |= {
             "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
             "decision": decision,
+            "data_warnings": list(data_warnings),
         }
         evaluation |= {"run": run, "date": now(), "code_version": artifacts.code_version()}
         files.write_json(partial / artifacts.EVALUATION, evaluation)

@@ -177,6 +177,22 @@ def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequenc
     return svg(figure, "training and validation loss by epoch", "wide")
 
 
+def boxes(quantiles: Mapping[str, Sequence[float]], label: str) -> str:
+    """Draw a box for each colour, from above: 5% to 95% of the images, thicker from 25% to 75%, and the median.
+
+    `quantiles` is colour -> these five values.
+    """
+    figure, axes = _plot((240, 22 + 16 * len(quantiles)), 10, "", "")
+    for row, (color, (lowest, low, median, high, highest)) in enumerate(quantiles.items()):
+        axes.plot([lowest, highest], [-row, -row], color=color, linewidth=1.5)
+        axes.plot([low, high], [-row, -row], color=color, linewidth=7, alpha=0.5, solid_capstyle="butt")
+        axes.plot([median], [-row], color=color, marker="o", markersize=5)
+    axes.set_yticks([])
+    axes.margins(0.08, 0.25)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    return _svg(figure, f"{label} of the images")
+
+
 def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tuple[Figure, Axes]:
     """Make an empty drawing of `size` (width, height) in pixels, with horizontal grid lines and no frame."""
     figure = Figure(figsize=(size[0] / 72, size[1] / 72), dpi=72, layout="constrained")

@@ -198,6 +198,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
         sentence=_sentence(content, tables[decides]),
         reason=" ".join([gate.reason_of(content, registers), *([gate.REGISTERS_NOTHING] if is_alone else [])]),
         notices=generated.of_evaluation(content),
+        data_warnings=content.get("data_warnings", []),
         percent=confidence.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
         data=pages.grid(

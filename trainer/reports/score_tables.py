@@ -258,6 +258,8 @@ def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bo
             _print_ceiling(
                 console, result["ceiling"], evaluation["shown_confidence"], generated.observers(result["manifest"])
             )
+    for text in evaluation.get("data_warnings", ()):
+        console.print(Text(f"warning: {text}"), soft_wrap=True)
     for text in generated.of_evaluation(evaluation):
         console.print(Text(text), soft_wrap=True)
     if evaluation["passed_baseline"]:

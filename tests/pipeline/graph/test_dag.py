@@ -14,6 +14,7 @@ from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS, PipelineConfig
 from pipeline.local.worker import outline
 from pipeline.training_job import JobConfig
+from trainer.config import DataGateConfig
 from trainer.errors import UserError
 
 GOLDEN = CONFIGS.parent / "pipeline.yaml"
@@ -133,7 +134,8 @@ def test_steps_are_in_the_order_of_the_design():
     order = list(outlined["steps"])
     thrice = ["fingerprint", "fetch-dataset"]
     twice = [*thrice, "plan-training", "train-model"]
-    once = ["check-unchanged", "import-model", "importer", "evaluate-model", "upload-model", "deploy-version"]
+    once = ["check-unchanged", "check-data", "import-model", "importer"]
+    once += ["evaluate-model", "upload-model", "deploy-version"]
     assert sorted(order) == sorted(
         [*twice, *(f"{name}-2" for name in twice), *(f"{name}-3" for name in thrice), *once]
     )
@@ -144,8 +146,8 @@ def test_steps_are_in_the_order_of_the_design():
         < order.index("plan-training")
     )
     assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
-    assert order.index("fetch-dataset-2") < order.index("plan-training")
-    assert order.index("fetch-dataset-3") < order.index("plan-training")
+    for name in ("fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"):
+        assert order.index(name) < order.index("check-data") < order.index("plan-training")
     last = ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model", "deploy-version"]
     assert order[-6:] == last
     groups = {name: sorted(members) for name, members in outlined["groups"].items() if "branches" not in name}
@@ -212,11 +214,12 @@ def test_kubeflow_can_run_the_importer(compiled):
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
-def test_all_data_is_fetched_and_the_registry_checked_before_anything_is_trained(compiled, target):
+def test_all_data_and_the_registry_are_checked_before_anything_is_trained(compiled, target):
     dag = changed(compiled[target])
     branches = next(task for name, task in dag.items() if name.startswith("condition-branches"))
+    assert {"fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"} <= set(dag["check-data"]["dependentTasks"])
     for task in (branches, dag["plan-training-2"]):
-        assert {"fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"} <= set(task["dependentTasks"])
+        assert "check-data" in task["dependentTasks"]
     first = compiled[target]["root"]["dag"]["tasks"]
     assert first["condition-1"]["dependentTasks"].count("check-unchanged") == 1
     assert ("check-registry" in first["check-unchanged"]["dependentTasks"]) is (target != "local")
@@ -237,7 +240,7 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
     assert own >= {"skip_unchanged", "model_name", "registry", "columns", "initial_weights"}
     left_out = {name for name in PARAMETERS if name not in pasted | own | places}
     kinds = {PARAMETERS[name].config for name in left_out}
-    assert kinds == {JobConfig, PipelineConfig}
+    assert kinds == {DataGateConfig, JobConfig, PipelineConfig}
     assert {name for name in left_out if PARAMETERS[name].config is PipelineConfig} == {
         "checkpoint_dir",
         "endpoint",
@@ -299,7 +302,7 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
-def test_test_set_goes_to_the_evaluation_alone(compiled, target):
+def test_test_set_goes_to_no_training(compiled, target):
     by_name = tasks(compiled[target])
     prepared = {"producerTask": "fetch-dataset-3", "outputArtifactKey": "prepared"}
     users = {
@@ -308,7 +311,7 @@ def test_test_set_goes_to_the_evaluation_alone(compiled, target):
         for argument, source in task["inputs"].get("artifacts", {}).items()
         if source.get("taskOutputArtifact") == prepared
     }
-    assert users == {("evaluate-model", "test_data"), ("upload-model", "test_data")}
+    assert users == {(name, "test_data") for name in ("check-data", "evaluate-model", "upload-model")}
 
 
 def test_training_on_kubeflow_is_found_in_the_cache_in_another_run(compiled):

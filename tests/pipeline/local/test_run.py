@@ -109,6 +109,10 @@ def test_first_run_registers_the_default(first, workplace):
     lineage = registry.default("msinet").record["lineage"]
     assert lineage["data"]["finetune"]["counts"] == {"train": 6, "valid": 3}
     assert lineage["data"]["test"]["counts"] == {"test": 3}
+    assert {step: data["statistics"]["images"] for step, data in lineage["data"].items()} == {
+        **dict.fromkeys(STEPS, 9),
+        "test": 3,
+    }
     record = registry.default("msinet").record
     assert (list(record["metrics"]), record["decided_on"]) == (["salicon-test", "salicon"], "salicon-test")
     assert lineage["run"].startswith("msinet-")
@@ -118,7 +122,7 @@ def test_first_run_registers_the_default(first, workplace):
 def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, first, workplace):
     lines, both = first.stdout.splitlines(), killed[0] + first.stdout
     steps = set(re.findall(r"(?m)^\[(.+)\] done after", both))
-    assert len(steps) == 13
+    assert len(steps) == 14
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= steps
     loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)} \.\.\.$", both)
     with_data = [f"{title}: data" for title in DATA.values()]

@@ -16,6 +16,7 @@ from tests.small_sources import save, stimulus
 from trainer import datasets, sources, storage
 from trainer.config import FetchConfig
 from trainer.data import fetch, layout, splits, tfrecords
+from trainer.data.bad_images import BadImages
 from trainer.errors import UserError
 
 N = 10
@@ -121,7 +122,7 @@ def opened(source):
 def find(dataset, source):
     """The images of a source; their files may not be readable any more."""
     with opened(source) as members:
-        return layout.find_items(members, datasets.get(dataset), str(source))
+        return layout.find_items(members, datasets.get(dataset), str(source), BadImages())
 
 
 def names_in(dataset, source):

@@ -21,6 +21,7 @@ from tests.tiny import write_salicon
 from trainer import artifacts, datasets, preprocess, sources, storage
 from trainer.config import FetchConfig
 from trainer.data import decode, fetch, layout, sample, splits, tfrecords
+from trainer.data.bad_images import BadImages
 from trainer.errors import UserError
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
@@ -202,7 +203,10 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
     trained = []
     for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
         with sources.opened(str(source), storage.list_objects(str(source)), tmp_path) as members:
-            row, images = datasets.get(dataset), layout.find_items(members, datasets.get(dataset), str(source))
+            row, images = (
+                datasets.get(dataset),
+                layout.find_items(members, datasets.get(dataset), str(source), BadImages()),
+            )
             items = splits.split_items(images.items, images.labels, row.split, row, str(source))
             assert {split: len(each) for split, each in items.items()} == {"train": 560, "valid": 140}
             trained.append({hashlib.sha256(item.stimulus.read()).digest() for item in items["train"]})

@@ -123,6 +123,6 @@ def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, 
         for record in records:
             writer.write(record if isinstance(record, bytes) else tfrecords.serialize(record))
     if not records:
-        (folder / writer.names[0]).write_bytes(b"")
+        (folder / artifacts.Manifest.load(folder).shards["train"][0]).write_bytes(b"")
     with pytest.raises(UserError, match=message):
         list(tfrecords.read(folder, "train"))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from trainer.artifacts import SPLITS, TEST
 from trainer.config import FetchConfig, parse_columns
 from trainer.data import layout, splits
+from trainer.data.bad_images import BadImages
 from trainer.data.layout import (
     IMAGE_SUFFIXES,
     KINDS,
@@ -39,7 +40,7 @@ from trainer.data.recordings.fixations import LeftOut
 from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.data.splits import Split
 from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
-from trainer.errors import UserError, check, some, visible
+from trainer.errors import ContentError, UserError, check, some, visible
 from trainer.picture import open_header, orientation_of
 from trainer.progress import Tracker, map_ahead, open_pool
 from trainer.sources import Member
@@ -76,13 +77,18 @@ class Usable:
 
 
 def find_recordings(
-    members: Sequence[Member], row: Dataset, source: str, config: FetchConfig, is_test_set: bool = False
+    members: Sequence[Member],
+    row: Dataset,
+    source: str,
+    config: FetchConfig,
+    bad: BadImages,
+    is_test_set: bool = False,
 ) -> tuple[Split, list[str], Dataset]:
     """Find the images, their maps and fixations, and split them; print what was understood.
 
     Returns the images of each split, sentences about them, and the row of the dataset with the split and the blur
-    in use. For a test
-    set, the validation images are chosen by `tested_items` or, with a `test_share`, split like a training set.
+    in use. Images that cannot be used are put aside into `bad`. For a test set, the validation images are chosen
+    by `tested_items` or, with a `test_share`, split like a training set.
 
     Raises:
         UserError: see `layout`, `tables` and `fixations`; or an image is in both splits; or there are images for
@@ -92,9 +98,10 @@ def find_recordings(
     if is_all_tested:  # the setting is that of the training sets
         config = dataclasses.replace(config, split="auto")
     others = [member for member in members if not is_table(member.path)]
-    images = find_images(others, row, source, config.split, is_all_tested)
+    images = find_images(others, row, source, config.split, bad, is_all_tested)
     report = Report(remarks=images.notes)
-    usable, by_column = _usable([each for each in members if is_table(each.path)], images, source, config, report)
+    tables = [each for each in members if is_table(each.path)]
+    usable, by_column = _usable(tables, images, source, config, report, bad)
     if config.split == "column" and not by_column:
         raise UserError(
             "split is column, but no table has a column of splits; name it with `columns`, such as split=NAME, or "
@@ -153,14 +160,14 @@ class LabelledImages:
 
 
 def find_images(
-    members: Sequence[Member], row: Dataset, source: str, split: str, is_all_tested: bool
+    members: Sequence[Member], row: Dataset, source: str, split: str, bad: BadImages, is_all_tested: bool
 ) -> LabelledImages:
     """Find the images among the files of a source, without tables, and the files of their maps and fixations.
 
     `split` is the setting. With `is_all_tested`, only images in test/ are used, if there are any.
 
     Raises:
-        UserError: there is no image, or a map has no counterpart (see `layout`).
+        UserError: there is no image, or too many have no counterpart (see `layout`).
     """
     roles = [folder_word(member.path, ROLES) for member in members]
     pictures = [
@@ -170,7 +177,7 @@ def find_images(
     ]
     if "map" in roles or "fixations" in roles:
         paths = [member.path for member, role in pictures if role == "stimulus"]
-        return _with_maps(members, paths, row, source, split, is_all_tested)
+        return _with_maps(members, paths, row, source, split, bad, is_all_tested)
     if not pictures:
         raise UserError(
             f"{source} has no image ({', '.join(IMAGE_SUFFIXES)}) among its files; put the images there"
@@ -179,11 +186,18 @@ def find_images(
     # Names without the folders that all images share, so that an archive gives the same names as its folder.
     shared = posixpath.commonpath([posixpath.dirname(path) for path in paths])
     items = [Item(member.path[len(shared) :].lstrip("/"), member, None, None) for member, _ in pictures]
+    bad.n_images = len(items)
     return LabelledImages(items, *folder_labels(paths, split))
 
 
 def _with_maps(
-    members: Sequence[Member], paths: Sequence[str], row: Dataset, source: str, split: str, is_all_tested: bool
+    members: Sequence[Member],
+    paths: Sequence[str],
+    row: Dataset,
+    source: str,
+    split: str,
+    bad: BadImages,
+    is_all_tested: bool,
 ) -> LabelledImages:
     """The images at `paths` with their files of maps and fixations."""
     labels, by_folder = folder_labels(paths, split)
@@ -192,7 +206,7 @@ def _with_maps(
         members = [each for each in members if (_label_of(each.path) == TEST) == is_all_tested]
     by_folder = by_folder and not (for_tests and is_all_tested)
     row = dataclasses.replace(row, split="given" if by_folder else HASH)
-    images = layout.find_items(members, row, source)
+    images = layout.find_items(members, row, source, bad)
     if for_tests and is_all_tested:
         return LabelledImages(images.items, [TEST] * len(images.items), by_folder, notes=images.notes)
     return LabelledImages(images.items, images.labels, by_folder, for_tests, images.notes)
@@ -216,34 +230,42 @@ def _label_of(path: str) -> str:
     return folder_word(path, SPLIT_LABELS)
 
 
-def _read_pictures(members: Sequence[Member]) -> list[Picture]:
-    """Read the headers of image files, in their order; raises `UserError` for a file that is no image."""
+def _read_pictures(items: Sequence[Item], indices: Sequence[int], bad: BadImages) -> dict[int, Picture]:
+    """The headers of the images at these positions, without those that are no images, which are put aside."""
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
-    pictures = []
-    with Tracker("read images", len(members), "images") as tracker, open_pool(n_threads) as pool:
-        for picture in map_ahead(
-            pool, lambda index: _read_picture(members[index]), range(len(members)), 4 * n_threads
-        ):
-            pictures.append(picture)
+    pictures = {}
+    with Tracker("read images", len(indices), "images") as tracker, open_pool(n_threads) as pool:
+        read = map_ahead(pool, lambda index: _read_picture(items[index].stimulus), indices, 4 * n_threads)
+        for index, picture in zip(indices, read, strict=True):
+            if isinstance(picture, ContentError):
+                bad.add(items[index].name, picture)
+                bad.check()
+            else:
+                pictures[index] = picture
             tracker.advance()
     return pictures
 
 
-def _read_picture(member: Member) -> Picture:
-    data = member.content(MOST_IMAGE_BYTES)
+def _read_picture(member: Member) -> Picture | ContentError:
     try:
-        picture = open_header(data)
-        is_turned = orientation_of(picture) != 1
+        picture = open_header(member.content(MOST_IMAGE_BYTES))
+        return Picture((picture.height, picture.width), orientation_of(picture) != 1)
+    except ContentError as error:
+        return error
     except (OSError, ValueError, SyntaxError):
-        raise UserError(f"{member.origin} does not decode as an image; export it again") from None
-    return Picture((picture.height, picture.width), is_turned)
+        return ContentError(f"{member.origin} does not decode as an image; export it again")
 
 
 # === Fixations ===
 
 
 def _usable(
-    tables: Sequence[Member], images: LabelledImages, source: str, config: FetchConfig, report: "Report"
+    tables: Sequence[Member],
+    images: LabelledImages,
+    source: str,
+    config: FetchConfig,
+    report: "Report",
+    bad: BadImages,
 ) -> tuple[Usable, bool]:
     """The images of which maps or fixations are known, and whether a column of tables tells the splits.
 
@@ -263,7 +285,7 @@ def _usable(
                 f"{report.sources[0].origin}; remove one of the two kinds"
             )
         if report.sources:
-            return _with_fixations(images, names, config, report)
+            return _with_fixations(images, names, config, report, bad)
     if not has_maps:
         raise UserError(
             f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
@@ -272,11 +294,13 @@ def _usable(
         )
     if named:
         raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
-    return Usable(items, images.labels, _read_pictures([item.stimulus for item in items]), []), False
+    pictures = _read_pictures(items, range(len(items)), bad)
+    labels = [images.labels[index] for index in pictures]
+    return Usable([items[index] for index in pictures], labels, list(pictures.values()), []), False
 
 
 def _with_fixations(
-    images: LabelledImages, names: ImageNames, config: FetchConfig, report: "Report"
+    images: LabelledImages, names: ImageNames, config: FetchConfig, report: "Report", bad: BadImages
 ) -> tuple[Usable, bool]:
     """The images that have fixations in the tables, and whether a column of these tells the splits."""
     items, sources, left_out = images.items, report.sources, report.left_out
@@ -284,10 +308,10 @@ def _with_fixations(
     geometry, report.positions = fixations.geometry_of(
         config, [source.columns for source in sources], rows["x"].to_numpy(), rows["y"].to_numpy()
     )
-    used = np.unique(rows["image"].to_numpy())
-    pictures = dict(zip(used.tolist(), _read_pictures([items[image].stimulus for image in used]), strict=True))
+    pictures = _read_pictures(items, np.unique(rows["image"].to_numpy()).tolist(), bad)
+    rows = rows.filter(pl.col("image").is_in(list(pictures)))
     sizes = np.zeros((len(items), 2), np.int64)
-    sizes[used] = [picture.size for picture in pictures.values()]
+    sizes[list(pictures)] = [picture.size for picture in pictures.values()]
     rows, points, report.hint = fixations.placed(rows, geometry, sizes, left_out)
     by_column = column_labels(rows, items, sources[0].origin, config)
     labels = by_column or images.labels
@@ -295,7 +319,8 @@ def _with_fixations(
     observers = _observers(rows, report)
     report.first = _about_first(rows, points, items)
     gazes = _by_image(rows["image"].to_numpy(), points, observers)
-    without = [items[image].stimulus.path for image in range(len(items)) if image not in gazes]
+    unused = [item for image, item in enumerate(items) if image not in gazes and item.name not in bad.reasons]
+    without = [item.stimulus.path for item in unused]
     if without:
         report.remarks.append(f"Images without a fixation, left out: {len(without):,} ({some(without)}).")
     usable = Usable(

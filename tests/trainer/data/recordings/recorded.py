@@ -6,6 +6,7 @@ import io
 from tests.small_sources import save, stimulus
 from trainer import datasets, sources, storage
 from trainer.config import FetchConfig
+from trainer.data.bad_images import BadImages
 from trainer.data.recordings.custom import find_recordings
 
 SIZE = (48, 64)
@@ -40,7 +41,7 @@ def understand(folder, **settings):
         contextlib.redirect_stdout(printed),
         sources.opened(str(folder), storage.list_objects(str(folder)), folder.parent) as members,
     ):
-        items, notes, row = find_recordings(members, datasets.get("custom"), str(folder), config)
+        items, notes, row = find_recordings(members, datasets.get("custom"), str(folder), config, BadImages())
     return items, row, notes, printed.getvalue()
 
 

@@ -1,0 +1,37 @@
+"""Task that compares the fetched data with those of the current default before anything is trained."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+
+from components import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
+def check_data(
+    min_images: int,
+    min_observers: int,
+    data_gate: str,
+    model_name: str,
+    registry: str,
+    base_data: dsl.Input[dsl.Dataset],
+    finetune_data: dsl.Input[dsl.Dataset],
+    test_data: dsl.Input[dsl.Dataset],
+    report: dsl.Output[dsl.HTML],
+) -> NamedTuple("Outputs", [("warnings", list)]):  # type: ignore[valid-type]
+    """Write the report, and warn of large differences; fail if there are too few images or observers.
+
+    With `data_gate=strict`, a large difference is a failure too.
+    """
+    from pipeline.registry.data_gate import compare_data, require
+    from pipeline.registry.register import fetched_of
+    from trainer.config import DataGateConfig, config_of
+    from trainer.errors import reported
+    from trainer.reports.data_check import write_data_check
+
+    with reported():
+        config = config_of(DataGateConfig, locals())
+        fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
+        compared = compare_data(registry, model_name, fetched)
+        write_data_check(compared, report.path)
+        return (require(config, compared),)

@@ -1,0 +1,208 @@
+"""What the images and fixations of a dataset are like, in numbers that are compared with those of other data."""
+
+import csv
+import math
+import pathlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageStat
+
+from trainer import artifacts
+from trainer.artifacts import Distribution, Statistics
+from trainer.data.layout import Gaze, Size
+from trainer.files import read_map
+
+GRID = (12, 16)
+"""(height, width) of the coarse centre bias, cells."""
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+LARGE = 0.5
+"""Smallest difference of means that is large, in standard deviations: Cohen's medium effect, "visible to the naked
+eye of a careful observer" (A power primer, Psychological Bulletin 112, 1992, p. 156)."""
+Z = 2.99
+"""Standard errors by which a difference must lie above `LARGE`: 95% for the nine features of all and of the added
+images together (Bonferroni)."""
+FEW = 0.5
+"""Share of last time's images below which a part of the data seems to be missing. The interval that decides about
+a model is then 1.4 times as wide."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A number that each image has."""
+
+    label: str
+    unit: str = ""
+    is_log: bool = False
+    """Whether images are compared by its logarithm to the base 2, since its values are far apart."""
+    least_std: float = 0.02
+    """A smaller standard deviation counts as this: where all images are alike, no tiny difference is large."""
+
+    def shown(self, value: float) -> float:
+        """A value in its unit, from one that is compared."""
+        return 2**value if self.is_log else value
+
+    def text(self, value: float) -> str:
+        """A value for people, from one that is compared."""
+        number = self.shown(value)
+        return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
+FEATURES = {
+    "pixels": Feature("Pixels", "height \N{MULTIPLICATION SIGN} width", is_log=True, least_std=0.25),
+    "aspect": Feature("Width / height", is_log=True, least_std=0.25),
+    "luminance": Feature("Luminance", "mean, 0 to 1"),
+    "contrast": Feature("Contrast", "standard deviation of the luminance"),
+    "fixations": Feature("Fixations", is_log=True, least_std=0.25),
+    "observers": Feature("Observers", is_log=True, least_std=0.25),
+    "x": Feature("Attention across", "mean position, 0 left to 1 right"),
+    "y": Feature("Attention down", "mean position, 0 top to 1 bottom"),
+    "distance": Feature("Attention off centre", "mean distance, 0 to 0.71"),
+}
+"""Column of `artifacts.IMAGES` -> what it holds. Positions are relative to the sides of the image."""
+
+
+def measure(
+    stimulus: NDArray[np.uint8], density: NDArray[np.uint8], original_size: Size, gaze: Gaze | None
+) -> dict[str, float]:
+    """The features of one image that are known.
+
+    Args:
+        stimulus: (h, w, 3) RGB at the network's input size, without padding.
+        density: (h, w), not all 0.
+        original_size: (height, width) of the image at the source, pixels.
+        gaze: Its fixations; None if only the density is known.
+    """
+    height, width = original_size
+    grey = ImageStat.Stat(Image.fromarray(stimulus).convert("L"))  # the luma of ITU-R BT.601
+    y, x = ((np.arange(n) + 0.5) / n for n in density.shape)
+    share = density / density.sum(dtype=np.float64)
+    distance = np.hypot(y[:, None] - 0.5, x - 0.5)
+    values = {
+        "pixels": height * width,
+        "aspect": width / height,
+        "luminance": grey.mean[0] / 255,
+        "contrast": grey.stddev[0] / 255,
+        "x": float(share.sum(axis=0) @ x),
+        "y": float(share.sum(axis=1) @ y),
+        "distance": float((share * distance).sum()),
+    }
+    if gaze is not None:
+        values["fixations"] = len(gaze.points)
+        if gaze.observers is not None:
+            values["observers"] = len(np.unique(gaze.observers))
+    return values
+
+
+def read(folder: artifacts.StrPath, without: Collection[str] = ()) -> Statistics | None:
+    """The statistics of a prepared dataset; they do not depend on the order of its images.
+
+    Args:
+        folder: The prepared dataset.
+        without: Digests of images to leave out.
+
+    Returns:
+        None for data that an earlier version prepared, and if no image is left.
+    """
+    path = pathlib.Path(folder) / artifacts.IMAGES
+    if not path.exists():
+        return None
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["digest"] not in without]
+    values = {name: [float(row[name]) for row in rows if row.get(name)] for name in FEATURES}
+    if not values["pixels"]:
+        return None
+    known = {name: each for name, each in values.items() if len(each) == len(rows)}
+    statistics = Statistics(
+        images=len(rows), values={name: _distribution(each, FEATURES[name]) for name, each in known.items()}
+    )
+    bias = pathlib.Path(folder) / artifacts.CENTER_BIAS
+    if bias.exists() and not without:
+        statistics["center_bias"] = coarse(read_map(bias, artifacts.PREPARE_AGAIN))
+    return statistics
+
+
+def _distribution(values: list[float], feature: Feature) -> Distribution:
+    numbers = np.sort(np.log2(values) if feature.is_log else np.array(values))  # sums depend on the order
+    return Distribution(
+        mean=_rounded(numbers.mean()),
+        std=_rounded(numbers.std()),
+        quantiles=[_rounded(number) for number in np.quantile(numbers, QUANTILES)],
+    )
+
+
+def coarse(center_bias: NDArray[np.float32]) -> list[list[float]]:
+    """The share of attention in each cell of a `GRID`, from a map of `artifacts.CENTER_BIAS`."""
+    height, width = GRID
+    cells = center_bias.astype(np.float64).reshape(height, -1, width, center_bias.shape[1] // width).sum((1, 3))
+    return [[_rounded(cell) for cell in row] for row in cells]
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.7g}")
+
+
+# === Compare ===
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The difference of a feature between two datasets."""
+
+    effect: float
+    """Difference of the means in pooled standard deviations of both datasets (Cohen's d)."""
+    is_large: bool
+    """Whether the difference is above `LARGE`, and not by chance."""
+
+
+def shift(feature: str, now: Statistics, last: Statistics) -> Shift:
+    """Compare a feature that both have.
+
+    A difference is large if the confidence interval of its size lies above `LARGE`. Its standard error is that of
+    Hedges and Olkin (Statistical Methods for Meta-Analysis, 1985, p. 86) for two independent samples: images
+    that both datasets have make it smaller, so that growing data are not named by chance.
+    """
+    ours, theirs = now["values"][feature], last["values"][feature]
+    n, m = now["images"], last["images"]
+    pooled = math.sqrt((n * ours["std"] ** 2 + m * theirs["std"] ** 2) / max(1, n + m - 2))
+    effect = (ours["mean"] - theirs["mean"]) / max(FEATURES[feature].least_std, pooled)
+    error = math.sqrt((n + m) / (n * m) + effect**2 / (2 * (n + m)))
+    return Shift(effect, abs(effect) - Z * error > LARGE)
+
+
+def shifts(now: Statistics, last: Statistics) -> dict[str, Shift]:
+    """The shift of each feature that both datasets have."""
+    return {name: shift(name, now, last) for name in FEATURES if name in now["values"] and name in last["values"]}
+
+
+def divergence(now: Statistics, last: Statistics) -> float | None:
+    """Kullback-Leibler divergence of this centre bias from that of last time, nats; None unless both are known."""
+    if "center_bias" not in now or "center_bias" not in last:
+        return None
+    p, q = (np.array(each["center_bias"]) + 1e-6 for each in (now, last))
+    p, q = p / p.sum(), q / q.sum()
+    return float((p * np.log(p / q)).sum())
+
+
+def warnings(now: Statistics, last: Statistics, added: Statistics | None) -> list[str]:
+    """Clauses about large differences of a dataset, or of the images that were added to it, from last time."""
+    found = []
+    if now["images"] < FEW * last["images"]:
+        found.append(f"{now['images']:,} images, last time {last['images']:,}")
+    for name in last["values"]:
+        if name in FEATURES and name not in now["values"]:
+            found.append(f"{FEATURES[name].label.lower()}: not known for all images, as it was last time")
+    groups = {"": now} | ({f" of {added['images']:,} added images": added} if added else {})
+    for name, feature in FEATURES.items():
+        for group, statistics in groups.items():
+            difference = shifts(statistics, last).get(name)
+            if difference and difference.is_large:
+                ours, theirs = (feature.text(each["values"][name]["mean"]) for each in (statistics, last))
+                found.append(
+                    f"{feature.label.lower()}{group}: {ours}, last time {theirs} ({difference.effect:+.1f} "
+                    "standard deviations)"
+                )
+                break
+    return found
