@@ -94,6 +94,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 def _history(registry: Registry, name: str, data: str, html: pathlib.Path) -> None:
     check(bool(data), "name the images with --data, the folder of a prepared dataset (`python -m trainer fetch`)")
     check(html.suffix == ".html", f"output is {html}; the name of a page ends with .html")
+    from pipeline.registry.history import terms
     from trainer.reports.score_history import write_history
 
     found = terms(registry, name, pathlib.Path(data), html.with_suffix(".json"))

@@ -190,7 +190,7 @@ def boxes(quantiles: Mapping[str, Sequence[float]], label: str) -> str:
     axes.set_yticks([])
     axes.margins(0.08, 0.25)
     axes.xaxis.set_major_locator(MaxNLocator(4))
-    return _svg(figure, f"{label} of the images")
+    return svg(figure, f"{label} of the images")
 
 
 def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tuple[Figure, Axes]:
