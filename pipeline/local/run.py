@@ -323,7 +323,7 @@ def _registered(run: Run) -> dict[str, Any]:
 
 
 def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
-    """Print how the run ended, keep it with the run, and post it if `webhook.VARIABLE` has an address.
+    """Print how a finished run ended, keep any end with the run, and post it if `webhook.VARIABLE` has an address.
 
     `failed` is the title of each task that failed, and why.
     """
@@ -340,7 +340,8 @@ def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
     except UserError as error:
         end = news.End(run.model_name, "succeeded" if run.finished else news.failed_at(failed), str(error))
     dataclasses.replace(run, result=f"{end.model}: {end.result}", ended=now()).save()
-    _print_fact(console, "Message", end.text)
+    if run.finished:  # why it failed is said already
+        _print_fact(console, "Message", end.text)
     address = os.environ.get(webhook.VARIABLE)
     if address and (wrong := webhook.post(f"{end.text}\nRun {_shown(run.folder)}", lambda: address)):
         _print_fact(console, "Warning", f"the webhook did not take this message: {wrong}")

@@ -15,7 +15,6 @@ from pipeline.registry.versions import NO_VERSION, Registry, Version
 from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
-from trainer.data import statistics
 from trainer.errors import check
 from trainer.models.find import number_of
 from trainer.storage import REMOTE, unmounted
@@ -110,6 +109,8 @@ def lineage(run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN
     `data` is the folder of prepared data by step or `test`, `model` that of the trained model, and `inputs` is
     the `digest_of_inputs` of the run.
     """
+    from trainer.data import statistics  # loads NumPy
+
     manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
     return {
         "run": run,

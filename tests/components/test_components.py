@@ -281,7 +281,7 @@ def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evalu
     check_registry.python_func("vertex", "msinet", registry, "", "maps")
     outputs, place, data = evaluate(tmp_path, prepared, model, registry)
     version, alias = upload_model.python_func(
-        **place, **data, run="run-1", model=model, evaluation=outputs["evaluation"]
+        **place, **data, run="run-1", inputs="", model=model, evaluation=outputs["evaluation"]
     )
     export = tf.saved_model.load(f"{model.path}/saved_model")
 
