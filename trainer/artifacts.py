@@ -137,6 +137,8 @@ class Manifest:
     """Sentences for people: how the source was understood, and what was left out and why."""
     bad_images: dict[str, str] = dataclasses.field(default_factory=dict)
     """Name of an image that cannot be used -> why; the first `trainer.data.bad_images.MOST_LISTED` of them."""
+    map_variation: float = 0.0
+    """Mean chi-squared divergence of a training image's map from the mean of all, in coarse cells."""
     schema: int = SCHEMA
 
     @property
@@ -415,12 +417,22 @@ class Distribution(TypedDict):
     quantiles: list[float]
 
 
+class MeanMap(TypedDict):
+    """The centre bias of the training images, in coarse cells."""
+
+    cells: list[list[float]]
+    """Share of attention in each cell."""
+    images: int
+    variation: float
+    """`Manifest.map_variation`."""
+
+
 class Statistics(TypedDict):
     """The statistics of a prepared dataset, or of some of its images; see `trainer.data.statistics`."""
 
     images: int
     values: dict[str, Distribution]
-    center_bias: NotRequired[list[list[float]]]
+    center_bias: NotRequired[MeanMap]
 
 
 class Prepared(TypedDict, total=False):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from trainer import datasets, files, sources, storage
 from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
 from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
-from trainer.data import layout, sample, splits
+from trainer.data import layout, sample, splits, statistics
 from trainer.data.bad_images import BadImages
 from trainer.data.splits import Split
 from trainer.downloads import archives, cache
@@ -210,6 +210,7 @@ def _manifest(
         test_share=config.test_share,
         notes=[*notes, *facts.notes],
         bad_images=facts.bad.listed(),
+        map_variation=statistics.variation(facts.bias_cells) if facts.bias_cells else 0.0,
     )
 
 

@@ -79,6 +79,8 @@ class Facts:
     """Images of one split with the same pixels as one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
     """Sum of the `share` of the training images."""
+    bias_cells: list[NDArray[np.float32]] = field(default_factory=list)
+    """The `share` of each training image in the coarse cells of `statistics.GRID`."""
     _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Digest -> split and origin of the first image with these pixels."""
 
@@ -107,6 +109,7 @@ class Facts:
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.share is not None:
             self.bias += image.share
+            self.bias_cells.append(statistics.coarse(image.share).astype(np.float32))
 
     @property
     def ground_truth(self) -> str:

@@ -73,7 +73,7 @@ def _describe(data: Compared) -> dict[str, Any]:
         "bad": some([f"{name} ({reason})" for name, reason in bad.items()], 10),
         "rows": [_row(name, data, known) for name in names],
         "maps": {
-            name: gallery.heat(np.array(each["center_bias"]), 320)
+            name: gallery.heat(np.array(each["center_bias"]["cells"]), 320)
             for name, each in known.items()
             if "center_bias" in each
         },

@@ -118,6 +118,26 @@ def test_a_few_added_images_of_another_kind_are_named_though_the_mean_hardly_mov
     assert warning.startswith("luminance of 30 added images")
 
 
+def mean_map(random, n, corners):
+    """The centre bias of n images in which people look at one of these (y, x) cells and around."""
+    y, x = np.mgrid[: statistics.GRID[0], : statistics.GRID[1]]
+    centers = np.array(corners)[random.integers(0, len(corners), n)] + random.normal(0, 1, (n, 2))
+    maps = np.exp(-((y - centers[:, :1, None]) ** 2 + (x - centers[:, 1:, None]) ** 2) / 4)
+    maps /= maps.sum(axis=(1, 2), keepdims=True)
+    cells = {"cells": maps.mean(axis=0).tolist(), "images": n, "variation": statistics.variation(maps)}
+    return {"images": n, "values": {}, "center_bias": cells}
+
+
+def test_a_centre_bias_with_the_same_mean_position_is_named_and_chance_is_not():
+    random, one, other = np.random.default_rng(6), [(2, 3), (9, 12)], [(2, 12), (9, 3)]
+    for n in (10, 50, 300):
+        last = mean_map(random, n, one)
+        named = [statistics.warnings(mean_map(random, n, one), last, None) for _ in range(100)]
+        assert sum(map(len, named)) <= 5
+        (warning,) = statistics.warnings(mean_map(random, n, other), last, None)
+        assert warning.startswith("centre bias")
+
+
 def test_lost_images_and_lost_fixations_are_named(tmp_path):
     features = drawn(np.random.default_rng(5), 100)
     last = statistics.read(write(tmp_path / "last", features))
