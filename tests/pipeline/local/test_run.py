@@ -57,7 +57,7 @@ def command(run_dir, base_source, finetune_source, *others):
 def environment():
     """Environment variables of a run whose tasks use the narrow network."""
     paths = os.pathsep.join(filter(None, (str(NARROW), os.environ.get("PYTHONPATH", ""))))
-    return os.environ | {"COLUMNS": "160", "PYTHONPATH": paths}
+    return os.environ | {"COLUMNS": "160", "MSINET_COMMIT": "abc", "PYTHONPATH": paths}
 
 
 def run(folder, *arguments):
@@ -163,6 +163,16 @@ def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace
     assert re.search(rf"(?m)^Base training +running +\d+ s +training, epoch 2/{EPOCHS}: ", shown)
     assert re.search(r"(?m)^Evaluation +waiting", shown)
     assert "executor_input" not in shown
+
+
+def test_run_with_nothing_new_ends_before_it_reads_the_data(first, workplace, moved, tested):
+    ended = run(workplace, *command("runs/same", moved, moved, *tested, "skip_unchanged=true"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    steps = set(re.findall(r"(?m)^\[(.+)\] (?:done after|unchanged; result)", ended.stdout))
+    assert steps == {"Anything new?", *(f"{title}: source" for title in DATA.values())}
+    assert "Unchanged:  msinet already has a version" in ended.stdout
+    assert "version 1" in ended.stdout
+    assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
 
 
 def test_resumed_run_keeps_its_parameters_and_is_unfinished_if_others_are_passed(first, workplace, monkeypatch):
