@@ -24,27 +24,27 @@ TEXT = (ROOT / "pipeline-kubeflow.yaml").read_text()
 DOCUMENTS = list(yaml.load_all(TEXT, Loader=yaml.CSafeLoader))
 
 
-def importer_beside_branches(root, importer):
+def importer_beside_branches(branch, importer):
     """As dsl.importer(artifact_uri=dsl.OneOf(...)) compiles: its URI comes from the output of a task."""
-    uri = root["named-model"]["inputs"]["parameters"]["uri"]
+    uri = branch["named-model"]["inputs"]["parameters"]["uri"]
     assert "taskOutputParameter" in uri
-    root["importer"] = {**importer, "inputs": {"parameters": {"uri": uri}}}
+    branch["importer"] = {**importer, "inputs": {"parameters": {"uri": uri}}}
 
 
-def condition_of_importer(root, importer):
+def condition_of_importer(branch, importer):
     importer["triggerPolicy"] = {"condition": "inputs.parameter_values['uri'] != ''"}
 
 
-def unknown_producer(root, importer):
-    root["upload-model"]["inputs"]["artifacts"]["evaluation"]["taskOutputArtifact"]["producerTask"] = "x"
+def unknown_producer(branch, importer):
+    branch["upload-model"]["inputs"]["artifacts"]["evaluation"]["taskOutputArtifact"]["producerTask"] = "x"
 
 
-def long_task_name(root, importer):
-    root["m" * 122] = root.pop("upload-model")
+def long_task_name(branch, importer):
+    branch["m" * 122] = branch["upload-model"]
 
 
 REFUSED = {
-    importer_beside_branches: 'task "importer" of root: .*parent DAG does not have input parameter',
+    importer_beside_branches: 'task "importer" of comp-condition-1: .*parent DAG does not have input parameter',
     condition_of_importer: "triggerPolicy.condition on importer task is not supported",
     unknown_producer: 'unknown producer task "x" in DAG',
     long_task_name: "'m{122}-driver' is invalid: must be no more than 128 characters",
@@ -73,7 +73,8 @@ def test_wrong_pipeline_is_refused(program, change):
     documents = copy.deepcopy(DOCUMENTS)
     spec = documents[0]
     named = spec["components"]["comp-named-model"]["dag"]["tasks"]
-    change(spec["root"]["dag"]["tasks"], named["importer"])
+    branch = spec["components"]["comp-condition-1"]["dag"]["tasks"]
+    change(branch, named["importer"])
     finished = program(input="\n---\n".join(map(json.dumps, documents)))
     assert finished.returncode == 1, finished.stdout
     assert re.search(REFUSED[change], finished.stderr), finished.stderr
