@@ -10,7 +10,6 @@ An endpoint to which a run has deployed a version follows the model's default: i
 import base64
 import dataclasses
 import datetime
-import io
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -244,18 +243,16 @@ def _age(endpoint: Any) -> datetime.timedelta:
 
 def _complaint(answer: bytes, expected: bytes) -> str:
     """What is wrong with a map that was returned; empty if nothing is. Both are PNGs."""
-    import numpy as np
-    from PIL import Image, UnidentifiedImageError
+    from trainer.picture import read_picture
 
     try:
-        found = np.asarray(Image.open(io.BytesIO(answer)).convert("L"), int)
-    except (UnidentifiedImageError, OSError, ValueError):
+        found = read_picture(answer, "the map").astype(int)
+    except UserError:
         return "it returned no map"
-    with Image.open(io.BytesIO(expected) if expected else SHIPPED_IMAGE) as picture:
-        known = np.asarray(picture.convert("L"), int)
+    known = read_picture(expected or SHIPPED_IMAGE.read_bytes(), SHIPPED_IMAGE.name).astype(int)
     if found.shape != known.shape:
-        return f"its map has {found.shape} pixels, not {known.shape}"
-    difference = int(np.abs(found - known).max()) if expected else 0
+        return f"its map has {found.shape[:2]} pixels, not {known.shape[:2]}"
+    difference = int(abs(found - known).max()) if expected else 0
     return f"its map of {SHIPPED_IMAGE.name} differs by {difference} grey levels" if difference > TOLERANCE else ""
 
 
