@@ -26,7 +26,7 @@ from PIL import Image
 
 from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts, files
-from trainer.artifacts import EVALUATION, PER_IMAGE
+from trainer.artifacts import EVALUATION, PER_IMAGE, WEIGHTS
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CHAMPION
 from trainer.models.find import VERSION, model_in, read_aliases
@@ -49,9 +49,10 @@ SETTINGS = (
     *("finetune_dataset=custom", "finetune_image_size=64x80", "finetune_epochs=4", "finetune_batch_size=4"),
     *("finetune_learning_rate=1e-4", "precision=float32", "skip_unchanged=true"),
 )
+BASE_DATA = ("--dataset", "salicon", "--source", "sample", "--image-size", "64x80")
 BASE = (
-    *("base_dataset=salicon", "base_source=sample", "base_image_size=64x80", "base_epochs=2", "base_batch_size=4"),
-    *("base_learning_rate=1e-4", "initial_weights=none"),
+    *("--epochs", "2", "--batch-size", "4", "--learning-rate", "1e-4"),
+    *("--initial-weights", "none", "--precision", "float32"),
 )
 
 
@@ -197,35 +198,46 @@ class Year:
     def _version(self, number: int) -> pathlib.Path:
         return model_in(self._output / f"models/msinet/{number}")
 
+    def make_base(self) -> None:
+        """Train the model that each week starts from, on generated pictures."""
+        data = str(self._output / "base-data")
+        self._trainer("fetch", *BASE_DATA, "--output-dir", data)
+        self._trainer("train", "--dataset-dir", data, "--output-dir", str(self.base_model), *BASE)
+
     @property
     def base_model(self) -> pathlib.Path:
-        """The base model of the first week, from which all others start."""
-        trained = self._task(1, "train-model")
-        assert trained is not None
-        return trained / "model"
+        """The model that each week starts from."""
+        return self._output / "base"
+
+    def _trainer(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "trainer", *arguments]
+        subprocess.run(command, cwd=self._output, env=self._environment, check=True, stdout=subprocess.DEVNULL)
 
     def gain(self) -> dict[str, float]:
-        """The KLD of the last default minus that of the first on the last validation images, with its interval."""
+        """The gain in KLD of the last default over the first on the last validation images, with its interval."""
         aliases = read_aliases(self._version(1).parents[1])
         prepared = max(self._output.glob("runs/week-*/*/fetch-dataset-2/prepared"))
         output = self._output / "evaluation"
-        arguments = ["evaluate", "--model", self._version(aliases["default"]), "--champion", self._version(1)]
-        arguments += ["--dataset-dir", prepared, "--output-dir", output]
-        command = [sys.executable, "-m", "trainer", *map(str, arguments)]
-        subprocess.run(command, env=self._environment, check=True, stdout=subprocess.DEVNULL)
+        models = ("--model", str(self._version(aliases["default"])), "--champion", str(self._version(1)))
+        self._trainer("evaluate", *models, "--dataset-dir", str(prepared), "--output-dir", str(output))
         results = json.loads((output / EVALUATION).read_text())
-        gain: dict[str, float] = results["datasets"][results["decides"]]["gains"][CHAMPION]["kld"]
+        gain: dict[str, float] = results["datasets"][results["decides"]]["gains"]["kld"]
         return gain
 
     def check(self, weeks: list[Week]) -> None:
         """Raise `AssertionError` unless the year went as the first lines of this module promise."""
         made = [week for week in weeks if week.version]
-        assert len({week.version for week in made}) == len(made), "a version was registered twice"
+        digests = {files.checksum(self._version(week.version) / WEIGHTS) for week in made}
+        assert len(digests) == len(made), "a model was registered twice"
         assert all(week.end == "unchanged" for week in weeks if not week.event), "an unchanged week made a model"
         assert not [week.number for week in made if week.number in RESEEDED and week.end == "promoted"]
         named = "".join(path.read_text() for path in self._output.glob("week-*.txt"))
         assert self.broken
         assert all(f"{name}." in named for name in self.broken), "a broken file was not named"
+        gain = self.gain()
+        shown = f"{gain['mean']:.3f} ({gain['low']:.3f} to {gain['high']:.3f}) on {gain['n_images']} images"
+        print(f"The last default is better than the first by a KLD of {shown}.")
+        assert gain["low"] > 0, "the default did not improve"
 
 
 def main() -> None:
@@ -235,6 +247,7 @@ def main() -> None:
         parser.add_argument(name, type=lambda text: pathlib.Path(text).absolute())
     parsed = parser.parse_args()
     year = Year(parsed.stimuli, parsed.maps, parsed.output)
+    year.make_base()
     year.add(FIRST, 1)
     print("| week | what was new | images | compared on | KLD of the candidate | of the default | end | s |")
     print("|---|---|---|---|---|---|---|---|")
@@ -243,8 +256,8 @@ def main() -> None:
         if number in GROWS:
             year.add(ADDED, number)
         seed += number in RESEEDED
-        start = BASE if number == 1 else (f"base_model_uri={year.base_model}",)
-        week = year.run(number, *SETTINGS, *start, f"finetune_source={parsed.output}/lab", f"seed={seed}")
+        places = f"base_model_uri={year.base_model}", f"finetune_source={parsed.output}/lab"
+        week = year.run(number, *SETTINGS, *places, f"seed={seed}")
         weeks.append(week)
         print(week.line, flush=True)
     year.check(weeks)
