@@ -2,6 +2,7 @@
 
 import datetime
 import difflib
+import re
 import signal
 import sys
 import threading
@@ -14,6 +15,8 @@ Row = TypeVar("Row")
 
 USAGE_STATUS = 2
 """Exit status for a command line that cannot be parsed, as that of other programs."""
+OPERATION = re.compile(r"^\{\{function_node [^}]*\}\} | \[Op:\w+\]")
+"""The operation that TensorFlow names around its message."""
 
 
 class UserError(Exception):
@@ -47,8 +50,11 @@ class Terminated(KeyboardInterrupt):
 
 
 def first_line(error: Exception) -> str:
-    """The first line of a library's error message, at most 300 characters, to quote it in our own message."""
-    text = getattr(error, "message", "") or str(error)
+    """The first line of a library's error message, at most 300 characters, to quote it in our own message.
+
+    TensorFlow's name of the operation before and after its message is left out.
+    """
+    text = OPERATION.sub("", getattr(error, "message", "") or str(error))
     return visible((text.splitlines() or [type(error).__name__])[0][:300])
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from trainer.errors import UserError, format_duration, printable, visible
+from trainer.errors import UserError, first_line, format_duration, printable, visible
 
 
 def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
@@ -32,3 +32,14 @@ def test_duration_has_one_or_two_units():
         46_080: "12 h 48 min",
     }
     assert {seconds: format_duration(seconds) for seconds in durations} == durations
+
+
+def test_quoted_error_of_tensorflow_has_its_message_alone():
+    import tensorflow as tf
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        tf.io.decode_image(b"\xff\xd8\xff\xe0 cut off")
+    assert "{{" in str(raised.value)
+    text = first_line(raised.value)
+    assert text
+    assert not set("{}[]") & set(text)
