@@ -308,17 +308,24 @@ def _print_end(run: Run, console: Console) -> int:
 
 def _is_unchanged(run: Run) -> bool:
     """Whether the run ended before its training, because the registry already has its model."""
-    checked = run.output("check-unchanged", "executor_output.json")
-    record = files.read_json(checked, "run the pipeline again", artifacts.TaskRecord) if checked else None
-    return record is not None and not record["parameterValues"]["Output"]
+    returned = _returned(run, "check-unchanged")
+    return returned is not None and not returned["Output"]
 
 
 def _registered(run: Run) -> dict[str, Any]:
     """The outputs of the registration."""
-    uploaded = run.output("upload-model", "executor_output.json")
-    if uploaded is None:
+    returned = _returned(run, "upload-model")
+    if returned is None:
         raise UserError(f"the outputs of run {_shown(run.folder)} were removed; start a new run")
-    record: artifacts.TaskRecord = files.read_json(uploaded, "run the pipeline again", artifacts.TaskRecord)
+    return returned
+
+
+def _returned(run: Run, task: str) -> dict[str, Any] | None:
+    """The output parameters of a task in the latest attempt; None if it has not run there."""
+    path = run.output(task, "executor_output.json")
+    if path is None:
+        return None
+    record: artifacts.TaskRecord = files.read_json(path, "run the pipeline again", artifacts.TaskRecord)
     return record["parameterValues"]
 
 
