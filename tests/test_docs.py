@@ -17,7 +17,7 @@ import pytest
 from pipeline.__main__ import WITH_ASSIGNMENTS
 from pipeline.__main__ import parse as parse_pipeline
 from pipeline.commands.flags import passed_parameters
-from pipeline.graph.parameters import PARAMETERS
+from pipeline.parameters import PARAMETERS
 from tests import dataset_page
 from tests.guide import BLOCK, PAGES, ROOT
 from tests.narrow import narrowed

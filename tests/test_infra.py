@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.graph import compiled
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment
-from pipeline.graph.parameters import DEFAULTS, require_sources, validate
+from pipeline.parameters import DEFAULTS, require_sources, validate
 from pipeline.vertex import checks, submit
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.config import PRETRAINED

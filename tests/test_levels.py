@@ -29,6 +29,7 @@ LEVELS = [
     pipeline.jobs pipeline.webhook
     pipeline.plan pipeline.registry
     pipeline.training_job
+    pipeline.parameters
     pipeline.news
     components
     pipeline.graph

@@ -12,7 +12,7 @@ import tomllib
 
 import pytest
 
-from pipeline.graph.parameters import PARAMETERS
+from pipeline.parameters import PARAMETERS
 
 ROOT = pathlib.Path(__file__).parent.parent
 MAKE = shutil.which("make")

@@ -10,8 +10,9 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
+from pipeline import parameters
 from pipeline.commands.flags import add_parameters, passed_parameters
-from pipeline.graph import compiled, parameters
+from pipeline.graph import compiled
 from pipeline.graph.environment import layered, load_environment
 from trainer.cli import Parser
 from trainer.errors import check, check_choice

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from pipeline.graph.parameters import PARAMETERS, Value, convert, refuse_replaced
+from pipeline.parameters import PARAMETERS, Value, convert, refuse_replaced
 from trainer.cli import Parser, add_flag
 from trainer.errors import UserError, check
 

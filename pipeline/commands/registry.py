@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.graph.parameters import PipelineConfig
+from pipeline.parameters import PipelineConfig
 from pipeline.registry.register import connect
 from pipeline.registry.versions import Registry, Version
 from pipeline.registry.vertex import VertexRegistry

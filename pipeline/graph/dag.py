@@ -61,7 +61,7 @@ from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
-from pipeline.graph.parameters import (
+from pipeline.parameters import (
     DATA,
     PARAMETERS,
     STEPS,

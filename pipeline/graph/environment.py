@@ -14,7 +14,7 @@ from typing import Any
 
 from components import IMAGE
 from pipeline.cloud import check_endpoint
-from pipeline.graph.parameters import FINETUNE, PARAMETERS, STEPS, Value, convert
+from pipeline.parameters import FINETUNE, PARAMETERS, STEPS, Value, convert
 from pipeline.plan import check_outside_pod, check_region
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER

@@ -7,9 +7,9 @@ import pathlib
 import sys
 from collections.abc import Mapping
 
-from pipeline.graph import parameters
+from pipeline import parameters
 from pipeline.graph.environment import layered, load_environment
-from pipeline.graph.parameters import Value
+from pipeline.parameters import Value
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import REGISTERED_NAME, check_endpoint, connect, resolve_base_model
 from trainer import artifacts, files

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline import cloud
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import FINETUNE, Value, settings_of, steps_of
+from pipeline.parameters import FINETUNE, Value, settings_of, steps_of
 from pipeline.plan import AcceleratorConfig, TrainingPlan, data_size, make_plan, timeout_of
 from pipeline.training_job import JobConfig
 from trainer import storage

@@ -15,10 +15,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pipeline import cloud, training_job
-from pipeline.graph import parameters
+from pipeline import cloud, parameters, training_job
 from pipeline.graph.environment import IMAGE_KINDS, Environment, layered
-from pipeline.graph.parameters import PARAMETERS, Value
+from pipeline.parameters import PARAMETERS, Value
 from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.versions import OWNER

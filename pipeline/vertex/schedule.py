@@ -14,8 +14,8 @@ from typing import Any
 
 from pipeline import cloud
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import Value
 from pipeline.jobs import state_of
+from pipeline.parameters import Value
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import UserError, check, nearest
 

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from components import IMAGE
-from pipeline import cloud
-from pipeline.graph import compiled, parameters
+from pipeline import cloud, parameters
+from pipeline.graph import compiled
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
-from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
+from pipeline.parameters import DATA, DEFAULTS, STEPS, Value
 from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER

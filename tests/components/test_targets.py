@@ -12,7 +12,7 @@ from components.plan_training import plan_training
 from components.train_model import train_model
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
-from pipeline.graph.parameters import PARAMETERS, PER_STEP
+from pipeline.parameters import PARAMETERS, PER_STEP
 from tests.prepared import write_prepared
 from trainer import __main__ as trainer
 from trainer.accelerators import ACCELERATORS

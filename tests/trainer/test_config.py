@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from pipeline.graph.parameters import PipelineConfig
+from pipeline.parameters import PipelineConfig
 from pipeline.plan import AcceleratorConfig
 from pipeline.training_job import JobConfig
 from trainer.config import (

@@ -11,8 +11,8 @@ from pipeline.commands.compile import FILES
 from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
-from pipeline.graph.parameters import PARAMETERS, PipelineConfig
 from pipeline.local.worker import outline
+from pipeline.parameters import PARAMETERS, PipelineConfig
 from pipeline.training_job import JobConfig
 from trainer.config import DataGateConfig
 from trainer.errors import UserError

@@ -7,8 +7,8 @@ from pipeline.__main__ import main
 from pipeline.graph.compiled import load
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
-from pipeline.graph.parameters import STEPS, steps_of, validate
 from pipeline.local.run_folder import prepare_run
+from pipeline.parameters import STEPS, steps_of, validate
 from trainer.errors import UserError
 
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"

@@ -17,9 +17,9 @@ import pytest
 from rich.console import Console
 
 from pipeline.__main__ import main
-from pipeline.graph.parameters import DATA, STEPS
 from pipeline.local.run import ANSI, LOG, Progress, execute_run, print_stopped, tell_end
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
+from pipeline.parameters import DATA, STEPS
 from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
 from tests.narrow import narrowed, quick_trainings

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline import parameters
 from pipeline.__main__ import main
-from pipeline.graph import parameters
 from pipeline.registry import endpoint as endpoints
 from pipeline.registry.register import check_shared, connect
 from tests import vertex_endpoints

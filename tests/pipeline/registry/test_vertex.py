@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipeline.graph import parameters
-from pipeline.graph.parameters import PipelineConfig
+from pipeline import parameters
 from pipeline.local import run_folder
+from pipeline.parameters import PipelineConfig
 from pipeline.registry import address as addresses
 from pipeline.registry.address import VERTEX
 from pipeline.registry.register import connect

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from pipeline.graph.parameters import (
+from pipeline.parameters import (
     DATA,
     DEFAULTS,
     PARAMETERS,
