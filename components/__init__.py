@@ -1,11 +1,10 @@
 """The tasks of the pipeline. Each one imports what it needs, calls it, and logs the result.
 
-kfp copies the body of a component into the compiled pipeline, so its imports are inside the function. A component
-has one argument for each setting that comes from a parameter of the pipeline, without a default. `config_of` takes
-the settings from the arguments by their names and fails if one is missing, so that none can get lost or swapped.
-Later tasks receive them as one JSON object. The first cannot: parameters inside of a JSON object reach a task as
-text that the backend pastes unquoted, so that a quotation mark in one of them breaks the object (`getPlaceholders`
-in kubeflow/pipelines 2.17.0, backend/src/v2/component/launcher_v2.go; kfp.local does the same).
+kfp copies the body of a component into the compiled pipeline, so its imports are inside the function. The first
+task, check_run, has an argument for each field of the pipeline's form, and gives later tasks the settings that
+they need as one JSON object. A JSON object with parameters in it would not do: the backend pastes them unquoted,
+so that a quotation mark in one of them breaks the object (`getPlaceholders` in kubeflow/pipelines 2.17.0,
+backend/src/v2/component/launcher_v2.go; kfp.local does the same).
 
 An input artifact is optional if its default is None. Its annotation stays `dsl.Input[...]`, without `Optional`:
 Kubeflow passes artifacts on without the name of their class, and kfp then makes an instance of the annotation.
@@ -14,7 +13,7 @@ Kubeflow passes artifacts on without the name of their class, and kfp then makes
 IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks; an environment adds its repository and tag."""
 NEVER_CACHED = (
-    *("check-registry", "fingerprint", "check-unchanged", "check-data"),
+    *("check-run", "check-data"),
     *("named-model", "importer", "evaluate-model", "upload-model", "deploy-version", "report-end"),
 )
 """Tasks whose result depends on more than their inputs: on the current source, registry or endpoint."""

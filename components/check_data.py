@@ -9,9 +9,7 @@ from components import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def check_data(
-    min_images: int,
-    min_observers: int,
-    data_gate: str,
+    settings: dict,  # type: ignore[type-arg]
     model_name: str,
     registry: str,
     base_data: dsl.Input[dsl.Dataset],
@@ -25,12 +23,12 @@ def check_data(
     """
     from pipeline.registry.data_gate import compare_data, require
     from pipeline.registry.register import fetched_of
-    from trainer.config import DataGateConfig, config_of
+    from trainer.config import DataGateConfig, configs_of
     from trainer.errors import reported
     from trainer.reports.data_check import write_data_check
 
     with reported():
-        config = config_of(DataGateConfig, locals())
+        (config,) = configs_of(settings, DataGateConfig)
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
         compared = compare_data(registry, model_name, fetched)
         write_data_check(compared, report.path)

@@ -8,10 +8,7 @@ from components import IMAGE
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def evaluate_model(
     evaluate_base: bool,
-    gate: str,
-    gate_margin: float,
-    gate_confidence: float,
-    gate_on: str,
+    settings: dict,  # type: ignore[type-arg]
     data_warnings: list,  # type: ignore[type-arg]
     model_name: str,
     registry: str,
@@ -26,13 +23,13 @@ def evaluate_model(
 ) -> None:
     """Evaluate on held-out images and write the report; fail if the candidate is below the centre bias."""
     from pipeline.registry.register import compare, fetched_of
-    from trainer.config import EvaluateConfig, config_of
+    from trainer.config import EvaluateConfig, configs_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
     from trainer.reports.report import write_report
 
     with reported():
-        config = config_of(EvaluateConfig, locals())
+        (config,) = configs_of(settings, EvaluateConfig)
         tested = fetched_of({"test": test_data.path}).values()
         data = [finetune_data.path, *([base_data.path] if evaluate_base else []), *tested]
         trained_on = fetched_of({"base": base_data.path}).values()

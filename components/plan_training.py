@@ -13,30 +13,7 @@ def plan_training(
     platform: str,
     location: str,
     image_pattern: str,
-    accelerator: str,
-    step_accelerator: str,
-    workers: int,
-    provisioning: str,
-    timeout_hours: float,
-    max_wait_hours: float,
-    training_labels: str,
-    recipe: str,
-    epochs: int,
-    batch_size: int,
-    accumulation: int,
-    learning_rate: float,
-    learning_rate_scaling: str,
-    warmup_epochs: float,
-    schedule: str,
-    flip: bool,
-    flip_prediction: bool,
-    patience: int,
-    seed: int,
-    precision: str,
-    initial_weights: str,
-    checkpoint_minutes: float,
-    deterministic: bool,
-    profile_steps: str,
+    settings: dict,  # type: ignore[type-arg]
     checkpoint_dir: str,
     initial_weights_fingerprint: str,
     dataset: dsl.Input[dsl.Dataset],
@@ -60,6 +37,11 @@ def plan_training(
         ("cpu", str),
         ("memory", str),
         ("node_selector", dict),
+        ("restart", bool),
+        ("service_account", str),
+        ("network", str),
+        ("tensorboard", str),
+        ("persistent_resource", str),
     ],
 ):
     """Resolve the accelerator, check that everything fits it, and estimate time and cost.
@@ -68,16 +50,12 @@ def plan_training(
     """
     from pipeline.plan import AcceleratorConfig
     from pipeline.training_job import Folders, JobConfig, Target, plan_step
-    from trainer.config import TrainConfig, config_of
+    from trainer.config import TrainConfig, configs_of
     from trainer.errors import reported
 
     with reported():
-        config = config_of(TrainConfig, locals())
-        machines = config_of(AcceleratorConfig, locals())
-        target = config_of(Target, locals())
-        job = JobConfig(
-            timeout_hours=timeout_hours, max_wait_hours=max_wait_hours, training_labels=training_labels
-        )
+        config, machines, job = configs_of(settings, TrainConfig, AcceleratorConfig, JobConfig)
+        target = Target(platform, location, image_pattern)
         folders = Folders(
             dataset=dataset.path,
             base_model=base_model.path if base_model else None,

@@ -9,12 +9,16 @@ from components import IMAGE
 def report_end(
     model_name: str,
     registry: str,
+    settings: dict,  # type: ignore[type-arg]
     run: str,
     webhook: str,
     only_failures: bool,
     status: dsl.PipelineTaskFinalStatus,
 ) -> None:
-    """Print how the run ended, and post it to the webhook whose address is in the secret `webhook`."""
+    """Print how the run ended, and post it to the webhook whose address is in the secret `webhook`.
+
+    The `registry` is that of the environment; `settings` may have another.
+    """
     from pipeline.news import report
 
-    report(model_name, registry, run, status, webhook, only_failures)
+    report(model_name, settings.get("registry", registry), run, status, webhook, only_failures)

@@ -21,14 +21,16 @@ def train_model(
 
     The `settings` are those of `plan_training`.
     """
-    from pipeline.training_job import checkpoint_folder, settings_of_plan
+    from pipeline.training_job import checkpoint_folder
+    from trainer.config import TrainConfig, configs_of
     from trainer.errors import reported
     from trainer.reports.report import write_curve
     from trainer.training.start import train_checked
 
     with reported():
+        (config,) = configs_of(settings, TrainConfig)
         summary = train_checked(
-            settings_of_plan(settings),
+            config,
             dataset=dataset.path,
             output=model.path,
             checkpoints=checkpoint_folder(checkpoint_dir, step, uri=model.uri, path=model.path),

@@ -13,14 +13,19 @@ def upload_model(
     registry: str,
     run: str,
     inputs: str,
+    endpoint: str,
     model: dsl.Input[dsl.Model],
     evaluation: dsl.Input[dsl.Artifact],
     base_data: dsl.Input[dsl.Dataset],
     finetune_data: dsl.Input[dsl.Dataset],
     test_data: dsl.Input[dsl.Dataset],
-) -> NamedTuple("Outputs", [("version", int), ("alias", str)]):  # type: ignore[valid-type]
-    """Register `model` as the default if it won the evaluation, otherwise as the challenger."""
+) -> NamedTuple("Outputs", [("version", int), ("alias", str), ("Output", str)]):  # type: ignore[valid-type]
+    """Register `model` as the default if it won the evaluation, otherwise as the challenger.
+
+    Output is the endpoint to deploy it to: `endpoint` for a new default, otherwise empty.
+    """
     from pipeline.registry.register import connect, fetched_of, lineage, register
+    from trainer.artifacts import DEFAULT
     from trainer.errors import reported
 
     with reported():
@@ -29,4 +34,4 @@ def upload_model(
         champion = int(evaluation.metadata["champion"])
         version, alias = register(connect(registry), model_name, model.path, evaluation.path, champion, facts)
         print(f"{model_name} version {version} is now the {alias}")
-        return version, alias
+        return version, alias, endpoint if alias == DEFAULT else ""

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -22,6 +23,10 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 32.0
 TIMEOUT_S = 60.0
 """Time limit of one request."""
 
+ANSWER_S = 15.0
+"""Time limit of a question: for the connection and each pause of the reply; twice that for all of it."""
+REPOSITORY = r"(?:https://)?([a-z0-9-]+)-(?:docker|kfp)\.pkg\.dev/([^/]+)/([^/]+)(?:/(.+))?"
+"""Location, project and name of a repository of Artifact Registry, and what follows them in an address."""
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 Result = TypeVar("Result")
@@ -200,3 +205,71 @@ def explain_status(status: int, message: str) -> str:
     """Explain an error reply of a Google API, and how to log in if it is about credentials."""
     reply = f"{_one_line(message)} ({status})"
     return f"{reply}; {LOGIN}" if status == 401 else reply
+
+
+# === Questions ===
+
+
+class UnansweredError(Exception):
+    """A request without the answer that it asked for; the message says why.
+
+    Attributes:
+        status: HTTP status of the reply; 0 if there was none.
+    """
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Api:
+    """Google's APIs, asked with this machine's credentials. The methods raise `UnansweredError`."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.session = session(place)
+
+    def get(self, service: str, path: str, **query: Any) -> dict[str, Any]:
+        """The reply to a GET of `path`, such as `v1/projects/my-project`."""
+        return self.send("GET", service, path, params=query)
+
+    def find(self, service: str, path: str, **query: Any) -> dict[str, Any] | None:
+        """The reply to a GET of `path`; None if nothing exists there."""
+        try:
+            return self.get(service, path, **query)
+        except UnansweredError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def send(self, method: str, service: str, path: str, **content: Any) -> dict[str, Any]:
+        """The reply to a request of `path`; `content` is `params` or `json`, as the library requests has them."""
+        import requests
+        from google.auth.exceptions import GoogleAuthError
+
+        url = f"{address(self.place, service)}/{path}"
+        try:
+            reply = self.session.request(method, url, timeout=ANSWER_S, max_allowed_time=2 * ANSWER_S, **content)
+            answer = dict(reply.json())
+        except (requests.RequestException, GoogleAuthError, TypeError, ValueError) as error:  # also a proxy's page
+            raise UnansweredError(0, explain(error)) from None
+        if reply.ok:
+            return answer
+        message = str(answer.get("error", {}).get("message", reply.reason))
+        raise UnansweredError(reply.status_code, explain_status(reply.status_code, message))
+
+
+def quoted(name: str) -> str:
+    """A name as one segment of a path."""
+    return urllib.parse.quote(name, safe="")
+
+
+def tag_path(image: str) -> str:
+    """Path of an image's tag in Artifact Registry's API; empty if the image is elsewhere."""
+    name, _, tag = image.rpartition(":")
+    parts = re.fullmatch(REPOSITORY, name)
+    if parts is None or not parts[4]:
+        return ""
+    location, project, repository, package = parts.groups()
+    path = f"v1/projects/{project}/locations/{location}/repositories/{repository}/packages/{quoted(package)}"
+    return f"{path}/tags/{quoted(tag)}"

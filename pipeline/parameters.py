@@ -6,12 +6,13 @@ Any other setting becomes one parameter of the same name.
 """
 
 import dataclasses
-import inspect
+import sys
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pipeline.plan import AcceleratorConfig, check_platform
-from pipeline.registry.address import FORM, VERTEX, Address, check_registry
+from pipeline.registry import address
+from pipeline.registry.address import VERTEX, Address, check_registry
 from pipeline.training_job import JobConfig
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME, REGISTRY
@@ -32,7 +33,7 @@ from trainer.config import (
     setting,
     with_recipe,
 )
-from trainer.errors import UserError, check, nearest
+from trainer.errors import Checks, UserError, check, nearest
 
 Value = bool | int | float | str
 
@@ -47,12 +48,23 @@ PER_STEP = (
 )
 """Settings that differ between the two training steps."""
 FINETUNE_DATASET = "fixationadd1000"
+FORM = (
+    *("accelerator", "provisioning", "base_dataset", "base_source", "base_image_size", "base_batch_size"),
+    *("base_model_uri", "finetune_dataset", "finetune_source", "finetune_image_size", "finetune_batch_size"),
+    *("test_dataset", "test_source", "test_share", "gate", "gate_on", "model_name", "recipe", "seed"),
+)
+"""Parameters with a field of their own in the compiled pipeline, so that a console's form stays short."""
+SETTINGS = "settings"
+"""The field of the compiled pipeline for all other parameters, as an object."""
+RENAMED = {"schedule": "learning_rate_schedule"}
+"""Setting -> its parameter, unlike the schedule of runs. It was its name, which is still understood."""
 KEYWORDS = {
     **{f"{name}_source": ("", SAMPLE) for name in DATA},
     "base_model_uri": ("", PRETRAINED),
     "initial_weights": (*NO_FILE, PRETRAINED),
 }
 """Parameters that name an input -> their values that are neither a path nor an address."""
+Config = TypeVar("Config")
 TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
@@ -111,7 +123,7 @@ class PipelineConfig:
         check(
             not self.endpoint or self.registry.startswith(VERTEX),
             f"endpoint is {self.endpoint!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
-            f"registry to {FORM}, or leave out endpoint",
+            f"registry to {address.FORM}, or leave out endpoint",
         )
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
@@ -137,7 +149,7 @@ class Parameter:
 
 def _parameter_name(field: str, step: str) -> str:
     """The name of the parameter that sets a field of the settings of a training step."""
-    return f"{step}_{field.removeprefix('step_')}" if field in PER_STEP else field
+    return f"{step}_{field.removeprefix('step_')}" if field in PER_STEP else RENAMED.get(field, field)
 
 
 def _from_config(config: type, step: str = "") -> list[Parameter]:
@@ -188,6 +200,11 @@ def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str,
     }
 
 
+def config_for(config: type[Config], step: str, values: Mapping[str, Any]) -> Config:
+    """The dataclass `config` for `step`, from parameters by name; one without a value has its default."""
+    return config(**settings_of(config, step, {**DEFAULTS, **values}))
+
+
 def data_settings(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `FetchConfig` for the data of a training step, or for the test set.
 
@@ -201,7 +218,7 @@ def data_settings(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert(name: str, value: object) -> Value:
-    """Convert `value`, a string or a value from a TOML file, to the type of parameter `name`.
+    """Convert `value`, a string or a value from TOML or JSON, to the type of parameter `name`.
 
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """
@@ -215,12 +232,49 @@ def convert(name: str, value: object) -> Value:
         raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[kind]} ({kind.__name__})") from None
 
 
+def converted(values: Mapping[str, object]) -> dict[str, Value]:
+    """Parameters by their present names, each converted to its type.
+
+    A name of earlier versions is understood with a warning, so that stored environments and schedules go on.
+    Raises `UserError`.
+    """
+    checks, result = Checks(), {}
+    for name, value in values.items():
+        if current := RENAMED.get(name):
+            print(f"warning: {name} is called {current} now", file=sys.stderr)
+        with checks.also():
+            result[current or name] = convert(current or name, value)
+    checks.refuse()
+    return result
+
+
+def form_of(values: Mapping[str, Value]) -> dict[str, Any]:
+    """The arguments of the compiled pipeline for parameters: the fields of its form, and SETTINGS if necessary."""
+    fields: dict[str, Any] = {name: value for name, value in values.items() if name in FORM}
+    others = {name: value for name, value in values.items() if name not in FORM}
+    return fields | ({SETTINGS: others} if others else {})
+
+
+def values_of(arguments: Mapping[str, Any]) -> dict[str, Value]:
+    """The parameters of the arguments that `form_of` returns.
+
+    Raises `UserError` for a setting that is unknown, of the wrong type, or a field of the form.
+    """
+    fields = {name: value for name, value in arguments.items() if name != SETTINGS}
+    settings = arguments.get(SETTINGS) or {}
+    for name in settings:
+        check(name not in FORM, f"{SETTINGS} has {name}, which is a field of its own; fill in that")
+    return converted({**fields, **settings})
+
+
 def _as_type(value: object, kind: type) -> Value:
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         assert isinstance(value, Value)
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if kind is int and isinstance(value, float) and value.is_integer():  # JSON has one type of number
+        return int(value)
     if not isinstance(value, str):
         raise ValueError
     if kind is bool:
@@ -249,28 +303,37 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
     If `platform` (vertex, kubeflow or local) is not empty, it must support them. `given` are those that people
     gave, if they are not all: none of them may contradict the recipe, not even with its default value.
     """
+    checks = Checks()
     for step, title in STEPS.items():
-        try:
-            datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
+        with checks.also(title.lower()):
+            datasets.get(config_for(FetchConfig, step, values).dataset)
+        with checks.also(title.lower()):
+            config_for(AcceleratorConfig, step, values)
+        with checks.also(title.lower()):
             training = with_recipe(
-                TrainConfig(**_with_defaults(TrainConfig, step, values)),
+                config_for(TrainConfig, step, values),
                 fine_tuning=step == FINETUNE,
                 named=lambda field, step=step: _parameter_name(field, step),  # type: ignore[misc]
                 given=settings_of(TrainConfig, step, values if given is None else given),
             )
-            machines = AcceleratorConfig(**_with_defaults(AcceleratorConfig, step, values))
             if platform:
+                # Raises the error of its settings again, which is kept once.
+                machines = config_for(AcceleratorConfig, step, values)
                 check_platform(platform, machines, training)
-        except UserError as error:
-            raise UserError(f"{title.lower()}: {error}") from None
     for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
-        config(**_with_defaults(config, "", values))
-    _validate_test_set({**DEFAULTS, **values})
-    steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
-    check_recordings_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
+        with checks.also():
+            config_for(config, "", values)
+    with checks.also():
+        _validate_test_set({**DEFAULTS, **values})
+    if checks:
+        steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
+        with checks.also():
+            check_recordings_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
-        Address.at(registry).check_serving()
+        with checks.also():
+            Address.at(registry).check_serving()
+    checks.refuse()
 
 
 def _validate_test_set(values: Mapping[str, Value]) -> None:
@@ -308,7 +371,7 @@ def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
 
 def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
     """The datasets that a run with these parameters needs, of DATA -> their titles."""
-    steps = STEPS if _with_defaults(PipelineConfig, "", values)["evaluate_base"] else steps_of(values)
+    steps = STEPS if {**DEFAULTS, **values}["evaluate_base"] else steps_of(values)
     return {**steps, **({TEST: DATA[TEST]} if values.get("test_dataset") else {})}
 
 
@@ -324,24 +387,3 @@ def require_sources(values: Mapping[str, Value]) -> None:
             f"{config.dataset} has no public place; set {step}_source to a folder, an archive or an address",
         )
         checked_addresses(config.source, config.private_sources)
-
-
-def _with_defaults(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:
-    return settings_of(config, step, {**DEFAULTS, **values})
-
-
-def signature(defaults: Mapping[str, Value]) -> inspect.Signature:
-    """The signature of the pipeline function; `defaults`, by parameter name, override those of the settings."""
-    by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Signature(
-        [
-            inspect.Parameter(name, by_name, default=defaults.get(name, entry.default), annotation=entry.kind)
-            for name, entry in PARAMETERS.items()
-        ]
-    )
-
-
-def docstring(summary: str) -> str:
-    """The docstring of the pipeline function, from which KFP reads the description of each parameter."""
-    lines = [f"    {name}: {entry.help}" for name, entry in PARAMETERS.items()]
-    return "\n".join([summary, "", "Args:", *lines])

@@ -9,19 +9,17 @@ import dataclasses
 import math
 import pathlib
 import re
-import secrets
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, get_type_hints
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from pipeline import plan as planning
-from pipeline.plan import AcceleratorConfig, DataSize, TrainingPlan, check_outside_pod
+from pipeline.plan import AcceleratorConfig, DataSize, TrainingPlan
 from trainer import accelerators, artifacts, files
 from trainer.accelerators import FLEX_START, SPOT
 from trainer.artifacts import checkpoints_of
 from trainer.cli import flag_of
 from trainer.config import TrainConfig, check_ranges, setting, with_recipe
 from trainer.errors import UserError, check
-from trainer.storage import PROBE, Folder
 
 MODEL_FOLDER = "model"
 """Folder of the model in the workspace of a training step."""
@@ -140,7 +138,7 @@ class Outputs(NamedTuple):
     """
 
     settings: dict[str, Any] = {}  # noqa: RUF012
-    """The settings of `trainer.config.TrainConfig`, with those of the recipe; see `settings_of_plan`."""
+    """The settings of `trainer.config.TrainConfig`, with those of the recipe."""
     worker_pool_specs: list[dict[str, Any]] = []  # noqa: RUF012
     strategy: str = ""
     timeout: str = ""
@@ -155,6 +153,11 @@ class Outputs(NamedTuple):
     cpu: str = ""
     memory: str = ""
     node_selector: dict[str, str] = {}  # noqa: RUF012
+    restart: bool = False
+    service_account: str = ""
+    network: str = ""
+    tensorboard: str = ""
+    persistent_resource: str = ""
 
 
 def plan_step(
@@ -210,18 +213,12 @@ def plan_step(
         cpu=cpu(plan),
         memory=memory(plan),
         node_selector=node_selector(plan),
+        restart=job.restart_training,
+        service_account=job.training_service_account,
+        network=job.training_network,
+        tensorboard=job.tensorboard,
+        persistent_resource=job.persistent_resource,
     )
-
-
-def settings_of_plan(settings: Mapping[str, Any]) -> TrainConfig:
-    """The settings of a training from `Outputs.settings`, after their way through JSON.
-
-    JSON has one type of number, so 3 may arrive as 3.0, and 2.0 as 2; each becomes what its field has. Raises
-    `KeyError` if one is missing.
-    """
-    kinds = get_type_hints(TrainConfig)
-    names = [field.name for field in dataclasses.fields(TrainConfig)]
-    return TrainConfig(**{name: kinds[name](settings[name]) for name in names})
 
 
 def _publish(text: str, markdown: str) -> None:
@@ -312,21 +309,6 @@ def node_selector(plan: TrainingPlan) -> dict[str, str]:
 
 
 # === What outlives the machine ===
-
-
-def check_places(platform: str, registry: str, checkpoint_dir: str) -> None:
-    """Raise `UserError` if a run on `platform` would lose its versions or checkpoints, or cannot save."""
-    if platform == "kubeflow":
-        check_outside_pod("registry", registry)
-        check_outside_pod("checkpoint_dir", checkpoint_dir)
-    if checkpoint_dir:
-        try:
-            # Another run may check at the same time.
-            Folder(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
-        except UserError as error:
-            raise UserError(
-                f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}"
-            ) from None
 
 
 def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> str:

@@ -8,10 +8,11 @@ import tomllib
 
 import pytest
 
+from pipeline import preflight
 from pipeline.graph import compiled
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment
 from pipeline.parameters import DEFAULTS, require_sources, validate
-from pipeline.vertex import checks, submit
+from pipeline.vertex import submit
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.config import PRETRAINED
 
@@ -110,7 +111,7 @@ def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, writt
         values = DEFAULTS | layered(parameters, passed)
         require_sources(values)
         assert not values["base_source"]
-        plans = checks.plans(environment, values)
+        plans = preflight.plans(values, location=environment.location)
         assert len(plans) == 1 + len(passed)
         assert all(plan.hours < 1 for plan in plans.values())
 

@@ -30,6 +30,7 @@ LEVELS = [
     pipeline.plan pipeline.registry
     pipeline.training_job
     pipeline.parameters
+    pipeline.preflight
     pipeline.news
     components
     pipeline.graph

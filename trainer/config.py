@@ -9,9 +9,9 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, TypedDict, Unpack
 
-from trainer.errors import UserError, check, check_choice, look_up
+from trainer.errors import Checks, UserError, check, check_choice, look_up, nearest
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
@@ -118,20 +118,26 @@ def check_ranges(config: Any) -> None:
     """Check each setting of a dataclass against its range.
 
     Raises:
-        UserError: with the name, the value and the range of the first setting that is outside of its range.
+        UserError: with a line for each setting that is outside of its range: its name, its value and the range.
     """
+    checks = Checks()
     for field in dataclasses.fields(config):
-        name, value, limits = field.name, getattr(config, field.name), field.metadata["range"]
-        if "choices" in limits:
-            check_choice(name, value, limits["choices"])
-        if "pattern" in limits and re.fullmatch(limits["pattern"], value) is None:
-            raise UserError(f"{name} is {value!r}; write {limits['form']}")
-        bounds = [(*COMPARISONS[key], limits[key]) for key in COMPARISONS if key in limits]
-        is_finite = not bounds or abs(value) < math.inf
-        if not (is_finite and all(holds(value, bound) for _, holds, bound in bounds)):
-            shown = f"{value:g}" if isinstance(value, float) else value
-            allowed = " and ".join(f"{words} {bound:g}" for words, _, bound in bounds)
-            raise UserError(f"{name} is {shown}; it must be {allowed}{'' if is_finite else ', and finite'}")
+        with checks.also():
+            _check_range(field.name, getattr(config, field.name), field.metadata["range"])
+    checks.refuse()
+
+
+def _check_range(name: str, value: Any, limits: Range) -> None:
+    if "choices" in limits:
+        check_choice(name, value, limits["choices"])
+    if "pattern" in limits and re.fullmatch(limits["pattern"], value) is None:
+        raise UserError(f"{name} is {value!r}; write {limits['form']}")
+    bounds = [(*COMPARISONS[key], limits[key]) for key in COMPARISONS if key in limits]  # type: ignore[literal-required]
+    is_finite = not bounds or abs(value) < math.inf
+    if not (is_finite and all(holds(value, bound) for _, holds, bound in bounds)):
+        shown = f"{value:g}" if isinstance(value, float) else value
+        allowed = " and ".join(f"{words} {bound:g}" for words, _, bound in bounds)
+        raise UserError(f"{name} is {shown}; it must be {allowed}{'' if is_finite else ', and finite'}")
 
 
 def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
@@ -139,12 +145,20 @@ def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
     return str(field.metadata["group"] or getattr(config, "TITLE", "options"))
 
 
-Config = TypeVar("Config")
+def configs_of(values: Mapping[str, Any], *configs: Any) -> list[Any]:
+    """An instance of each dataclass in `configs`, from settings by name; one without a value has its default.
 
-
-def config_of(config: type[Config], values: Mapping[str, Any]) -> Config:
-    """The dataclass `config` with the value of each field in `values`; raises `KeyError` if one is missing."""
-    return config(**{field.name: values[field.name] for field in dataclasses.fields(config)})  # type: ignore[arg-type]
+    JSON has one type of number, so 3 may arrive as 3.0, and 2.0 as 2: each becomes what its field has. Raises
+    `UserError` for a name that is a setting of none of them, with the nearest one.
+    """
+    kinds: dict[str, Any] = {field.name: field.type for config in configs for field in dataclasses.fields(config)}
+    for name in values:
+        check(name in kinds, f"unknown setting {name!r}{nearest(name, kinds)}")
+    return [
+        config(**{field.name: kinds[field.name](values[field.name]) for field in fields if field.name in values})
+        for config in configs
+        if (fields := dataclasses.fields(config))
+    ]
 
 
 # === Settings that are written as text ===

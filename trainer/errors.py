@@ -104,6 +104,46 @@ def terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
+class MistakesError(UserError):
+    """Several mistakes, each with a line of its own in `lines`."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join([f"there are {len(lines)} mistakes", *lines]))
+        self.lines = lines
+
+
+class Checks:
+    """Several checks, so that a user learns of all mistakes at once, and of each once.
+
+    `with checks.also(title):` keeps the error of a check for `refuse`, which raises all of them.
+    """
+
+    def __init__(self) -> None:
+        self._titles: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is no mistake yet."""
+        return not self._titles
+
+    @contextmanager
+    def also(self, title: str = "") -> Iterator[None]:
+        """Keep each `UserError` of this context, below `title`; an error that several titles have needs none."""
+        try:
+            yield
+        except UserError as error:
+            for line in error.lines if isinstance(error, MistakesError) else [str(error)]:
+                if not any(known.endswith(f": {line}") for known in self._titles):
+                    self._titles[line] = title if self._titles.get(line, title) == title else ""
+
+    def refuse(self) -> None:
+        """Raise `UserError` with the mistake, or `MistakesError` with all of them, if there are any."""
+        lines = [f"{title}: {line}" if title else line for line, title in self._titles.items()]
+        if len(lines) == 1:
+            raise UserError(lines[0])
+        if lines:
+            raise MistakesError(lines)
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first `most` names for a message, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""

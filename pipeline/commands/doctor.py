@@ -16,10 +16,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from pipeline.cloud import Api
 from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import doctor
-from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api, Finding
+from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Finding
 from pipeline.vertex.doctor import Case, examine, make_case
 from trainer.cli import Parser
 

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from pipeline.parameters import PARAMETERS, Value, convert, refuse_replaced
+from pipeline.parameters import PARAMETERS, Value, converted, refuse_replaced
 from trainer.cli import Parser, add_flag
 from trainer.errors import UserError, check
 
@@ -51,6 +51,6 @@ def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) ->
             )
         check(name not in values, f"{name} is given twice, as {values.get(name)} and as {value}; give it once")
         values[name] = value
-    converted = {name: convert(name, value) for name, value in values.items()}
-    refuse_replaced(converted)
-    return converted
+    passed = converted(values)
+    refuse_replaced(passed)
+    return passed

@@ -109,8 +109,8 @@ def _result(job: Any, run: str, versions: Any) -> str:
     """How a run on Vertex AI ended; `versions` returns those of a registry and a model."""
     if state_of(job) != runs.SUCCEEDED:
         return news.failed_at(failed_tasks(job, titles_of_job(job))) if state_of(job) == FAILED else state_of(job)
-    values = Template(as_json(job)["pipelineSpec"]).defaults()
-    values |= dict(as_json(job)["runtimeConfig"].get("parameterValues", {}))
+    arguments = dict(as_json(job)["runtimeConfig"].get("parameterValues", {}))
+    values = Template(as_json(job)["pipelineSpec"]).values(arguments)
     version = news.version_of(run, versions(values["registry"], values["model_name"]))
     if version is not None:
         return f"{values['model_name']}@{version.number}: {news.decided(version.record)}"

@@ -6,12 +6,13 @@ import difflib
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components import NEVER_CACHED
 from pipeline import cloud
 from pipeline.graph.environment import Environment
+from pipeline.parameters import SETTINGS
 from trainer.errors import UserError, check, nearest
 from trainer.files import replacing
 
@@ -83,6 +84,19 @@ class Template:
                 kind = TYPES.get(definition["parameterType"])
                 values[name] = kind(definition["defaultValue"]) if kind else definition["defaultValue"]
         return values
+
+    def values(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All parameters that a run with these arguments of the form has, as far as the template sets them."""
+        merged = {**self._compiled(), **self.defaults(), **(arguments or {})}
+        return merged | (merged.pop(SETTINGS, None) or {})
+
+    def _compiled(self) -> dict[str, Any]:
+        """The environment's values of parameters that the form does not show: a constant of the first task."""
+        for component in (self.spec["root"], *self.spec.get("components", {}).values()):
+            if task := component.get("dag", {}).get("tasks", {}).get("check-run"):
+                constant = task["inputs"]["parameters"]["compiled"]["runtimeValue"]["constant"]
+                return dict(constant)
+        return {}
 
     def check_names(self, names: Iterable[str]) -> None:
         """Raise `UserError` for a name that is no parameter of this template."""

@@ -1,16 +1,11 @@
 """The DAG of the pipeline, the same on all targets except for the tasks of a training step.
 
-check_registry                                          never cached; a local run does it before it starts
-
-fingerprint(base)     fingerprint(fine-tuning)  fingerprint(test)   never cached: reads the current source
-     |_____________________|_________________________|
-     |
-check_unchanged                                         all below is a branch, which is not taken if the
-     |                                                  registry already has this model
-     |_____________________ _________________________
+check_run                                                   all that can be checked; never cached
+     |                                                      all below is a branch, which is not taken if the
+     |_____________________ _________________________       registry already has this model
      |                     |                         |
-fetch_dataset         fetch_dataset             fetch_dataset       cached by fingerprint; nothing without one
-     |_____________________|_________________________|
+fetch_dataset         fetch_dataset             fetch_dataset       base, fine-tuning and test: cached by digests
+     |_____________________|_________________________|              of the sources; nothing if not needed
      |                     |                         |
      |               check_data                      |              compares with the data of the current default
      |                     |                         |
@@ -24,7 +19,7 @@ evaluate_model                                                      compares wit
      |                                                              centre bias
 upload_model                                                        adds a version; the default only if it is
      |                                                              better
-deploy_version                                                      if endpoint is set
+deploy_version                                                      if it is, and there is an endpoint
      |
 report_end                                                          only with `webhook` in the environment: after
                                                                     all others, failed or not
@@ -48,33 +43,20 @@ from kfp.dsl.pipeline_channel import PipelineChannel
 
 from components import IMAGE, NEVER_CACHED
 from components.check_data import check_data
-from components.check_registry import check_registry
-from components.check_unchanged import check_unchanged
+from components.check_run import check_run
 from components.collect_training import collect_training
 from components.deploy_version import deploy_version
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
-from components.fingerprint import fingerprint
 from components.import_model import import_model
 from components.plan_training import plan_training
 from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
-from pipeline.parameters import (
-    DATA,
-    PARAMETERS,
-    STEPS,
-    TEST,
-    data_settings,
-    docstring,
-    settings_of,
-    signature,
-)
-from pipeline.plan import AcceleratorConfig
-from pipeline.training_job import JobConfig
+from pipeline.graph.form import docstring, signature
+from pipeline.parameters import DATA, FORM, SETTINGS, STEPS, TEST
 from pipeline.webhook import VARIABLE
-from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
@@ -85,9 +67,7 @@ SIZES = {
 }
 """Task -> cores and memory, if the smallest machine is not enough for SALICON's 15,000 images."""
 RETRIES = {
-    "check-registry": 2,
-    "fingerprint": 2,
-    "check-unchanged": 2,
+    "check-run": 2,
     "fetch-dataset": 2,
     "plan-training": 2,
     "train-model": 6,
@@ -106,8 +86,6 @@ v4.0.5): it must be longer than any training."""
 RUN = {"kubeflow": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
 """Target -> what identifies a run, if not its name. On Kubeflow people choose the name, and may choose it twice
 (kubeflow/pipelines 2.17.0, backend/src/v2/driver/resolve.go:437); a registry has each run once."""
-PLANNED_JOB_SETTINGS = ("timeout_hours", "max_wait_hours", "training_labels")
-"""Settings of a job that the plan converts for the API; the job receives the others unchanged."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,25 +94,22 @@ class TrainingStepInputs:
 
     name: str
     """base or finetune."""
-    parameters: Mapping[str, PipelineChannel]
-    """All pipeline parameters."""
+    checked: Mapping[str, PipelineChannel]
+    """The outputs of `check_run`."""
     dataset: PipelineChannel
     base_model: PipelineChannel | None
     after: Iterable[dsl.PipelineTask]
     """Tasks that must end before the plan starts."""
-    initial_weights_fingerprint: PipelineChannel
+    initial_weights_fingerprint: PipelineChannel | str
     """Digest of the weights. Caching needs it, because files can change behind the same address."""
 
     def plan(self, environment: Environment, cached: bool) -> dsl.PipelineTask:
         """The task that checks the settings and plans the machines of the step."""
-        job = settings_of(JobConfig, self.name, self.parameters)
         task = plan_training(
             platform=environment.target,
             location=environment.location,
             image_pattern=environment.image_of("{}"),
-            **settings_of(AcceleratorConfig, self.name, self.parameters),
-            **{name: job[name] for name in PLANNED_JOB_SETTINGS},
-            **settings_of(TrainConfig, self.name, self.parameters),
+            settings=self.checked[f"{self.name}_training"],
             **self._inputs,
         )
         # After all fetching and the check of the data, so that a mistake there is found before hours of training.
@@ -155,7 +130,7 @@ class TrainingStepInputs:
         base = {} if self.base_model is None else {"base_model": self.base_model}
         return {
             "step": self.name,
-            "checkpoint_dir": self.parameters["checkpoint_dir"],
+            "checkpoint_dir": self.checked["checkpoint_dir"],
             "initial_weights_fingerprint": self.initial_weights_fingerprint,
             "dataset": self.dataset,
             **base,
@@ -201,7 +176,6 @@ def vertex(step: TrainingStepInputs, environment: Environment) -> dsl.PipelineTa
     from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 
     plan = step.plan(environment, cached=True)
-    job = settings_of(JobConfig, step.name, step.parameters)
     trained = CustomTrainingJobOp(
         display_name=f"msinet-{step.name}",
         location=environment.location,
@@ -211,11 +185,11 @@ def vertex(step: TrainingStepInputs, environment: Environment) -> dsl.PipelineTa
         max_wait_duration=plan.outputs["max_wait_duration"],
         labels=plan.outputs["labels"],
         base_output_directory=plan.outputs["job_dir"],
-        restart_job_on_worker_restart=job["restart_training"],
-        service_account=job["training_service_account"],
-        network=job["training_network"],
-        tensorboard=job["tensorboard"],
-        persistent_resource_id=job["persistent_resource"],
+        restart_job_on_worker_restart=plan.outputs["restart"],
+        service_account=plan.outputs["service_account"],
+        network=plan.outputs["network"],
+        tensorboard=plan.outputs["tensorboard"],
+        persistent_resource_id=plan.outputs["persistent_resource"],
     )
     trained.set_caching_options(True).set_display_name(STEPS[step.name])
     collected = collect_training(
@@ -237,104 +211,85 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
     """
     env = environment or Environment("local")
 
+    values = layered(env.derived, env.parameters)
+    compiled = {name: value for name, value in values.items() if name not in FORM}
+
     def pipeline(*channels: PipelineChannel) -> None:
-        parameters = dict(zip(PARAMETERS, channels, strict=True))
-        with _notify_on_exit(env, parameters, RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)):
-            fingerprints = {name: _fingerprint_source(name, parameters) for name in DATA}
-            registry = {name: parameters[name] for name in ("model_name", "registry")}
-            inputs = _check_unchanged(parameters, fingerprints, registry)
-            if target != "local":
-                # A task of its own, because plans are cached: they must neither skip the check nor depend on it.
-                places = {name: parameters[name] for name in ("checkpoint_dir", "endpoint")}
-                checked = check_registry(platform=target, **registry, **places)
-                inputs.after(checked.set_display_name("Registry"))
-            with dsl.If(inputs.output != "", name="Changed"):
-                _train_and_register(target, env, parameters, fingerprints, registry, inputs.output)
+        parameters = dict(zip((*FORM, SETTINGS), channels, strict=True))
+        run = RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)
+        with _notify_on_exit(env, parameters, str(compiled.get("registry", "")), run):
+            # Constants, unlike parameters, are safe inside of a JSON object.
+            checked = check_run(
+                platform=target,
+                location=env.location,
+                image_pattern=env.image_of("{}"),
+                compiled=compiled,
+                **parameters,
+            )
+            checked.set_display_name("Check")
+            with dsl.If(checked.outputs["Output"] != "", name="If anything is new"):
+                _train_and_register(target, env, parameters, checked.outputs, run)
         _configure_tasks(target, env)
 
-    pipeline.__signature__ = signature(layered(env.derived, env.parameters))  # type: ignore[attr-defined]
-    pipeline.__doc__ = docstring(SUMMARY)
+    pipeline.__signature__ = signature(values)  # type: ignore[attr-defined]
+    pipeline.__doc__ = docstring(SUMMARY, env.location)
     return dsl.pipeline(pipeline, name=PIPELINE_NAME)
-
-
-def _check_unchanged(
-    parameters: Mapping[str, PipelineChannel],
-    fingerprints: Mapping[str, dsl.PipelineTask],
-    registry: Mapping[str, PipelineChannel],
-) -> dsl.PipelineTask:
-    """The task whose output is empty if the registry already has the model of these parameters and sources."""
-    # The backend pastes parameters into a text unquoted, so those that may contain a quotation mark are inputs.
-    settings = ", ".join(
-        f"{name}={parameters[name]}"
-        for name, parameter in PARAMETERS.items()
-        if parameter.config in (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
-        and parameter.field not in ("source", "test_source", "columns", "initial_weights")
-    )
-    base = fingerprints["base"].outputs
-    task = check_unchanged(
-        skip_unchanged=parameters["skip_unchanged"],
-        **registry,
-        columns=parameters["columns"],
-        initial_weights=parameters["initial_weights"],
-        fingerprints=[*(each.outputs["data"] for each in fingerprints.values()), base["model"], base["weights"]],
-        settings=settings,
-    )
-    return task.set_display_name("Anything new?")
 
 
 def _train_and_register(
     target: str,
     env: Environment,
-    parameters: dict[str, PipelineChannel],
-    fingerprints: Mapping[str, dsl.PipelineTask],
-    registry: Mapping[str, PipelineChannel],
-    inputs: PipelineChannel,
+    parameters: Mapping[str, PipelineChannel],
+    checked: Mapping[str, PipelineChannel],
+    run: str,
 ) -> None:
-    """The tasks of a run with something new; `inputs` is the digest of what its model is made of."""
-    fetched = {name: _fetch_data(name, parameters, fingerprints[name]) for name in DATA}
-    data = {name: task.outputs["prepared"] for name, task in fetched.items()}
-
+    """The tasks of a run with something new; `checked` are the outputs of `check_run`."""
+    data = {name: _fetch_data(name, parameters, checked).outputs["prepared"] for name in DATA}
+    registry = {"model_name": parameters["model_name"], "registry": checked["registry"]}
     registry_and_data = {**registry, **{f"{name}_data": folder for name, folder in data.items()}}
-    data_checked = check_data(**settings_of(DataGateConfig, "", parameters), **registry_and_data)
+    data_checked = check_data(settings=checked["data_gate"], **registry_and_data)
     data_checked.set_display_name("Data")
 
     def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
         step_inputs = TrainingStepInputs(
             name=step,
-            parameters=parameters,
+            checked=checked,
             dataset=data[step],
             base_model=base_model,
             after=[data_checked],
-            initial_weights_fingerprint=fingerprints[step].outputs["weights"],
+            # Fine-tuning starts from the base model, so it reads no initial weights.
+            initial_weights_fingerprint=checked["weights_digest"] if base_model is None else "",
         )
         return TARGETS[target](step_inputs, env)
 
-    base_model = _base_model(
-        parameters, fingerprints["base"], lambda: train("base", None), cached=target != "local"
-    )
-    made = {
-        "model": train("finetune", base_model).outputs["model"],
-        "run": RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER),
-        **registry_and_data,
-    }
-    gate = settings_of(EvaluateConfig, "", parameters)
+    base_model = _base_model(parameters, checked, lambda: train("base", None), cached=target != "local")
+    made = {"model": train("finetune", base_model).outputs["model"], "run": run, **registry_and_data}
     evaluated = evaluate_model(
-        evaluate_base=parameters["evaluate_base"],
+        settings=checked["evaluation"],
+        evaluate_base=checked["evaluate_base"],
         data_warnings=data_checked.outputs["warnings"],
-        **gate,
         **made,
     )
     evaluated.set_display_name("Evaluation")
-    uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], inputs=inputs, **made)
+    uploaded = upload_model(
+        evaluation=evaluated.outputs["evaluation"],
+        inputs=checked["Output"],
+        endpoint=checked["endpoint"],
+        **made,
+    )
     uploaded.set_display_name("Registration")
-    with dsl.If(parameters["endpoint"] != "", name="Deployment"):
-        share = {name: parameters[name] for name in ("endpoint", "traffic")}
-        deployed = deploy_version(**registry, **share, **uploaded.outputs)
+    with dsl.If(uploaded.outputs["Output"] != "", name="If it is the new default and there is an endpoint"):
+        version, traffic = uploaded.outputs["version"], checked["traffic"]
+        deployed = deploy_version(
+            endpoint=uploaded.outputs["Output"], traffic=traffic, version=version, **registry
+        )
         deployed.set_display_name("Deployment")
 
 
 @contextlib.contextmanager
-def _notify_on_exit(env: Environment, parameters: Mapping[str, PipelineChannel], run: str) -> Iterator[None]:
+def _notify_on_exit(
+    env: Environment, parameters: Mapping[str, PipelineChannel], registry: str, run: str
+) -> Iterator[None]:
     """Context for all tasks; when they end, failed or not, people are told as `env` says.
 
     `env.notify` gets Vertex AI's e-mail, which says no more than the state. `env.webhook` gets our message.
@@ -343,7 +298,8 @@ def _notify_on_exit(env: Environment, parameters: Mapping[str, PipelineChannel],
     if env.webhook:
         in_pod = env.webhook.startswith(KUBERNETES)
         told = report_end(
-            **{name: parameters[name] for name in ("model_name", "registry")},
+            **{name: parameters[name] for name in ("model_name", SETTINGS)},
+            registry=registry,
             run=run,
             webhook="" if in_pod else env.webhook,
             only_failures=env.webhook_on == "failure",
@@ -397,34 +353,24 @@ def _configure_tasks(target: str, env: Environment) -> None:
             task.set_retry(retries, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
 
 
-def _fingerprint_source(name: str, parameters: dict[str, PipelineChannel]) -> dsl.PipelineTask:
-    data = data_settings(name, parameters)
-    is_base = name == "base"
-    task = fingerprint(
-        dataset=data["dataset"],
-        source=data["source"],
-        private_sources=data["private_sources"],
-        base_model_uri=parameters["base_model_uri"] if is_base else "",
-        registry=parameters["registry"] if is_base else "",
-        evaluate_base=parameters["evaluate_base"] if is_base else False,
-        # Fine-tuning starts from the base model, so it reads no initial weights.
-        initial_weights=parameters["initial_weights"] if is_base else "none",
-    )
-    return task.set_display_name(f"{DATA[name]}: source")
-
-
 def _fetch_data(
-    name: str, parameters: dict[str, PipelineChannel], fingerprints: dsl.PipelineTask
+    name: str, parameters: Mapping[str, PipelineChannel], checked: Mapping[str, PipelineChannel]
 ) -> dsl.PipelineTask:
-    test_of = parameters["finetune_dataset"] if name == TEST else ""
-    digest = fingerprints.outputs["data"]
-    task = fetch_dataset(**data_settings(name, parameters), test_of=test_of, fingerprint=digest)
+    is_test = name == TEST
+    task = fetch_dataset(
+        dataset=parameters[f"{name}_dataset"],
+        source=parameters[f"{name}_source"],
+        image_size=parameters["finetune_image_size" if is_test else f"{name}_image_size"],
+        settings=checked["data"],
+        test_of=parameters["finetune_dataset"] if is_test else "",
+        fingerprint=checked[f"{name}_digest"],
+    )
     return task.set_caching_options(True).set_display_name(f"{DATA[name]}: data")
 
 
 def _base_model(
-    parameters: dict[str, PipelineChannel],
-    fingerprints: dsl.PipelineTask,
+    parameters: Mapping[str, PipelineChannel],
+    checked: Mapping[str, PipelineChannel],
     train: Callable[[], dsl.PipelineTask],
     cached: bool,
 ) -> PipelineChannel:
@@ -433,15 +379,14 @@ def _base_model(
     Tasks pass its URI, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's server
     before 2026 (docs/adr/0008).
     """
-    data = settings_of(FetchConfig, "base", parameters)
-    with dsl.If(parameters["base_model_uri"] == "", name=STEPS["base"]):
+    with dsl.If(parameters["base_model_uri"] == "", name="If base_model_uri is empty"):
         trained = train()
-    with dsl.Else(name="Base model: import"):
+    with dsl.Else(name="If base_model_uri is given"):
         imported = import_model(
-            base_model_uri=fingerprints.outputs["base_model"],
-            dataset=data["dataset"],
-            image_size=data["image_size"],
-            fingerprint=fingerprints.outputs["model"],
+            base_model_uri=checked["base_model"],
+            dataset=parameters["base_dataset"],
+            image_size=parameters["base_image_size"],
+            fingerprint=checked["base_model_digest"],
         )
         imported.set_caching_options(cached).set_display_name("Base model: import")
     chosen = named_model(uri=dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"]))

@@ -14,13 +14,13 @@ from typing import Any
 
 from components import IMAGE
 from pipeline.cloud import check_endpoint
-from pipeline.parameters import FINETUNE, PARAMETERS, STEPS, Value, convert
+from pipeline.parameters import FINETUNE, PARAMETERS, STEPS, Value, converted
 from pipeline.plan import check_outside_pod, check_region
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from pipeline.webhook import VARIABLE
-from trainer.config import PAPER, RECIPES, SAMPLE, TrainConfig
-from trainer.errors import UserError, check, check_choice, look_up, nearest
+from trainer.config import PAPER, RECIPES, SAMPLE, Recipe, TrainConfig
+from trainer.errors import UserError, check, check_choice, nearest
 
 PIPELINE_NAME = "msinet"
 IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")
@@ -191,8 +191,7 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
         check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
         for item in value.values() if kind is dict else value if kind is list else ():
             check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")
-    converted = {key: convert(key, value) for key, value in parameters.items()}
-    return Environment(name=name, parameters=converted, **content)
+    return Environment(name=name, parameters=converted(parameters), **content)
 
 
 def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
@@ -222,8 +221,8 @@ def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _recipe_settings(recipe: str) -> set[str]:
-    """Names of the parameters that a recipe sets, of any training step; raises `UserError` if it is unknown."""
-    row = look_up("recipe", recipe, RECIPES)
+    """Names of the parameters that a recipe sets, of any training step; none of an unknown one."""
+    row = RECIPES.get(recipe, Recipe(""))
     return {
         name
         for step in STEPS

@@ -308,7 +308,7 @@ def _print_end(run: Run, console: Console) -> int:
 
 def _is_unchanged(run: Run) -> bool:
     """Whether the run ended before its training, because the registry already has its model."""
-    returned = _returned(run, "check-unchanged")
+    returned = _returned(run, "check-run")
     return returned is not None and not returned["Output"]
 
 

@@ -7,7 +7,7 @@ import pathlib
 import sys
 from collections.abc import Mapping
 
-from pipeline import parameters
+from pipeline import parameters, preflight
 from pipeline.graph.environment import layered, load_environment
 from pipeline.parameters import Value
 from pipeline.registry.address import VERTEX, Address
@@ -66,7 +66,7 @@ class Run:
         content = files.read_json(folder / RUN_FILE, remedy, artifacts.Run)
         earlier = tuple(content.get("earlier", ()))
         try:
-            values = {name: parameters.convert(name, each) for name, each in content["parameters"].items()}
+            values = parameters.converted(content["parameters"])
         except UserError as error:
             raise UserError(f"{folder / RUN_FILE} is of another version ({error}); start a new run") from None
         told = {name: content[name] for name in ("finished", "result", "ended") if name in content}
@@ -127,8 +127,7 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     run = dataclasses.replace(run, folder=run.folder.absolute())
     files.check_place(run.folder / RUN_FILE)
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
-    parameters.validate(run.parameters, "local")
-    parameters.require_sources(run.parameters)
+    preflight.check_parameters(run.parameters, "local")
     if not run.finished:
         registry = str(run.parameters.get("registry", ""))
         _require_registry(registry, run.model_name)

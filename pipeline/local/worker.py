@@ -24,6 +24,7 @@ def main(run_dir: pathlib.Path) -> None:
     from pipeline.graph.dag import build_pipeline
     from pipeline.local.run import STEPS_LINE
     from pipeline.local.run_folder import CACHE, Run
+    from pipeline.parameters import form_of
 
     run = Run.load(run_dir)
     # kfp.local reports cached tasks through the root logger, which it does not configure for them.
@@ -39,7 +40,7 @@ def main(run_dir: pathlib.Path) -> None:
         cache_root=str(run_dir.parent / CACHE),
     )
     try:
-        pipeline(**run.parameters)
+        pipeline(**form_of(run.parameters))
     except RuntimeError as error:
         raise SystemExit(f"error: {error}") from None
 

@@ -1,31 +1,23 @@
-"""Checks before anything is sent to Vertex AI.
+"""Questions to Google's REST APIs: which APIs, buckets, data, images and quota a run lacks.
 
-Each training step must fit its machines. Google's REST APIs say which APIs, buckets, data, images and quota a run
-lacks: many questions are asked at the same time, and none of them changes anything.
+Many questions are asked at the same time, and none of them changes anything.
 """
 
 import dataclasses
 import math
 import re
-import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from pipeline import cloud
-from pipeline.graph.environment import Environment
-from pipeline.parameters import FINETUNE, Value, settings_of, steps_of
-from pipeline.plan import AcceleratorConfig, TrainingPlan, data_size, make_plan, timeout_of
-from pipeline.training_job import JobConfig
+from pipeline.cloud import Api, UnansweredError
+from pipeline.plan import TrainingPlan
 from trainer import storage
-from trainer.config import FetchConfig, TrainConfig, with_recipe
-from trainer.errors import UserError
 from trainer.storage import is_archive
 
 OK, MISSING, UNKNOWN = "✓", "✗", "?"
-TIMEOUT_S = 15.0
-"""Time limit for the connection and for each pause of a reply; twice that for the whole request."""
 THREADS = 8
 """Number of questions at the same time."""
 APIS = (
@@ -33,33 +25,11 @@ APIS = (
     *("iamcredentials", "logging", "storage"),
 )
 """The APIs that infra/apis.tf enables."""
-REPOSITORY = r"(?:https://)?([a-z0-9-]+)-(?:docker|kfp)\.pkg\.dev/([^/]+)/([^/]+)(?:/(.+))?"
-"""Location, project and name of a repository of Artifact Registry, and what follows them in an address."""
 LISTED = 100
 """Objects whose names begin with a source's: enough to find one of its own among others."""
 VERTEX = "aiplatform.googleapis.com"
 METRIC = "custom_model_training_"
 """Prefix of the names of the quotas of training, after the service and a slash."""
-
-
-def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, TrainingPlan]:
-    """The plan of each training step, from all parameters and the size of its dataset in the table of datasets.
-
-    Raises `UserError` if a step does not fit its machines or exceeds `timeout_hours`. With `allow_partial_data` or
-    `max_examples` a dataset is planned as a complete one, and its time is not checked.
-    """
-    made = {}
-    for step, title in steps_of(values).items():
-        data = FetchConfig(**settings_of(FetchConfig, step, values))
-        try:
-            training = with_recipe(TrainConfig(**settings_of(TrainConfig, step, values)), step == FINETUNE)
-            machines = AcceleratorConfig(**settings_of(AcceleratorConfig, step, values))
-            made[step] = make_plan(machines, training, data_size(data), location=environment.location)
-            if not (data.max_examples or data.allow_partial_data):
-                timeout_of(made[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
-        except UserError as error:
-            raise UserError(f"{title.lower()}: {error}") from None
-    return made
 
 
 # === Questions to Google's APIs ===
@@ -80,55 +50,6 @@ Question = tuple[str, Callable[[], Finding]]
 """A subject, and the function that asks for it."""
 
 
-class UnansweredError(Exception):
-    """A request without the answer that it asked for; the message says why.
-
-    Attributes:
-        status: HTTP status of the reply; 0 if there was none.
-    """
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-class Api:
-    """Google's APIs, asked with this machine's credentials. The methods raise `UnansweredError`."""
-
-    def __init__(self, environment: Environment) -> None:
-        self.environment = environment
-        self.session = cloud.session(environment)
-
-    def get(self, service: str, path: str, **query: Any) -> dict[str, Any]:
-        """The reply to a GET of `path`, such as `v1/projects/my-project`."""
-        return self.send("GET", service, path, params=query)
-
-    def find(self, service: str, path: str, **query: Any) -> dict[str, Any] | None:
-        """The reply to a GET of `path`; None if nothing exists there."""
-        try:
-            return self.get(service, path, **query)
-        except UnansweredError as error:
-            if error.status == 404:
-                return None
-            raise
-
-    def send(self, method: str, service: str, path: str, **content: Any) -> dict[str, Any]:
-        """The reply to a request of `path`; `content` is `params` or `json`, as the library requests has them."""
-        import requests  # type: ignore[import-untyped]
-        from google.auth.exceptions import GoogleAuthError
-
-        url = f"{cloud.address(self.environment, service)}/{path}"
-        try:
-            reply = self.session.request(method, url, timeout=TIMEOUT_S, max_allowed_time=2 * TIMEOUT_S, **content)
-            answer = dict(reply.json())
-        except (requests.RequestException, GoogleAuthError, TypeError, ValueError) as error:  # also a proxy's page
-            raise UnansweredError(0, cloud.explain(error)) from None
-        if reply.ok:
-            return answer
-        message = str(answer.get("error", {}).get("message", reply.reason))
-        raise UnansweredError(reply.status_code, cloud.explain_status(reply.status_code, message))
-
-
 def ask(questions: Iterable[Question]) -> list[Finding]:
     """The findings of all questions in their order; a subject whose question has no answer is unknown."""
     with ThreadPoolExecutor(THREADS) as pool:
@@ -145,17 +66,12 @@ def _answer(question: Question) -> Finding:
         return Finding(UNKNOWN, f"{subject}: the reply is not as Google documents it ({cloud.brief(error)})")
 
 
-def quoted(name: str) -> str:
-    """A name as one segment of a path."""
-    return urllib.parse.quote(name, safe="")
-
-
 # === What a run needs on Google Cloud ===
 
 
 def check_apis(api: Api) -> Finding:
     """Whether the APIs are on, by one request."""
-    project = api.environment.project
+    project = api.place.project
     services = [f"{each}.googleapis.com" for each in APIS]
     names = [f"projects/{project}/services/{each}" for each in services]
     answer = api.get("serviceusage", f"v1/projects/{project}/services:batchGet", names=names)
@@ -168,8 +84,8 @@ def check_apis(api: Api) -> Finding:
 
 def check_bucket(api: Api, name: str, is_written: bool) -> Finding:
     """Whether a bucket exists, and is in the region of the runs if they write to it."""
-    location, project = api.environment.location, api.environment.project
-    found = api.find("storage", f"storage/v1/b/{quoted(name)}")
+    location, project = api.place.location, api.place.project
+    found = api.find("storage", f"storage/v1/b/{cloud.quoted(name)}")
     if found is None:
         command = f"gcloud storage buckets create gs://{name} --location={location} --project={project}"
         return Finding(MISSING, f"bucket gs://{name} does not exist", f"{command} --uniform-bucket-level-access")
@@ -187,10 +103,10 @@ def check_bucket(api: Api, name: str, is_written: bool) -> Finding:
 def check_source(api: Api, parameter: str, address: str) -> Finding:
     """Whether there is something at a `gs://` address that a run reads; `parameter` names it."""
     bucket, path = storage.split(address)
-    objects = f"storage/v1/b/{quoted(bucket)}/o"
+    objects = f"storage/v1/b/{cloud.quoted(bucket)}/o"
     if is_archive(path):
         # Reading one object takes fewer rights than listing a bucket, and the public dataset is one object.
-        names = [path] if api.find("storage", f"{objects}/{quoted(path)}", fields="name") is not None else []
+        names = [path] if api.find("storage", f"{objects}/{cloud.quoted(path)}", fields="name") is not None else []
         upload = f"ARCHIVE {address}"
     else:
         listing = api.find("storage", objects, prefix=path, maxResults=LISTED, fields="items(name)") or {}
@@ -201,16 +117,13 @@ def check_source(api: Api, parameter: str, address: str) -> Finding:
     return Finding(MISSING, f"{parameter} {address}: there is nothing", f"gcloud storage cp {upload}")
 
 
-def check_image(api: Api, image: str) -> Finding:
-    """Whether the image of a full name, with its tag, exists."""
-    address, _, tag = image.rpartition(":")
-    parts = re.fullmatch(REPOSITORY, address)
-    if parts is None:
+def check_image(api: Api, environment: str, image: str) -> Finding:
+    """Whether the image of a full name, with its tag, exists; `environment` has its name."""
+    path = cloud.tag_path(image)
+    if not path:
         return Finding(UNKNOWN, f"image {image} is not in Artifact Registry, so this cannot ask for it")
-    location, project, repository, package = parts.groups()
-    path = f"v1/projects/{project}/locations/{location}/repositories/{repository}/packages/{quoted(package)}"
-    if api.find("artifactregistry", f"{path}/tags/{quoted(tag)}") is None:
-        return Finding(MISSING, f"image {image} does not exist", f"make images ENV={api.environment.name}")
+    if api.find("artifactregistry", path) is None:
+        return Finding(MISSING, f"image {image} does not exist", f"make images ENV={environment}")
     return Finding(OK, f"image {image} exists")
 
 
@@ -226,7 +139,7 @@ def about_quota(api: Api, plans: Mapping[str, TrainingPlan]) -> Iterator[Questio
 
 def check_quota(api: Api, metric: str, count: int) -> Finding:
     """Whether the project's limit of a metric in the region is `count` at least."""
-    location, project = api.environment.location, api.environment.project
+    location, project = api.place.location, api.place.project
     link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}&metric={VERTEX}/{metric}"
     subject = f"quota {metric} in {location}"
     path = f"v1beta1/projects/{project}/services/{VERTEX}/consumerQuotaMetrics/{VERTEX}%2F{metric}"

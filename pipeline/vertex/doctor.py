@@ -15,14 +15,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pipeline import cloud, parameters, training_job
+from pipeline import cloud, parameters, preflight, training_job
+from pipeline.cloud import Api, UnansweredError
 from pipeline.graph.environment import IMAGE_KINDS, Environment, layered
 from pipeline.parameters import PARAMETERS, Value
 from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, submit
-from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api, Finding, Question, UnansweredError, ask
+from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Finding, Question, ask
 from trainer import accelerators, datasets, storage
 from trainer.config import FetchConfig
 from trainer.downloads.servers import addresses_in
@@ -183,10 +184,8 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     plans: dict[str, TrainingPlan] = {}
     case = Case(environment, values, plans)
     try:
-        parameters.validate(values)
-        parameters.require_sources(values)
-        submit.check_locations(environment, values)
-        plans |= checks.plans(environment, values)
+        preflight.check_parameters(values, "vertex", environment.location)
+        plans |= preflight.plans(values, location=environment.location)
     except UserError as error:
         remedy = f"correct environment {environment.name}, or the parameters of this command"
         return case, ("Settings", [Finding(MISSING, str(error), remedy)])
@@ -216,7 +215,10 @@ def _places(case: Case, api: Api) -> Iterator[Question]:
     for name, address in case.sources:
         yield f"{name} {address}", partial(checks.check_source, api, name, address)
     for kind in IMAGE_KINDS:
-        yield f"image {kind}", partial(checks.check_image, api, case.environment.image_of(kind))
+        yield (
+            f"image {kind}",
+            partial(checks.check_image, api, case.environment.name, case.environment.image_of(kind)),
+        )
 
 
 # === Rights ===
@@ -254,7 +256,7 @@ class Account:
     def held(self, resource: Resource, grant: Grant) -> set[str]:
         """The grant's permissions that the account has on a resource. Raises `UnansweredError`."""
         if not self.is_caller:
-            roles = self._roles(resource) | self._roles(Resource("project", self.api.environment.project))
+            roles = self._roles(resource) | self._roles(Resource("project", self.api.place.project))
             return {each for role in roles for each in self._permissions(role)} & set(grant.permissions)
         service, _, path, _ = KINDS[resource.kind]
         path, wanted = resource.filled(path), {"permissions": list(grant.permissions)}
@@ -284,7 +286,7 @@ def _rights(case: Case, who: Account, needed: Iterable[Grant], account: str) -> 
     read = [name for name in _buckets(address for _, address in case.sources) if name not in (*written, *public)]
     accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}
     repositories = {IMAGES: environment.image_repository, TEMPLATES: environment.template_repository}
-    found = {name: re.fullmatch(checks.REPOSITORY, address) for name, address in repositories.items()}
+    found = {name: re.fullmatch(cloud.REPOSITORY, address) for name, address in repositories.items()}
     resources = {
         PROJECT: [Resource("project", environment.project)],
         BUCKET: [Resource("bucket", name) for name in written],
@@ -316,7 +318,7 @@ def check_grant(account: Account, resource: Resource, grant: Grant) -> Finding:
 
 def project_number(api: Api) -> str:
     """The number of the environment's project. Raises `UnansweredError`."""
-    answer = api.get("cloudresourcemanager", f"v3/projects/{api.environment.project}")
+    answer = api.get("cloudresourcemanager", f"v3/projects/{api.place.project}")
     return str(answer["name"]).rpartition("/")[2]
 
 

@@ -12,26 +12,18 @@ from functools import partial
 from typing import Any
 
 from components import IMAGE
-from pipeline import cloud, parameters
+from pipeline import cloud, parameters, preflight
+from pipeline.cloud import Api
 from pipeline.graph import compiled
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
-from pipeline.parameters import DATA, DEFAULTS, STEPS, Value
+from pipeline.parameters import DEFAULTS, STEPS, Value
 from pipeline.plan import TrainingPlan
-from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs
-from pipeline.vertex.checks import MISSING, Api, Question, ask
+from pipeline.vertex.checks import MISSING, Question, ask
 from trainer import config, storage
-from trainer.artifacts import REGISTRY
-from trainer.downloads.servers import addresses_in
 from trainer.errors import check, check_choice, format_duration
-from trainer.models import author
-
-MOUNTED = f"{storage.MOUNT}/"
-"""Vertex AI mounts buckets below this path."""
-REACHABLE = ("gs://", MOUNTED)
-"""Prefixes of the locations that machines on Vertex AI can access."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,21 +87,22 @@ def compose(
     check_choice("caching", caching, compiled.CACHING)
     chosen = compiled.load(environment, source).cached(caching)
     unset = {**(defaults or {}), **environment.derived}
-    derived = {name: value for name, value in unset.items() if name in chosen.parameters}
-    values = given = {**derived, **environment.parameters, **passed}
-    if is_ours := chosen.name == PIPELINE_NAME:
-        given = layered(derived, environment.parameters, passed)
+    arguments: dict[str, Any] = {name: value for name, value in unset.items() if name in chosen.parameters}
+    arguments |= {**environment.parameters, **passed}
+    if chosen.name == PIPELINE_NAME:
+        given = layered(unset, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
-    chosen.check_names(values)
-    if is_ours:
-        _check_ours(environment, chosen, values, given)
+        arguments = parameters.form_of(values)
+        values = {**parameters.converted(chosen.values()), **values}
+        preflight.check_parameters(values, "vertex", environment.location, given)
+    chosen.check_names(arguments)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
         "labels": {**OWNER, **environment.labels},
         "runtimeConfig": {
             "gcsOutputDirectory": f"{environment.bucket}/runs",
-            "parameterValues": values,
+            "parameterValues": arguments,
         },
         "pipelineSpec": chosen.spec,
         "serviceAccount": environment.service_account,
@@ -117,40 +110,6 @@ def compose(
         "templateUri": chosen.uri,
     }
     return {key: value for key, value in job.items() if value}
-
-
-def _check_ours(
-    environment: Environment, chosen: Template, values: Mapping[str, Value], given: Mapping[str, Value]
-) -> None:
-    """Apply the checks of the trainer and the pipeline to all parameters, including the template's defaults.
-
-    `given` are those `values` that people gave.
-    """
-    values = {**chosen.defaults(), **values}
-    values = {name: value for name, value in values.items() if name in parameters.PARAMETERS}
-    parameters.validate(values, given=given)
-    parameters.require_sources(values)
-    check_locations(environment, values)
-    checks.plans(environment, values)
-
-
-def check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
-    """Raise `UserError` for a location that the machines of the run cannot read from or write to."""
-    unused = {f"{name}_source" for name in DATA if name not in parameters.fetched_steps(values)}
-    locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}
-    for name, words in {**locations, "checkpoint_dir": ("",)}.items():
-        value = str(values.get(name, words[0]))
-        is_fetched = bool(addresses_in(value)) if name.endswith("_source") else author.is_named(value)
-        check(
-            value in words or is_fetched or value.startswith(REACHABLE),
-            f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// address",
-        )
-    registry = str(values.get("registry", ""))
-    check(
-        registry.startswith((VERTEX, *REACHABLE)),
-        f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; use "
-        f"{environment.derived['registry']}",
-    )
 
 
 def estimates(planned: Planned) -> list[str]:
@@ -161,8 +120,10 @@ def estimates(planned: Planned) -> list[str]:
 def _plans(planned: Planned) -> dict[str, TrainingPlan]:
     """The plan of each training step of our pipeline; none of any other pipeline."""
     chosen = Template(planned.job["pipelineSpec"])
-    values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
-    return checks.plans(planned.environment, values) if chosen.name == PIPELINE_NAME else {}
+    if chosen.name != PIPELINE_NAME:
+        return {}
+    values = chosen.values(planned.job["runtimeConfig"]["parameterValues"])
+    return preflight.plans({**DEFAULTS, **parameters.converted(values)}, location=planned.environment.location)
 
 
 def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
@@ -179,7 +140,7 @@ def summary(planned: Planned, **first: str) -> list[str]:
     """A run in about ten lines: `first`, its place, account and parameters, and its estimates."""
     environment, job = planned.environment, planned.job
     chosen = Template(job["pipelineSpec"])
-    defaults, given = chosen.defaults(), job["runtimeConfig"]["parameterValues"]
+    defaults, given = chosen.values(), chosen.values(job["runtimeConfig"]["parameterValues"])
     changed = {name: value for name, value in sorted(given.items()) if value != defaults.get(name)}
     images = f"{environment.image_repository}, tag {environment.image_tag}"
     facts = {
@@ -208,7 +169,9 @@ def refuse_missing(planned: Planned) -> None:
         tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
         # The names of the images of training jobs follow from those of the tasks.
         images = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
-        questions += [(image, partial(checks.check_image, api, image)) for image in images]
+        questions += [
+            (image, partial(checks.check_image, api, planned.environment.name, image)) for image in images
+        ]
         questions += checks.about_quota(api, plans)
     for finding in ask(questions):
         check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")

@@ -19,19 +19,17 @@ from kfp import dsl
 from kfp.dsl.types import artifact_types
 
 from components.check_data import check_data
-from components.check_registry import check_registry
-from components.check_unchanged import check_unchanged
+from components.check_run import check_run
 from components.collect_training import collect_training
 from components.deploy_version import deploy_version
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
-from components.fingerprint import fingerprint
 from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.plan import AcceleratorConfig
-from pipeline.training_job import JobConfig, Outputs, settings_of_plan
+from pipeline.training_job import JobConfig, Outputs
 from tests import vertex_endpoints
 from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
@@ -40,16 +38,17 @@ from tests.vertex import LOCATION, PROJECT
 from trainer import artifacts, files
 from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
-from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, TrainConfig
+from trainer.config import DataGateConfig, EvaluateConfig, TrainConfig, configs_of
+from trainer.data.fetch import fingerprint
+from trainer.errors import UserError
 from trainer.models import weight_sources
 from trainer.training import loop
 
 COMPONENTS = {
     component.name: component
     for component in (
-        *(check_data, check_registry, check_unchanged, collect_training, deploy_version, evaluate_model),
-        *(fetch_dataset,),
-        *(fingerprint, import_model, plan_training, train_model, upload_model),
+        *(check_data, check_run, collect_training, deploy_version, evaluate_model, fetch_dataset),
+        *(import_model, plan_training, train_model, upload_model),
     )
 }
 DATASET = "salicon"
@@ -81,14 +80,14 @@ def source(folder):
 def fetch(folder, source, digest, test_of=""):
     """The prepared data; it is in `folder` with the preview."""
     data, preview = artifact(dsl.Dataset, folder / "prepared"), artifact(dsl.HTML, folder / "preview")
-    settings = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
-    fetch_dataset.python_func(**settings, test_of=test_of, fingerprint=digest, prepared=data, preview=preview)
+    place = {"dataset": DATASET, "source": source, "image_size": "32x40", "settings": {"allow_partial_data": True}}
+    fetch_dataset.python_func(data, preview, **place, test_of=test_of, fingerprint=digest)
     return data
 
 
 @pytest.fixture(scope="module")
 def prepared(folder, source):
-    digest = fingerprint.python_func(DATASET, source, False, "", "", False, "none")[0]
+    digest = fingerprint(DATASET, source)
     data = fetch(folder, source, digest)
     manifest = artifacts.Manifest.load(data.path)
     assert manifest.image_size == (32, 40)
@@ -122,29 +121,10 @@ def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tm
         fetch(tmp_path, source, "another")
 
 
-def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path, capsys):
-    nowhere = str(tmp_path / "nowhere")
-    digests = fingerprint.python_func(DATASET, nowhere, False, model.path, "", False, "nowhere.h5")
-    assert digests == ("", weight_sources.fingerprint(model.path), "", model.path)
-    assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, nowhere, False, model.path, "", True, "none")
-    data = fetch(tmp_path, nowhere, "")
-    assert [path.name for path in pathlib.Path(data.path).iterdir()] == ["not-fetched.txt"]
-
-
-def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):
-    path = tmp_path / "vgg.h5"
-    digests = []
-    for content in (b"old", b"new"):
-        path.write_bytes(content)
-        digests.append(fingerprint.python_func(DATASET, source, False, "", "", False, str(path))[2])
-        assert digests[-1] == weight_sources.fingerprint(str(path))
-    assert digests[0] != digests[1]
-    for word in ("imagenet", "none"):
-        assert fingerprint.python_func(DATASET, source, False, "", "", False, word)[2] == ""
-    with pytest.raises(SystemExit, match=r"^error: .*nowhere\.h5 does not exist"):
-        fingerprint.python_func(DATASET, source, False, "", "", False, str(tmp_path / "nowhere.h5"))
+def test_data_that_a_run_does_not_need_are_not_fetched(tmp_path):
+    data = fetch(tmp_path, str(tmp_path / "nowhere"), "")
+    assert not list(pathlib.Path(data.path).iterdir())
+    assert "does not need these data" in (tmp_path / "preview").read_text()
 
 
 def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job(prepared, tmp_path):
@@ -218,7 +198,7 @@ def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_it
     assert (tmp_path / "model.checkpoints").is_dir()
 
 
-INPUTS = {"columns": "", "initial_weights": "none", "fingerprints": ["a", "b"], "settings": "seed=1"}
+OTHERS = {"evaluate_base": False, "data_warnings": []}
 
 
 def evaluate(folder, prepared, model, registry, tested=None, **changes):
@@ -227,7 +207,8 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
         "metrics": artifact(dsl.Metrics, folder / "metrics"),
         "report": artifact(dsl.HTML, folder / "report"),
     }
-    config = {"evaluate_base": False, "data_warnings": []} | dataclasses.asdict(EvaluateConfig()) | changes
+    others = {name: changes.pop(name, default) for name, default in OTHERS.items()}
+    config = {"settings": dataclasses.asdict(EvaluateConfig(**changes)), **others}
     place = {"model_name": "msinet", "registry": str(registry)}
     nothing = tested or artifact(dsl.Dataset, folder / "nothing")
     data = {"base_data": prepared, "finetune_data": prepared, "test_data": nothing}
@@ -235,19 +216,20 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
     return outputs, place, data
 
 
-def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(artifacts, "code_version", lambda: "1.0+abc")
+TOLD = {"inputs": "digest", "endpoint": "maps"}
+
+
+def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path):
     outputs, place, data = evaluate(tmp_path, prepared, model, tmp_path / "models", evaluate_base=True)
     evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
     assert list(evaluation["datasets"]) == [DATASET, f"{DATASET}-2"]
     assert outputs["metrics"].metadata == pytest.approx(evaluation["datasets"][DATASET]["models"]["candidate"])
     assert "<dt>Run</dt><dd>run-1</dd>" in (tmp_path / "report").read_text()
 
-    digest = check_unchanged.python_func(True, **place, **INPUTS)
     uploaded = upload_model.python_func(
-        **place, **data, run="run-1", inputs=digest, model=model, evaluation=outputs["evaluation"]
+        **place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"]
     )
-    assert uploaded == (1, "default")
+    assert uploaded == (1, "default", "maps")
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
     assert record["metrics"][DATASET] == evaluation["datasets"][DATASET]["models"]["candidate"]
     assert record["lineage"]["run"] == "run-1"
@@ -256,20 +238,12 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     again, _, _ = evaluate(tmp_path / "again", prepared, model, tmp_path / "models")
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
     left_out = data | {"base_data": artifact(dsl.Dataset, tmp_path / "nothing")}
-    upload_model.python_func(
-        **place, **left_out, run="run-2", inputs="", model=model, evaluation=again["evaluation"]
+    uploaded = upload_model.python_func(
+        **place, **left_out, run="run-2", **TOLD, model=model, evaluation=again["evaluation"]
     )
+    assert uploaded == (2, "challenger", "")
     record = json.loads((tmp_path / "models" / "msinet" / "2" / "assets.extra" / "version.json").read_text())
     assert list(record["lineage"]["data"]) == ["finetune"]
-
-    # A run with the inputs of the first version, the default, would make nothing new.
-    assert check_unchanged.python_func(True, **place, **INPUTS) == ""
-    assert check_unchanged.python_func(False, **place, **INPUTS) == digest
-    for change in ({"fingerprints": ["a", "c"]}, {"settings": "seed=2"}, {"columns": "x=X"}):
-        assert check_unchanged.python_func(True, **place, **(INPUTS | change)) not in ("", digest)
-    for unknown in ("1.0+abc-dirty", "1.0"):
-        monkeypatch.setattr(artifacts, "code_version", lambda: unknown)  # noqa: B023
-        assert check_unchanged.python_func(True, **place, **INPUTS) == "unknown"
 
 
 def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evaluation(
@@ -278,10 +252,9 @@ def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evalu
     address = {"endpoint": vertex.environment.endpoint, "staging": f"gs://{bucket.name}/models"}
     registry = f"vertex://{PROJECT}/{LOCATION}?{urllib.parse.urlencode(address)}"
     users = vertex_endpoints.add(vertex, "maps")
-    check_registry.python_func("vertex", "msinet", registry, "", "maps")
     outputs, place, data = evaluate(tmp_path, prepared, model, registry)
-    version, alias = upload_model.python_func(
-        **place, **data, run="run-1", inputs="", model=model, evaluation=outputs["evaluation"]
+    version, _, endpoint = upload_model.python_func(
+        **place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"]
     )
     export = tf.saved_model.load(f"{model.path}/saved_model")
 
@@ -291,9 +264,7 @@ def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evalu
         return 200, {"predictions": [{"b64": base64.b64encode(saliency.numpy()[0]).decode()}]}
 
     vertex.state["answer"] = answer
-    deploy_version.python_func(**place, endpoint="maps", traffic=10, version=version, alias="challenger")
-    assert "deployedModels" not in users
-    deploy_version.python_func(**place, endpoint="maps", traffic=10, version=version, alias=alias)
+    deploy_version.python_func(**place, endpoint=endpoint, traffic=10, version=version)
     assert [deployed["modelVersionId"] for deployed in users["deployedModels"]] == ["1"]
 
 
@@ -302,17 +273,17 @@ def test_data_are_checked_and_their_warnings_are_in_the_report_of_the_model(prep
     assert "&lt;b&gt; is darker." in (tmp_path / "report").read_text()
     report = artifact(dsl.HTML, tmp_path / "data.html")
     gate = dataclasses.asdict(DataGateConfig())
-    assert check_data.python_func(**gate, **place, **data, report=report) == ([],)
+    assert check_data.python_func(settings=gate, **place, **data, report=report) == ([],)
     assert "no default model yet" in pathlib.Path(report.path).read_text()
     with pytest.raises(SystemExit, match="min_images is 1,000"):
-        check_data.python_func(**gate | {"min_images": 1000}, **place, **data, report=report)
+        check_data.python_func(settings=gate | {"min_images": 1000}, **place, **data, report=report)
 
 
 def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_path):
     source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=4, seed=1)
     known = pathlib.Path(tmp_path, "source/images/val/val_2.png")
     shutil.copy(write_salicon(tmp_path / "first", 12, 52) + "/images/train/train_4.png", known)
-    digest = fingerprint.python_func(DATASET, source, False, "", "", False, "none")[0]
+    digest = fingerprint(DATASET, source)
     tested = fetch(tmp_path, source, digest, test_of=DATASET)
     assert tested.metadata == {"dataset": DATASET, "fingerprint": digest, "test": 4}
     assert "Test images" in (tmp_path / "preview").read_text()
@@ -326,9 +297,7 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
         "1 of the 4 test images of salicon is also in the training data, so it is left out: val_2.png."
         in (evaluation["reason"])
     )
-    upload_model.python_func(
-        **place, **data, run="run-1", inputs="", model=model, evaluation=outputs["evaluation"]
-    )
+    upload_model.python_func(**place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"])
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
     assert record["lineage"]["data"]["test"]["counts"] == {"test": 4}
     assert record["decided_on"] == f"{DATASET}-test"
@@ -339,11 +308,13 @@ def planned(folder, prepared, **changes):
     workspace, plan = artifact(dsl.Artifact, folder / "workspace"), artifact(dsl.Markdown, folder / "plan")
     where = {"platform": "vertex", "location": "us-central1", "image_pattern": "host/msinet-{}:v1"}
     job = dataclasses.asdict(JobConfig(timeout_hours=2.5, training_labels="team=vision"))
-    job = {name: job[name] for name in ("timeout_hours", "max_wait_hours", "training_labels")}
-    machines = dataclasses.asdict(AcceleratorConfig())
-    start = {name: value for name, value in START.items() if name not in machines}
-    arguments = where | job | machines | SETTINGS | start | changes
-    outputs = plan_training.python_func(**arguments, dataset=prepared, workspace=workspace, plan=plan)
+    settings = job | dataclasses.asdict(AcceleratorConfig()) | SETTINGS
+    start = {name: value for name, value in START.items() if name not in settings}
+    settings |= {name: value for name, value in changes.items() if name in settings}
+    others = where | start | {name: value for name, value in changes.items() if name not in settings}
+    outputs = plan_training.python_func(
+        settings=settings, **others, dataset=prepared, workspace=workspace, plan=plan
+    )
     return outputs, workspace, plan
 
 
@@ -405,9 +376,9 @@ def test_settings_have_the_types_of_their_fields_after_their_way_through_json(ki
         name: kind(value) if type(value) in (int, float) and value == int(value) else value
         for name, value in dataclasses.asdict(config).items()
     }
-    received = settings_of_plan(json.loads(json.dumps(sent)))
+    (received,) = configs_of(json.loads(json.dumps(sent)), TrainConfig)
     assert received == config
     assert {type(value) for value in vars(received).values()} == {str, int, float, bool}
     assert all(type(getattr(received, field.name)) is field.type for field in dataclasses.fields(config))
-    with pytest.raises(KeyError):
-        settings_of_plan({"epochs": 3})
+    with pytest.raises(UserError, match="did you mean 'epochs'"):
+        configs_of({"epoch": 3}, TrainConfig)

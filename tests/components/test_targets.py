@@ -12,7 +12,8 @@ from components.plan_training import plan_training
 from components.train_model import train_model
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
-from pipeline.parameters import PARAMETERS, PER_STEP
+from pipeline.parameters import DEFAULTS, PER_STEP, RENAMED
+from pipeline.preflight import training_settings
 from tests.prepared import write_prepared
 from trainer import __main__ as trainer
 from trainer.accelerators import ACCELERATORS
@@ -62,7 +63,7 @@ def pipelines():
 
 
 def arguments(pipeline, name, values, planned=None):
-    """The arguments of the compiled task `name`: parameters, constants and outputs of the plan."""
+    """The arguments of the compiled task `name`: constants, and outputs of the first task and of the plan."""
     dags = [
         pipeline["root"]["dag"],
         *(entry["dag"] for entry in pipeline["components"].values() if "dag" in entry),
@@ -73,7 +74,7 @@ def arguments(pipeline, name, values, planned=None):
         if output := source.get("taskOutputParameter"):
             values_by_argument[argument] = getattr(planned, output["outputParameterKey"])
         elif parameter := source.get("componentInputParameter"):
-            values_by_argument[argument] = values[parameter.removeprefix("pipelinechannel--")]
+            values_by_argument[argument] = values[parameter.removeprefix("pipelinechannel--check-run-")]
         else:
             values_by_argument[argument] = source["runtimeValue"]["constant"]
     return values_by_argument
@@ -106,10 +107,11 @@ def reached(pipelines, data, tmp_path, monkeypatch):
 
     def run(target, accelerator, changes):
         here = {} if target == "local" else {"accelerator": accelerator}
-        per_step = {f"base_{name}" if name in PER_STEP else name: value for name, value in changes.items()}
-        defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
+        names = {name: f"base_{name}" if name in PER_STEP else RENAMED.get(name, name) for name in changes}
+        values = DEFAULTS | here | {names[name]: value for name, value in changes.items()}
+        outputs = {"base_training": training_settings("base", values), "checkpoint_dir": "", "weights_digest": ""}
         with pytest.raises(ReachedError) as reached:
-            start(target, defaults | here | per_step | {"fingerprint-weights": ""})
+            start(target, outputs)
         return *reached.value.args, (tmp_path / target / "plan").read_text()
 
     monkeypatch.setattr(train, "train", stop)

@@ -7,6 +7,7 @@ from pipeline.parameters import (
     DEFAULTS,
     PARAMETERS,
     PER_STEP,
+    RENAMED,
     STEPS,
     PipelineConfig,
     convert,
@@ -27,7 +28,8 @@ CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, PipelineConf
 def test_every_setting_is_a_parameter_with_its_default_type_and_description(config):
     for field in dataclasses.fields(config):
         own_name = field.name.removeprefix("step_")
-        names = [f"{step}_{own_name}" for step in STEPS] if field.name in PER_STEP else [field.name]
+        shared = RENAMED.get(field.name, field.name)
+        names = [f"{step}_{own_name}" for step in STEPS] if field.name in PER_STEP else [shared]
         for name in names:
             parameter = PARAMETERS[name]
             assert parameter.kind is field.type
@@ -62,6 +64,7 @@ def test_values_are_valid(values):
     ("name", "value", "expected"),
     [
         ("base_epochs", "3", 3),
+        ("base_epochs", 3.0, 3),
         ("base_learning_rate", "1e-4", 1e-4),
         ("gate_margin", 1, 1.0),
         ("evaluate_base", "True", True),
@@ -77,7 +80,7 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
 @pytest.mark.parametrize(
     ("name", "value", "kind"),
     [
-        ("base_epochs", 3.0, "int"),
+        ("base_epochs", 3.5, "int"),
         ("base_epochs", True, "int"),
         ("gate_margin", "much", "float"),
         ("evaluate_base", "maybe", "bool"),

@@ -9,7 +9,6 @@ from google.protobuf import json_format
 from pipeline.plan import AcceleratorConfig, DataSize, make_plan
 from pipeline.training_job import (
     JobConfig,
-    check_places,
     checkpoint_folder,
     cpu,
     memory,
@@ -190,29 +189,6 @@ def test_launcher_sends_the_strategy(launch, provisioning, strategy):
 
 
 # === What outlives the machine ===
-
-
-@pytest.mark.parametrize("address", ["", "models", "./models", "/gcs/bucket/models", "/minio"])
-def test_folder_in_the_pod_is_refused(address):
-    with pytest.raises(UserError, match=r"registry is .*lost with the pod; set registry to gs://NAME/FOLDER"):
-        check_places("kubeflow", address, "gs://bucket/state")
-
-
-def test_places_in_a_pod_are_refused_on_kubeflow_alone(tmp_path):
-    check_places("local", "", "")
-    check_places("vertex", "/gcs/bucket/models", str(tmp_path / "checkpoints"))
-    with pytest.raises(UserError, match="checkpoint_dir is 'state', a folder"):
-        check_places("kubeflow", "gs://bucket/models", "state")
-
-
-def test_checkpoints_can_be_written_and_nothing_is_left(tmp_path, bucket):
-    for address in (str(tmp_path / "checkpoints"), f"gs://{bucket.name}/checkpoints"):
-        check_places("kubeflow", "gs://bucket/models", address)
-    assert list((tmp_path / "checkpoints").iterdir()) == list(bucket.list_blobs()) == []
-    (tmp_path / "file").write_text("")
-    for address in (str(tmp_path / "file"), "gs://nobody/state"):
-        with pytest.raises(UserError, match=f"checkpoint_dir is '{address}'"):
-            check_places("vertex", "", address)
 
 
 def output(run, salt, root="gs://bucket/v2/artifacts"):

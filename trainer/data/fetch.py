@@ -214,13 +214,11 @@ def _manifest(
     )
 
 
-def leave_out(output: str | os.PathLike[str]) -> None:
-    """Write a folder `output` without a dataset, with a file that says so, for a run that does not need one."""
-    folder = pathlib.Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "not-fetched.txt").write_text(
-        "This run does not need this data: a model replaces base training, or there is no test set.\n"
-    )
+def leave_out(output: str | os.PathLike[str], page: str | os.PathLike[str]) -> None:
+    """Write a folder `output` without a dataset, and a page that says so, for a run that does not need one."""
+    pathlib.Path(output).mkdir(parents=True, exist_ok=True)
+    text = "This run does not need these data: a model replaces base training, or there is no test set."
+    pathlib.Path(page).write_text(f"<p>{text}</p>\n")
 
 
 def _digest(objects: Iterable[SourceObject], part: str) -> str:

@@ -12,9 +12,8 @@ from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.local.worker import outline
-from pipeline.parameters import PARAMETERS, PipelineConfig
-from pipeline.training_job import JobConfig
-from trainer.config import DataGateConfig
+from pipeline.parameters import FORM, SETTINGS
+from pipeline.preflight import Prepared
 from trainer.errors import UserError
 
 GOLDEN = CONFIGS.parent / "pipeline.yaml"
@@ -24,6 +23,7 @@ CHAINS = {
     "kubeflow": ["plan-training", "train-model"],
 }
 """The tasks of a training step on each target."""
+CHECKED = "pipelinechannel--check-run-"
 TRAINING = {name for chain in CHAINS.values() for name in chain}
 
 
@@ -63,10 +63,10 @@ def containers(pipeline):
     return {name: entry["container"] for name, entry in executors.items() if "container" in entry}
 
 
-def parameter_of(source):
-    """The pipeline parameter that an input comes from, in a branch or outside; None for other inputs."""
-    name = source.get("componentInputParameter", "").removeprefix("pipelinechannel--")
-    return name if name in PARAMETERS else None
+def checked(task):
+    """The outputs of the first task that go into another task."""
+    names = (each.get("componentInputParameter", "") for each in task["inputs"].get("parameters", {}).values())
+    return {name.removeprefix(CHECKED) for name in names if name.startswith(CHECKED)}
 
 
 @pytest.mark.parametrize(("target", "name"), FILES.items())
@@ -118,46 +118,44 @@ def test_version_and_report_have_the_run_by_a_name_that_no_other_run_has(task, c
 def test_targets_differ_in_training_steps_alone(compiled):
     local, *others = compiled.values()
     for other in others:
-        # A local run checks its registry before it starts.
-        assert set(shared(other)) == {*shared(local), "check-registry"}
-        for name in shared(local):
-            task = shared(other)[name]
-            assert task["taskInfo"] == shared(local)[name]["taskInfo"]
-            assert inputs(task) == inputs(shared(local)[name])
-            assert set(task["inputs"].get("artifacts", {})) == set(
-                shared(local)[name]["inputs"].get("artifacts", {})
+        assert set(shared(other)) == set(shared(local))
+        for name, task in shared(local).items():
+            given, expected = inputs(shared(other)[name]), inputs(task)
+            if name == "check-run":
+                for own in ("platform", "location", "image_pattern", "compiled"):
+                    assert given.pop(own) != expected.pop(own) or own == "location"
+            assert given == expected
+            assert shared(other)[name]["taskInfo"] == task["taskInfo"]
+            assert shared(other)[name]["inputs"].get("artifacts") == task["inputs"].get("artifacts") or (
+                name in ("evaluate-model", "upload-model")  # the model is of another task
             )
 
 
 def test_steps_are_in_the_order_of_the_design():
     outlined = outline(build_pipeline("local").pipeline_spec)
     order = list(outlined["steps"])
-    thrice = ["fingerprint", "fetch-dataset"]
-    twice = [*thrice, "plan-training", "train-model"]
-    once = ["check-unchanged", "check-data", "import-model", "importer"]
-    once += ["evaluate-model", "upload-model", "deploy-version"]
-    assert sorted(order) == sorted(
-        [*twice, *(f"{name}-2" for name in twice), *(f"{name}-3" for name in thrice), *once]
-    )
-    assert (
-        order.index("fingerprint")
-        < order.index("check-unchanged")
-        < order.index("fetch-dataset")
-        < order.index("plan-training")
-    )
-    assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
-    for name in ("fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"):
-        assert order.index(name) < order.index("check-data") < order.index("plan-training")
+    fetched = ["fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"]
+    assert order[0] == "check-run"
+    assert sorted(order[1:4]) == fetched
+    assert order[4] == "check-data"
+    assert sorted(order[5:8]) == ["import-model", "plan-training", "train-model"]
+    assert order.index("plan-training") < order.index("train-model")
     last = ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model", "deploy-version"]
-    assert order[-6:] == last
+    assert order[8:] == last
     groups = {name: sorted(members) for name, members in outlined["groups"].items() if "branches" not in name}
-    new = groups.pop("condition-1")
-    assert set(order) - set(new) == {"fingerprint", "fingerprint-2", "fingerprint-3", "check-unchanged"}
+    assert sorted(groups.pop("condition-1")) == sorted(order[1:])
     trained = ["plan-training", "train-model"]
     assert sorted(groups.values()) == [["deploy-version"], ["import-model"], ["importer"], trained]
     titles = list(outlined["steps"].values())
     assert titles.count("Base model") == 1
     assert len(set(titles)) == len(titles)
+
+
+def test_a_person_sees_at_most_fourteen_boxes_at_once(compiled):
+    for pipeline in compiled.values():
+        dags = [pipeline["root"], *pipeline["components"].values()]
+        assert max(len(each["dag"]["tasks"]) for each in dags if "dag" in each) <= 14
+        assert len(pipeline["root"]["inputDefinitions"]["parameters"]) <= 20
 
 
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
@@ -220,62 +218,30 @@ def test_all_data_and_the_registry_are_checked_before_anything_is_trained(compil
     assert {"fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"} <= set(dag["check-data"]["dependentTasks"])
     for task in (branches, dag["plan-training-2"]):
         assert "check-data" in task["dependentTasks"]
-    first = compiled[target]["root"]["dag"]["tasks"]
-    assert first["condition-1"]["dependentTasks"].count("check-unchanged") == 1
-    assert ("check-registry" in first["check-unchanged"]["dependentTasks"]) is (target != "local")
+    assert list(compiled[target]["root"]["dag"]["tasks"]) == ["check-run", "condition-1"]
 
 
-def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything_new(compiled):
-    """`settings` is pasted, so no text that may have a quotation mark is in it (components/__init__.py)."""
-    (condition,) = [
-        task["triggerPolicy"]["condition"]
-        for task in compiled["kubeflow"]["root"]["dag"]["tasks"].values()
-        if "triggerPolicy" in task
-    ]
-    assert condition == "inputs.parameter_values['pipelinechannel--check-unchanged-Output'] != ''"
-    given = tasks(compiled["kubeflow"])["check-unchanged"]["inputs"]["parameters"]
-    pasted = set(re.findall(r"(\w+)={{", given["settings"]["runtimeValue"]["constant"]))
-    own = {parameter for source in given.values() if (parameter := parameter_of(source))} - pasted
-    places = {"base_source", "finetune_source", "test_source", "base_model_uri"}  # read by `fingerprint`
-    assert own >= {"skip_unchanged", "model_name", "registry", "columns", "initial_weights"}
-    left_out = {name for name in PARAMETERS if name not in pasted | own | places}
-    kinds = {PARAMETERS[name].config for name in left_out}
-    assert kinds == {DataGateConfig, JobConfig, PipelineConfig}
-    assert {name for name in left_out if PARAMETERS[name].config is PipelineConfig} == {
-        "checkpoint_dir",
-        "endpoint",
-        "evaluate_base",
-        "traffic",
-    }
+def test_first_task_has_every_field_of_the_form_and_each_of_its_outputs_is_used(compiled):
+    for target, pipeline in compiled.items():
+        given = pipeline["root"]["dag"]["tasks"]["check-run"]["inputs"]["parameters"]
+        fields = {name for name, each in given.items() if each.get("componentInputParameter") == name}
+        assert fields == {*FORM, SETTINGS}
+        assert set(pipeline["root"]["inputDefinitions"]["parameters"]) == {*FORM, SETTINGS}
+        used = set().union(*(checked(task) for task in tasks(pipeline).values()))
+        assert used == set(Prepared._fields), target
 
 
-def test_a_changed_registry_is_checked_but_trains_nothing_again(compiled):
+def test_a_changed_registry_trains_nothing_again(compiled):
+    of_step = {"": {"base_training", "weights_digest"}, "-2": {"finetune_training"}}
     for target, chain in CHAINS.items():
         by_name = tasks(compiled[target])
-        for name in (*chain, *(f"{each}-2" for each in chain)):
-            used = {parameter_of(source) for source in by_name[name]["inputs"].get("parameters", {}).values()}
-            assert used.isdisjoint({"registry", "model_name"})
-    inputs = tasks(compiled["kubeflow"])["check-registry"]["inputs"]["parameters"]
-    assert {name: parameter_of(source) for name, source in inputs.items()} == {
-        "platform": None,
-        **{name: name for name in ("registry", "model_name", "checkpoint_dir", "endpoint")},
-    }
-
-
-@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
-def test_training_is_cached_by_the_digest_of_the_initial_weights(compiled, target, chain):
-    by_name = tasks(compiled[target])
-    assert parameter_of(by_name["fingerprint"]["inputs"]["parameters"]["initial_weights"]) == "initial_weights"
-    unused = by_name["fingerprint-2"]["inputs"]["parameters"]["initial_weights"]
-    assert unused == {"runtimeValue": {"constant": "none"}}
-    for name in chain:
-        if name in ("plan-training", "train-model"):
-            digest, tuned = (
-                by_name[task]["inputs"]["parameters"]["initial_weights_fingerprint"]
-                for task in (name, f"{name}-2")
-            )
-            assert digest == {"componentInputParameter": "pipelinechannel--fingerprint-weights"}
-            assert tuned == {"componentInputParameter": "pipelinechannel--fingerprint-2-weights"}
+        for suffix, used in of_step.items():
+            plan = by_name[f"plan-training{suffix}"]
+            assert checked(plan) == {*used, "checkpoint_dir"}
+            for name in chain[1:]:
+                assert checked(by_name[name + suffix]) <= {"checkpoint_dir", "weights_digest"}
+        for step, suffix in (("base", ""), ("finetune", "-2"), ("test", "-3")):
+            assert checked(by_name[f"fetch-dataset{suffix}"]) == {"data", f"{step}_digest"}
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
@@ -284,21 +250,6 @@ def test_only_what_follows_from_its_inputs_is_cached(compiled, target):
     data = {"fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"}
     training = {name for chain in CHAINS[target] for name in (chain, f"{chain}-2")}
     assert cached == (data if target == "local" else data | training | {"import-model"})
-
-
-def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
-    used = set()
-    renamed = {"training_service_account", "training_network", "restart_training", "persistent_resource"}
-    steps = {"-2": "finetune", "-3": "test"}
-    for name, task in tasks(compiled["vertex"]).items():
-        step = steps.get(name[-2:], "base")
-        for argument, source in task["inputs"].get("parameters", {}).items():
-            if parameter := parameter_of(source):
-                of_step = f"{step}_{argument.removeprefix('step_')}"
-                others = ("fetch-dataset-3", "check-unchanged")
-                assert parameter in (argument, of_step) or parameter in renamed or name in others
-                used.add(parameter)
-    assert used == set(PARAMETERS)
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
@@ -348,7 +299,7 @@ def test_mail_goes_to_the_addresses_of_the_environment(tmp_path):
     assert mail["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
     assert mail["inputs"]["parameters"]["recipients"]["runtimeValue"]["constant"] == ["owner@example.org"]
     inner = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
-    assert {"fingerprint", "check-unchanged"} <= set(inner)
+    assert "check-run" in inner
     assert {"custom-training-job", "import-model", "upload-model"} <= set(tasks(spec))
     images = {each["image"] for each in containers(spec).values()}
     assert IMAGE not in images

@@ -1,10 +1,11 @@
 import dataclasses
 
 import pytest
+from google.protobuf import json_format
 
 from components import IMAGE
 from pipeline.__main__ import main
-from pipeline.graph.compiled import load
+from pipeline.graph.compiled import Template, load
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.local.run_folder import prepare_run
@@ -75,9 +76,9 @@ def test_registry_and_checkpoints_on_kubeflow_follow_from_its_bucket(bucket, pla
     assert environment.derived == {"registry": f"{place}/models", "checkpoint_dir": f"{place}/checkpoints"}
     validate(environment.derived, "kubeflow")
     chosen = dataclasses.replace(environment, parameters={"registry": "vertex://project/us-central1"})
-    defaults = build_pipeline("kubeflow", chosen).pipeline_spec.root.input_definitions.parameters
-    assert defaults["registry"].default_value.string_value == "vertex://project/us-central1"
-    assert defaults["checkpoint_dir"].default_value.string_value == f"{place}/checkpoints"
+    values = Template(json_format.MessageToDict(build_pipeline("kubeflow", chosen).pipeline_spec)).values()
+    assert values["registry"] == "vertex://project/us-central1"
+    assert values["checkpoint_dir"] == f"{place}/checkpoints"
 
 
 def test_only_one_module_has_the_image_names():
@@ -167,7 +168,7 @@ def test_parameters_of_the_command_are_defaults_of_the_compiled_file(tmp_path):
     output = tmp_path / "mine.yaml"
     assignments = [f"{name}={value}" for name, value in BOTH.items()]
     assert main(["compile", "--env", "vertex", "--output", str(output), *assignments, "--base-epochs", "5"]) == 0
-    defaults = load(load_environment("vertex"), str(output)).defaults()
+    defaults = load(load_environment("vertex"), str(output)).values()
     assert (SAMPLE | {"base_epochs": 5}).items() <= defaults.items()
     with pytest.raises(UserError, match="name it with --output"):
         main(["compile", *assignments])

@@ -30,7 +30,7 @@ def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):
     assert main(["submit", "--env", config, "--template", address, "base_epochs=2"]) == 0
     (request,) = vertex.sent("POST", "/pipelineJobs")
     assert request.body["templateUri"] == address
-    assert request.body["runtimeConfig"]["parameterValues"]["base_epochs"] == 2
+    assert request.body["runtimeConfig"]["parameterValues"]["settings"]["base_epochs"] == 2
     assert request.body["pipelineSpec"] == yaml.safe_load(next(iter(vertex.kept("templates").values())))
 
 

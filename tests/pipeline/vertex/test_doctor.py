@@ -8,8 +8,9 @@ import pytest
 from google.cloud.aiplatform_v1 import CustomJob
 
 from pipeline.__main__ import main
+from pipeline.cloud import Api
 from pipeline.vertex import doctor
-from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api
+from pipeline.vertex.checks import MISSING, OK, UNKNOWN
 from tests.guide import GCLOUD
 from tests.vertex import DROP, PROJECT, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER, SERVICES, Project, furnish

@@ -95,11 +95,11 @@ def test_mistake_is_named(vertex, config, arguments, message):
 
 
 def test_summary_has_how_the_last_runs_ended(vertex, config, address, model, capsys):
-    ended = {"check-unchanged": "SUCCEEDED", "upload-model": "SUCCEEDED"}
+    ended = {"check-run": "SUCCEEDED", "upload-model": "SUCCEEDED"}
     scripts = {
         "promoted": ("SUCCEEDED", ended),
         "challenger": ("SUCCEEDED", ended),
-        "unchanged": ("SUCCEEDED", {"check-unchanged": "SUCCEEDED"}),
+        "unchanged": ("SUCCEEDED", {"check-run": "SUCCEEDED"}),
         "broken": ("FAILED", {"fetch-dataset": ("FAILED", "no such file")}),
         "stopped": ("CANCELLED", {}),
         "going-on": ("RUNNING", {}),

@@ -60,7 +60,7 @@ def test_request_to_create_is_what_the_api_documents(vertex, do):
     assert job["labels"] == {"managed_by": "msinet-pipelines", "team": "vision"}
     assert job["serviceAccount"] == SERVICE_ACCOUNT
     assert job["runtimeConfig"]["gcsOutputDirectory"] == f"{vertex.environment.bucket}/runs"
-    assert job["runtimeConfig"]["parameterValues"]["base_epochs"] == 2
+    assert job["runtimeConfig"]["parameterValues"]["settings"]["base_epochs"] == 2
     assert job["pipelineSpec"]["pipelineInfo"] == {"name": "msinet", **job["pipelineSpec"]["pipelineInfo"]}
 
 
@@ -69,7 +69,7 @@ def test_scheduled_run_trains_only_on_something_new_unless_told_otherwise(vertex
     do("create", *MONDAYS, *given, own=True)
     (request,) = vertex.sent("POST", "/schedules")
     job = request.body["createPipelineJobRequest"]["pipelineJob"]
-    assert job["runtimeConfig"]["parameterValues"]["skip_unchanged"] is sent
+    assert job["runtimeConfig"]["parameterValues"]["settings"]["skip_unchanged"] is sent
 
 
 @pytest.mark.parametrize(("given", "times"), [([], "0 */6 * * *"), (["--cron", "30 * * * *"], "30 * * * *")])
@@ -78,7 +78,7 @@ def test_schedule_for_new_data_looks_often(vertex, do, given, times):
     (request,) = vertex.sent("POST", "/schedules")
     assert request.body["cron"] == f"TZ=UTC {times}"
     job = request.body["createPipelineJobRequest"]["pipelineJob"]
-    assert job["runtimeConfig"]["parameterValues"]["skip_unchanged"] is True
+    assert job["runtimeConfig"]["parameterValues"]["settings"]["skip_unchanged"] is True
 
 
 def test_there_is_never_a_second_schedule_of_one_name(vertex, do):

@@ -68,7 +68,7 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     images = {executor["container"]["image"] for executor in executors if "container" in executor}
     assert vertex.environment.image in images
     values = body["runtimeConfig"]["parameterValues"]
-    assert values == {
+    assert values | values.pop("settings") == {
         "base_epochs": 2,
         "finetune_learning_rate": 1,
         "base_source": vertex.environment.parameters["base_source"],
@@ -198,7 +198,7 @@ def test_name_that_the_template_does_not_have_is_refused_before_any_request(vert
         (["base_source=/data/salicon"], "base_source is '/data/salicon'"),
         (["base_source=/data/salicon", "base_model_uri=gs://b/m", "evaluate_base=true"], "base_source is"),
         (["base_model_uri=models/msinet"], "base_model_uri is 'models/msinet'"),
-        (["registry=models"], "registry is 'models'.*use vertex://proj/us-central1"),
+        (["registry=models"], "registry is 'models'.*use vertex://PROJECT"),
         (["checkpoint_dir=/data/c"], "checkpoint_dir is '/data/c'.*gs://"),
         (["--cache", "maybe"], "'maybe'"),
         (["--template", "https://us-kfp.pkg.dev/p/r/msinet/latest"], "does not name one version"),

@@ -13,7 +13,6 @@ import pytest
 from kfp import dsl
 from PIL import Image
 
-from components.fingerprint import fingerprint
 from components.import_model import import_model
 from pipeline.local.run_folder import prepare_run
 from tests import drive, reference_graph
@@ -250,7 +249,7 @@ def test_two_processes_at_once_import_once(internet, graph, cached):
 def test_tasks_on_different_machines_agree_on_the_fingerprint(internet, graph, cached, tmp_path, monkeypatch):
     """Whatever Google Drive says of the file: its servers do not always say the same."""
     publish(internet, "mit1003", {"model_mit1003_cpu.pb": graph})
-    digest = fingerprint.python_func("salicon", "", False, "author:mit1003", "", False, "none")[1]
+    digest = weight_sources.fingerprint("author:mit1003")
     (tmp_path / "own.pb").write_bytes(graph)
     assert author.fetched("author:mit1003").path.exists()
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "another"))

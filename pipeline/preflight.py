@@ -1,0 +1,271 @@
+"""What is checked before anything is fetched or trained: by `submit`, a local run, and the first task of any run.
+
+`check_parameters` needs no network and takes no time; `prepare`, in the first task, also asks for all that a run
+reads and writes. Both find all mistakes at once.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pipeline import cloud, parameters
+from pipeline.parameters import DATA, DEFAULTS, FINETUNE, KEYWORDS, Value
+from pipeline.plan import AcceleratorConfig, TrainingPlan, check_outside_pod, data_size, make_plan, timeout_of
+from pipeline.registry.address import FORM, VERTEX, Address
+from pipeline.registry.register import (
+    REGISTERED_NAME,
+    check_shared,
+    connect,
+    digest_of_inputs,
+    resolve_base_model,
+    version_made_of,
+)
+from pipeline.training_job import JobConfig, Target
+from trainer import storage
+from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig, with_recipe
+from trainer.downloads.servers import addresses_in
+from trainer.errors import Checks, UserError, check
+from trainer.models import author, weight_sources
+from trainer.storage import PROBE, Folder
+
+MOUNTED = f"{storage.MOUNT}/"
+"""Vertex AI mounts buckets below this path."""
+REACHABLE = ("gs://", MOUNTED)
+"""Prefixes of the locations that machines on Vertex AI can access."""
+MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
+"""Settings that a model depends on."""
+PLACES = ("source", "test_source")
+"""Fields of theirs that say where data is; its content counts, not its place."""
+
+
+def check_parameters(
+    values: Mapping[str, Value], platform: str, location: str = "", given: Mapping[str, Value] | None = None
+) -> None:
+    """Raise `UserError` unless a run on `platform` could have these parameters.
+
+    Args:
+        values: All parameters, by name; those that are missing have their defaults.
+        platform: vertex, kubeflow or local.
+        location: Region of Vertex AI that must offer the accelerators; any if empty.
+        given: Parameters that people gave, if they are not all; none of them may contradict the recipe.
+    """
+    given = values if given is None else given
+    values = {**DEFAULTS, **values}
+    checks = Checks()
+    with checks.also():
+        parameters.validate(values, platform, given)
+    with checks.also():
+        parameters.require_sources(values)
+    with checks.also():
+        _check_places(platform, values)
+    if checks and platform != "local":
+        with checks.also():
+            plans(values, platform, location)
+    checks.refuse()
+
+
+def plans(values: Mapping[str, Value], platform: str = "vertex", location: str = "") -> dict[str, TrainingPlan]:
+    """The plan of each training step, from all parameters and the size of its dataset in the table of datasets.
+
+    Raises `UserError` if a step does not fit its machines or exceeds `timeout_hours`. With `allow_partial_data` or
+    `max_examples` a dataset is planned as a complete one, and its time is not checked.
+    """
+    made = {}
+    checks = Checks()
+    for step, title in parameters.steps_of(values).items():
+        with checks.also(title.lower()):
+            made[step] = _plan(step, values, platform, location)
+    checks.refuse()
+    return made
+
+
+def _plan(step: str, values: Mapping[str, Value], platform: str, location: str) -> TrainingPlan:
+    data = parameters.config_for(FetchConfig, step, values)
+    training = with_recipe(parameters.config_for(TrainConfig, step, values), step == FINETUNE)
+    machines = parameters.config_for(AcceleratorConfig, step, values)
+    made = make_plan(machines, training, data_size(data), location=location, platform=platform)
+    if platform == "vertex" and not (data.max_examples or data.allow_partial_data):
+        timeout_of(made, parameters.config_for(JobConfig, step, values).timeout_hours)
+    return made
+
+
+def _check_places(platform: str, values: Mapping[str, Value]) -> None:
+    """Raise `UserError` for an address that the machines of the run cannot read from or write to."""
+    checks = Checks()
+    registry, checkpoint_dir = str(values["registry"]), str(values["checkpoint_dir"])
+    if platform == "kubeflow":
+        for name, address in (("registry", registry), ("checkpoint_dir", checkpoint_dir)):
+            with checks.also():
+                check_outside_pod(name, address)
+    if platform == "vertex":
+        unused = {f"{name}_source" for name in DATA if name not in parameters.fetched_steps(values)}
+        named = {name: words for name, words in KEYWORDS.items() if name not in unused}
+        for name, words in {**named, "checkpoint_dir": ("",)}.items():
+            value = str(values[name])
+            is_fetched = bool(addresses_in(value)) if name.endswith("_source") else author.is_named(value)
+            is_named = name == "base_model_uri" and REGISTERED_NAME.fullmatch(value) is not None
+            with checks.also():
+                check(
+                    value in words or is_fetched or is_named or value.startswith(REACHABLE),
+                    f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// address",
+                )
+        with checks.also():
+            check(
+                registry.startswith((VERTEX, *REACHABLE)),
+                f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use {FORM}",
+            )
+    checks.refuse()
+
+
+# === The first task of a run ===
+
+
+class Prepared(NamedTuple):
+    """The outputs of the first task, `components/check_run.py`, for the others.
+
+    kfp takes strings, numbers and dicts. Settings that a task has no input of its own for are one dict.
+    """
+
+    Output: str
+    """Digest of what the run makes its model of; empty if the registry already has that model."""
+    registry: str
+    checkpoint_dir: str
+    data: dict[str, Any]
+    """Settings of all data, those of `FetchConfig`."""
+    data_gate: dict[str, Any]
+    base_training: dict[str, Any]
+    """Settings of base training, its machines and its job."""
+    finetune_training: dict[str, Any]
+    evaluation: dict[str, Any]
+    """Those of `EvaluateConfig`."""
+    evaluate_base: bool
+    base_model: str
+    """Where the model to fine-tune is; empty if the run trains one."""
+    base_model_digest: str
+    weights_digest: str
+    """Digest of the initial weights of base training; empty if they are not a file."""
+    base_digest: str
+    """Digest of the source of the base data; empty if the run does not need them."""
+    finetune_digest: str
+    test_digest: str
+    endpoint: str
+    traffic: int
+
+
+def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: Target) -> Prepared:
+    """Check everything that can be checked before data is fetched, and return what the other tasks need.
+
+    Args:
+        arguments: The arguments of the compiled pipeline, as of `parameters.form_of`.
+        compiled: Parameters that the environment sets and the form does not have.
+        target: The platform of the run.
+
+    Raises:
+        UserError: parameters are wrong; the registry or the folder of checkpoints cannot be written; or a source,
+            the base model, the initial weights, an image or the endpoint is not there. `MistakesError` has a line
+            for each.
+    """
+    given = {**parameters.converted(compiled), **parameters.values_of(arguments)}
+    values = {**DEFAULTS, **given}
+    checks = Checks()
+    with checks.also():
+        check_parameters(given, target.platform, target.location)
+    with checks.also():
+        check_writable(str(values["checkpoint_dir"]))
+    registry, name = str(values["registry"]), str(values["model_name"])
+    if target.platform != "local":
+        with checks.also():
+            check_shared(registry, name, str(values["endpoint"]))
+    digests = dict.fromkeys(DATA, "")
+    for step, title in parameters.fetched_steps(values).items():
+        with checks.also(title.lower()):
+            digests[step] = _digest_of_data(step, values)
+    base_model = base_digest = weights_digest = ""
+    with checks.also():
+        if uri := str(values["base_model_uri"]):
+            base_model = resolve_base_model(uri, registry)
+            base_digest = weight_sources.fingerprint(base_model)
+        else:
+            weights_digest = weight_sources.fingerprint_of_initial(str(values["initial_weights"]))
+    if checks and target.platform == "vertex":
+        for image in {plan.accelerator.image for plan in plans(values, location=target.location).values()}:
+            with checks.also():
+                _check_image(target.image_pattern.format(image), registry)
+    checks.refuse()
+    for step, title in DATA.items():
+        print(f"{title}: {'found' if digests[step] else 'not needed'}")
+    inputs = digest_of_run(values, *digests.values(), base_digest, weights_digest)
+    return Prepared(
+        Output="" if values["skip_unchanged"] and _is_unchanged(inputs, registry, name) else inputs,
+        registry=registry,
+        checkpoint_dir=str(values["checkpoint_dir"]),
+        data=parameters.settings_of(FetchConfig, "", values),
+        data_gate=parameters.settings_of(DataGateConfig, "", values),
+        base_training=training_settings("base", values),
+        finetune_training=training_settings(FINETUNE, values),
+        evaluation=parameters.settings_of(EvaluateConfig, "", values),
+        evaluate_base=bool(values["evaluate_base"]),
+        base_model=base_model,
+        base_model_digest=base_digest,
+        weights_digest=weights_digest,
+        **{f"{name}_digest": digest for name, digest in digests.items()},
+        endpoint=str(values["endpoint"]),
+        traffic=int(values["traffic"]),
+    )
+
+
+def training_settings(step: str, values: Mapping[str, Value]) -> dict[str, Any]:
+    """The settings of a training step, its machines and its job, by the names of their fields."""
+    configs = (TrainConfig, AcceleratorConfig, JobConfig)
+    return {
+        name: value for config in configs for name, value in parameters.settings_of(config, step, values).items()
+    }
+
+
+def _digest_of_data(step: str, values: Mapping[str, Value]) -> str:
+    from trainer.data import fetch
+
+    config = FetchConfig(**parameters.data_settings(step, values))
+    return fetch.fingerprint(config.dataset, config.source, config.private_sources)
+
+
+def check_writable(checkpoint_dir: str) -> None:
+    """Raise `UserError` if checkpoints could not be saved; empty for a folder beside the output of a training."""
+    if not checkpoint_dir:
+        return
+    try:
+        # Another run may check at the same time.
+        Folder(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
+    except UserError as error:
+        raise UserError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
+
+
+def _check_image(image: str, registry: str) -> None:
+    """Raise `UserError` if Artifact Registry says that it has no such image; any other answer counts as one."""
+    path = cloud.tag_path(image)
+    if not path or not registry.startswith(VERTEX):
+        return
+    try:
+        found = cloud.Api(Address.at(registry)).find("artifactregistry", path)
+    except (cloud.UnansweredError, UserError) as error:
+        print(f"image {image}: {error}")
+        return
+    check(found is not None, f"image {image} does not exist; build it, or choose an accelerator of another image")
+
+
+def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
+    """The digest of what the run makes its model of."""
+    made_of = {
+        name: values[name]
+        for name, parameter in parameters.PARAMETERS.items()
+        if parameter.config in MODEL_CONFIGS and parameter.field not in PLACES
+    }
+    return digest_of_inputs(json.dumps(made_of, sort_keys=True), *digests)
+
+
+def _is_unchanged(inputs: str, registry: str, name: str) -> bool:
+    version = version_made_of(inputs, connect(registry), name)
+    if version:
+        print(f"unchanged: version {version.number} of {name} already is this model")
+    return version is not None

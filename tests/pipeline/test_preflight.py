@@ -1,0 +1,222 @@
+"""What is checked before anything is fetched: the same by `submit`, a local run, and the first task of any run."""
+
+import dataclasses
+import inspect
+import typing
+from typing import Any
+
+import pytest
+
+from components.check_run import check_run
+from pipeline import preflight
+from pipeline.graph.environment import load_environment
+from pipeline.local.run_folder import prepare_run
+from pipeline.parameters import DEFAULTS, FORM, PARAMETERS, converted, form_of, values_of
+from pipeline.registry import register
+from pipeline.training_job import Target
+from pipeline.vertex import submit
+from trainer import artifacts
+from trainer.config import FetchConfig
+from trainer.data import fetch
+from trainer.errors import MistakesError, UserError
+
+LOCAL = Target("local", "", "msinet-{}")
+SAMPLE = {"base_source": "sample", "finetune_source": "sample", "initial_weights": "none"}
+WRONG: list[dict[str, Any]] = [
+    *({f"{step}_dataset": name} for step in ("base", "finetune", "test") for name in ("salicn", "x", "SALICON")),
+    *(
+        {f"{step}_image_size": text}
+        for step in ("base", "finetune")
+        for text in ("100x100", "240", "0x8", "8x8192")
+    ),
+    *({f"{step}_epochs": number} for step in ("base", "finetune") for number in (0, -1)),
+    *({f"{step}_batch_size": -number} for step in ("base", "finetune") for number in (1, 2)),
+    *({f"{step}_learning_rate": rate} for step in ("base", "finetune") for rate in (0.0, -1.0, float("inf"))),
+    *({f"{step}_workers": number} for step in ("base", "finetune") for number in (0, -3)),
+    *({f"{step}_accelerator": name} for step in ("base", "finetune") for name in ("l5", "v5e", "tpu")),
+    *({"accelerator": name} for name in ("L4", "l4-3", "v5e4", "gpu", "h200")),
+    *({"provisioning": name} for name in ("Spot", "preemptible", "flex")),
+    *({"gate": name} for name in ("kdl", "KLD", "auc", "sometimes")),
+    *({"gate_on": name} for name in ("base", "validation", "test")),
+    *({"gate_margin": number} for number in (-0.1, float("nan"))),
+    *({"gate_confidence": number} for number in (1.0, -0.5, 95.0)),
+    *({"recipe": name} for name in ("smal", "fast")),
+    *({"recipe": "small", name: value} for name, value in (("base_epochs", 10), ("flip", False), ("patience", 9))),
+    *({"learning_rate_schedule": name} for name in ("cosin", "linear")),
+    *({"precision": name} for name in ("float64", "fp16")),
+    *({"accumulation": number} for number in (0, -4)),
+    *({"patience": -number} for number in (1, 2)),
+    *({"test_share": number} for number in (1.0, -0.1)),
+    {"test_source": "gs://b/osie"},
+    {"test_dataset": "fixationadd1000", "test_source": "sample"},
+    *({"columns": text} for text in ("x=a", "image", "pupil=p")),
+    *({"coordinates": text} for text in ("degrees", "px")),
+    *({"screen_size": text} for text in ("1080", "0x5")),
+    {"blur_px": 3.0},
+    {"split": "random"},
+    *({"max_bad_share": number} for number in (1.0, -0.01)),
+    *({"data_gate": name} for name in ("strong", "off")),
+    *({"min_images": -1}, {"min_observers": -1}, {"max_examples": -1}),
+    *({"model_name": name} for name in ("../mine", "", "a b")),
+    *({"registry": place} for place in ("s3://bucket/models", "gs:///models", "vertex://p")),
+    {"checkpoint_dir": "s3://b/c"},
+    *({"traffic": number} for number in (0, 101)),
+    *({"training_labels": text} for text in ("team=Vision Lab", "team")),
+    {"tensorboard": "projects/p"},
+    {"training_service_account": "me"},
+    {"profile_steps": "5-3"},
+    {"checkpoint_minutes": -1.0},
+    {"finetune_dataset": "custom"},
+]
+"""Parameters that no target accepts; each has one mistake, in one or both trainings."""
+
+
+def first_task(values, target=LOCAL):
+    fields = form_of({**{name: DEFAULTS[name] for name in FORM}, **values})
+    return preflight.prepare({"settings": {}, **fields}, {}, target)
+
+
+def message(call, *arguments):
+    with pytest.raises((UserError, SystemExit)) as refused:
+        call(*arguments)
+    return str(refused.value)
+
+
+def test_a_hundred_wrong_parameters_are_refused_in_the_same_words_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vertex = load_environment("vertex")
+    assert len(WRONG) >= 100
+    for wrong in WRONG:
+        values = {**SAMPLE, **wrong}
+        (name, *_) = reversed(wrong)
+        known = name, PARAMETERS[name].field, str(wrong[name])
+        told = {
+            "first task": message(first_task, values),
+            "local run": message(prepare_run, "local", "run", "", values),
+            "submit": message(submit.prepare, vertex, {"accelerator": "cpu", **values}),
+        }
+        local = name in ("accelerator", "base_accelerator", "finetune_accelerator", "profile_steps")
+        assert told["first task"] == told["local run"], wrong
+        # Machines on Vertex AI reach fewer places, which may be one more mistake.
+        assert told["first task"] in told["submit"] or local, (wrong, told)
+        assert all(any(each in text for each in known) for text in told.values()), (wrong, told)
+
+
+def test_all_mistakes_are_in_one_list(tmp_path):
+    wrong = {
+        "gate": "kdl",
+        "finetune_epochs": 0,
+        "finetune_batch_size": -1,
+        "precision": "float64",
+        "model_name": "/",
+    }
+    with pytest.raises(MistakesError) as refused:
+        first_task({**SAMPLE, **wrong, "finetune_source": str(tmp_path / "nowhere")})
+    lines = refused.value.lines
+    for name in ("gate is 'kdl'", "epochs is 0", "batch_size is -1", "precision is", "model_name is", "nowhere"):
+        assert sum(name in line for line in lines) == 1, name
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"settings": {"finetune_epoch": 3}}, "did you mean 'finetune_epochs'"),
+        ({"settings": {"gate": "cc"}}, "gate, which is a field of its own"),
+        ({"settings": {"finetune_epochs": "many"}}, "finetune_epochs is 'many'"),
+    ],
+)
+def test_mistake_in_the_settings_of_the_form_is_named(changes, named):
+    arguments = {name: DEFAULTS[name] for name in FORM} | SAMPLE
+    arguments = {name: value for name, value in arguments.items() if name in FORM} | changes
+    with pytest.raises(UserError, match=named):
+        preflight.prepare(arguments, {}, LOCAL)
+
+
+def test_old_name_is_understood_with_a_warning(capsys):
+    assert converted({"schedule": "cosine"}) == {"learning_rate_schedule": "cosine"}
+    assert "schedule is called learning_rate_schedule now" in capsys.readouterr().err
+
+
+def test_fields_and_settings_are_all_parameters_again():
+    values = {**DEFAULTS, "finetune_epochs": 3, "gate": "cc"}
+    arguments = form_of(values)
+    assert set(arguments) == {*FORM, "settings"}
+    assert values_of(arguments) == values
+
+
+def test_outputs_of_the_first_task_are_those_of_its_component():
+    """Kfp reads them from the source of the component, so they stand there too."""
+    declared = inspect.signature(check_run.python_func).return_annotation.__annotations__
+    expected = typing.get_type_hints(preflight.Prepared)
+    assert declared == {name: typing.get_origin(kind) or kind for name, kind in expected.items()}
+    assert list(declared) == list(expected)
+    fields = [name for name in inspect.signature(check_run.python_func).parameters if name in (*FORM, "settings")]
+    assert fields == [*FORM, "settings"]
+
+
+def test_first_task_reads_what_the_run_needs_and_nothing_else(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(fetch, "fingerprint", lambda dataset, *place: read.append(dataset) or f"of {dataset}")
+    outputs = first_task({**SAMPLE, "base_model_uri": "pretrained", "finetune_epochs": 3})
+    assert read == ["fixationadd1000"]
+    assert (outputs.base_digest, outputs.finetune_digest, outputs.test_digest) == ("", "of fixationadd1000", "")
+    assert outputs.base_model == "pretrained"
+    assert outputs.base_model_digest
+    assert not outputs.weights_digest
+    assert outputs.finetune_training["epochs"] == 3
+    assert outputs.data["max_bad_share"] == FetchConfig().max_bad_share
+    weights = tmp_path / "vgg.h5"
+    weights.write_bytes(b"weights")
+    outputs = first_task(
+        {**SAMPLE, "initial_weights": str(weights), "test_dataset": "osie", "test_source": "sample"}
+    )
+    assert read[1:] == ["salicon", "fixationadd1000", "osie"]
+    assert outputs.weights_digest
+    assert not outputs.base_model_digest
+
+
+def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything_new(monkeypatch):
+    monkeypatch.setattr(artifacts, "code_version", lambda: "1.0+abc")
+    digest = preflight.digest_of_run(DEFAULTS, "data")
+    for name, parameter in PARAMETERS.items():
+        changed = preflight.digest_of_run({**DEFAULTS, name: "another"}, "data") != digest
+        is_place = parameter.field in ("source", "test_source")
+        assert changed == (parameter.config in preflight.MODEL_CONFIGS and not is_place), name
+    assert preflight.digest_of_run(DEFAULTS, "other data") != digest
+    for unknown in ("1.0+abc-dirty", "1.0"):
+        monkeypatch.setattr(artifacts, "code_version", lambda: unknown)  # noqa: B023
+        assert preflight.digest_of_run(DEFAULTS, "data") == register.UNKNOWN
+
+
+# === Places ===
+
+KUBEFLOW = {"registry": "gs://bucket/models", "checkpoint_dir": "gs://bucket/state"}
+
+
+@pytest.mark.parametrize("name", ["registry", "checkpoint_dir"])
+@pytest.mark.parametrize("address", ["", "models", "./models", "/gcs/bucket/models", "/minio"])
+def test_folder_in_the_pod_is_refused(name, address):
+    preflight.check_parameters(KUBEFLOW, "kubeflow")
+    with pytest.raises(UserError, match=rf"{name} is .*lost with the pod; set {name} to gs://NAME/FOLDER"):
+        preflight.check_parameters(KUBEFLOW | {name: address}, "kubeflow")
+
+
+def test_checkpoints_can_be_written_and_nothing_is_left(tmp_path, bucket):
+    for address in (str(tmp_path / "checkpoints"), f"gs://{bucket.name}/checkpoints"):
+        preflight.check_writable(address)
+    assert list((tmp_path / "checkpoints").iterdir()) == list(bucket.list_blobs()) == []
+    (tmp_path / "file").write_text("")
+    for address in (str(tmp_path / "file"), "gs://nobody/state"):
+        with pytest.raises(UserError, match=f"checkpoint_dir is '{address}'"):
+            preflight.check_writable(address)
+
+
+def test_image_that_is_not_there_is_named_before_anything_is_fetched(vertex, bucket):
+    place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}"
+    values = {**DEFAULTS, **SAMPLE, "registry": place, "base_model_uri": "pretrained"}
+    target = Target("vertex", "us-central1", "us-docker.pkg.dev/proj/other/msinet-{}:v9")
+    with pytest.raises(UserError, match=r"image us-docker.pkg.dev/proj/other/msinet-cpu:v9 does not exist"):
+        first_task(values, target)
+    known = dataclasses.replace(target, image_pattern=vertex.environment.image_of("{}"))
+    assert first_task(values, known).Output
