@@ -145,7 +145,7 @@ format: $(INSTALLED) ## Format the code and fix what can be fixed automatically
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-compile: $(INSTALLED) ## Write pipeline.yaml and pipeline-kubeflow.yaml
+compile: $(INSTALLED) ## Write pipeline.yaml, pipeline-kubeflow.yaml and components/*.yaml
 	$(BIN)/python -m pipeline compile
 
 requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pyproject.toml: [ARGS=--upgrade]

@@ -7,38 +7,62 @@ from components import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def evaluate_model(
-    evaluate_base: bool,
-    settings: dict,  # type: ignore[type-arg]
-    data_warnings: list,  # type: ignore[type-arg]
-    model_name: str,
-    registry: str,
-    run: str,
-    base_data: dsl.Input[dsl.Dataset],
-    finetune_data: dsl.Input[dsl.Dataset],
-    test_data: dsl.Input[dsl.Dataset],
-    model: dsl.Input[dsl.Model],
     evaluation: dsl.Output[dsl.Artifact],
     metrics: dsl.Output[dsl.Metrics],
+    decision: dsl.Output[dsl.Markdown],
     report: dsl.Output[dsl.HTML],
+    model: dsl.Input[dsl.Model],
+    finetune_data: dsl.Input[dsl.Dataset],
+    base_data: dsl.Input[dsl.Dataset] = None,
+    test_data: dsl.Input[dsl.Dataset] = None,
+    settings: dict = {},  # type: ignore[type-arg]  # noqa: B006
+    evaluate_base: bool = False,
+    data_warnings: list = [],  # type: ignore[type-arg]  # noqa: B006
+    model_name: str = "msinet",
+    registry: str = "",
+    run: str = "",
 ) -> None:
-    """Evaluate on held-out images and write the report; fail if the candidate is below the centre bias."""
+    """Evaluate a model on held-out images; fail if it is worse than a map that is the same for all images.
+
+    Args:
+        model: The model, from train-msinet.
+        finetune_data: Prepared data, whose validation images decide.
+        base_data: Prepared data of the training before, if there was one.
+        test_data: Prepared data of a test set.
+        settings: Settings of the gate as a JSON object, such as {"gate": "cc"}.
+        evaluate_base: Whether to evaluate on the validation images of base_data too.
+        data_warnings: Sentences about the data, for the report.
+        model_name: Name of the model in the registry.
+        registry: Registry whose default version the model is compared with, as gs://, vertex:// or a folder.
+        run: Name of the run, for the report.
+
+    Returns:
+        evaluation: All scores, those of each image too.
+        metrics: Mean scores of the model and of the current default, and the gain with its interval.
+        decision: Whether the model becomes the default, and why.
+        report: The report, with pictures.
+    """
+    import pathlib
+
     from pipeline.registry.register import compare, fetched_of
     from trainer.config import EvaluateConfig, configs_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
     from trainer.reports.report import write_report
+    from trainer.reports.score_tables import comparable, decision_page
 
     with reported():
         (config,) = configs_of(settings, EvaluateConfig)
-        tested = fetched_of({"test": test_data.path}).values()
+        tested = fetched_of({"test": test_data.path}).values() if test_data else ()
         data = [finetune_data.path, *([base_data.path] if evaluate_base else []), *tested]
-        trained_on = fetched_of({"base": base_data.path}).values()
+        trained_on = fetched_of({"base": base_data.path}).values() if base_data else ()
         scores, champion = compare(
             *(config, registry, model_name, model.path, data, evaluation.path, trained_on, run),
             data_warnings=data_warnings,
         )
         write_report(evaluation.path, report.path)
-        for metric, value in scores["datasets"][scores["decides"]]["models"]["candidate"].items():
-            metrics.log_metric(metric, value)
+        for name, value in comparable(scores).items():
+            metrics.log_metric(name, value)
+        pathlib.Path(decision.path).write_text(decision_page(scores))
         evaluation.metadata.update({"champion": champion, "promote": scores["promote"]})
         require_baseline(scores)

@@ -16,11 +16,21 @@ def fetch_dataset(
     test_of: str = "",
     fingerprint: str = "any",
 ) -> None:
-    """Fetch a dataset, and prepare it for training.
+    """Fetch a dataset of images and of where people looked at them, and prepare it for training.
 
-    The source must have the digest `fingerprint`, if it is not `any`; nothing is fetched if it is empty. With
-    `test_of`, the dataset that is trained on, this one is a test set. `settings` has those of
-    `trainer.config.FetchConfig` that are no inputs here.
+    Args:
+        dataset: Name of the dataset: salicon, mit1003, cat2000, dutomron, pascals, osie, osie-mouse, crowd, fiwi,
+            fixationadd1000, or custom for recordings of your own.
+        source: Its archive or folder at gs://, an archive at https://, or the word sample for generated pictures;
+            empty for the authors' own download.
+        image_size: Input size of the network as height x width in pixels; empty for the size of the dataset.
+        settings: Other settings of the data as a JSON object, such as {"max_examples": 100}.
+        test_of: Name of the dataset that is trained on, if this one is its test set.
+        fingerprint: Digest that the source must have, or any; if it is empty, nothing is fetched.
+
+    Returns:
+        prepared: The dataset, resized and split.
+        preview: A page with some of its images.
     """
     from trainer.config import FetchConfig, configs_of
     from trainer.data import fetch

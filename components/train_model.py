@@ -7,19 +7,20 @@ from components import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def train_model(
-    step: str,
-    settings: dict,  # type: ignore[type-arg]
-    accelerator: str,
-    checkpoint_dir: str,
-    initial_weights_fingerprint: str,
-    dataset: dsl.Input[dsl.Dataset],
     model: dsl.Output[dsl.Model],
     curve: dsl.Output[dsl.HTML],
+    dataset: dsl.Input[dsl.Dataset],
     base_model: dsl.Input[dsl.Model] = None,
+    settings: dict = {},  # type: ignore[type-arg]  # noqa: B006
+    accelerator: str = "",
+    checkpoint_dir: str = "",
+    initial_weights_fingerprint: str = "",
+    step: str = "finetune",
 ) -> str:
     """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI.
 
-    The `settings` are those of `plan_training`.
+    `settings` has those of `trainer.config.TrainConfig`. Checkpoints are below the folder `step` of
+    `checkpoint_dir`, or beside the model if that is empty.
     """
     from pipeline.training_job import checkpoint_folder
     from trainer.config import TrainConfig, configs_of

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from google_cloud_pipeline_components.types.artifact_types import VertexModel
 from kfp import dsl
 
 from components import IMAGE
@@ -19,12 +20,14 @@ def upload_model(
     base_data: dsl.Input[dsl.Dataset],
     finetune_data: dsl.Input[dsl.Dataset],
     test_data: dsl.Input[dsl.Dataset],
+    registered: dsl.Output[VertexModel],
 ) -> NamedTuple("Outputs", [("version", int), ("alias", str), ("Output", str)]):  # type: ignore[valid-type]
     """Register `model` as the default if it won the evaluation, otherwise as the challenger.
 
-    Output is the endpoint to deploy it to: `endpoint` for a new default, otherwise empty.
+    `registered` is the version in the registry. Output is the endpoint to deploy it to: `endpoint` for a new
+    default, otherwise empty.
     """
-    from pipeline.registry.register import connect, fetched_of, lineage, register
+    from pipeline.registry.register import connect, fetched_of, lineage, register, resource_of
     from trainer.artifacts import DEFAULT
     from trainer.errors import reported
 
@@ -32,6 +35,8 @@ def upload_model(
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
         facts = lineage(run, fetched, model.path, inputs)
         champion = int(evaluation.metadata["champion"])
-        version, alias = register(connect(registry), model_name, model.path, evaluation.path, champion, facts)
+        connected = connect(registry)
+        version, alias = register(connected, model_name, model.path, evaluation.path, champion, facts)
+        registered.uri, registered.metadata["resourceName"] = resource_of(connected, model_name, version)
         print(f"{model_name} version {version} is now the {alias}")
         return version, alias, endpoint if alias == DEFAULT else ""

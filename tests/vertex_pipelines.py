@@ -205,7 +205,7 @@ def upload_template(server, request):
     version = f"sha256:{hashlib.sha256(content).hexdigest()}"
     server.kept("templates")[version] = content.decode()
     for tag in filter(None, parts.get("tags", "").strip().split(",")):
-        server.kept("tags")[tag] = version
+        server.kept("tags")[f"{name}:{tag}"] = version
     return f"{name}/{version}"
 
 

@@ -1,8 +1,9 @@
 """Compile the pipeline to the YAML file of a target.
 
-Without --target, this writes both committed files: pipeline.yaml for Vertex AI and pipeline-kubeflow.yaml. The
-parameters of the environment become the defaults of the compiled pipeline; with --output, those that you pass
-override them. Write a parameter as --base-epochs 3 or base_epochs=3.
+Without --target, this writes all committed files: pipeline.yaml for Vertex AI, pipeline-kubeflow.yaml, and
+components/*.yaml, the tasks that other pipelines can use. The parameters of the environment become the defaults of
+the compiled pipeline; with --output, those that you pass override them. Write a parameter as --base-epochs 3 or
+base_epochs=3.
 """
 
 import argparse
@@ -56,4 +57,16 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         else:
             compiled.write_pipeline(environment, output)
             print(f"wrote {output}")
+    if not (parsed.env or parsed.target or parsed.output):
+        _compile_components(parsed.check)
     return 0
+
+
+def _compile_components(is_check: bool) -> None:
+    environment, folder = load_environment("vertex"), pathlib.Path("components")
+    if is_check:
+        compiled.check_components(environment, folder)
+        print(f"{folder}/*.yaml are up to date")
+        return
+    for path in compiled.write_components(environment, folder):
+        print(f"wrote {path}")

@@ -1,8 +1,8 @@
 """\
-Compile the pipeline and upload it to Artifact Registry, for the console and `submit --template`.
+Compile the pipeline and its components, and upload them to Artifact Registry.
 
-Prints the address of the version. Submit by this address, not by a tag: tags can move, and Vertex AI has returned
-error 500 for tags.
+The pipeline is for the console and `submit --template`, a component for pipelines of other people. Prints their
+addresses. Submit by such an address, not by a tag: tags can move, and Vertex AI has returned error 500 for tags.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
-    address = compiled.publish(environment, parsed.tag or ("latest",))
-    print(address)
+    address, *components = compiled.publish(environment, parsed.tag or ("latest",))
+    print("\n".join([address, *components]))
     print(f"Submit it with: python -m pipeline submit --env {parsed.env} --template {address}")
     return 0

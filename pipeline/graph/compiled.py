@@ -39,12 +39,38 @@ def write_pipeline(environment: Environment, output: pathlib.Path) -> None:
         compiler.Compiler().compile(build_pipeline(environment.target, environment), str(partial))
 
 
+def write_components(environment: Environment, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Compile the tasks that other pipelines can use, each to a file in `folder`; returns the files."""
+    from kfp import compiler, dsl
+
+    from components import evaluate_model, fetch_dataset, train_msinet
+
+    component = dsl.component(base_image=environment.image, install_kfp_package=False)
+    written = []
+    for task in (fetch_dataset.fetch_dataset, train_msinet.train_msinet, evaluate_model.evaluate_model):
+        written.append(folder / f"{task.python_func.__name__}.yaml")
+        with replacing(written[-1]) as partial:
+            compiler.Compiler().compile(component(task.python_func), str(partial))
+    return written
+
+
+def check_components(environment: Environment, folder: pathlib.Path) -> None:
+    """Raise `UserError` with the difference if a file in `folder` is not what its task compiles to."""
+    with tempfile.TemporaryDirectory() as temporary:
+        for path in write_components(environment, pathlib.Path(temporary)):
+            _check_golden(folder / path.name, path)
+
+
 def check_pipeline(environment: Environment, golden: pathlib.Path) -> None:
     """Raise `UserError` with the difference if `golden` is not the pipeline that the code compiles to."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
         write_pipeline(environment, path)
-        compiled = without_sdk_version(path.read_text()).splitlines()
+        _check_golden(golden, path)
+
+
+def _check_golden(golden: pathlib.Path, written: pathlib.Path) -> None:
+    compiled = without_sdk_version(written.read_text()).splitlines()
     if not golden.exists():
         raise UserError(f"{golden} does not exist; `make compile` writes it")
     committed = without_sdk_version(golden.read_text()).splitlines()
@@ -141,8 +167,8 @@ def registry_client(repository: str) -> Any:
     return RegistryClient(repository, ApiAuth("") if is_loopback else None)
 
 
-def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> str:
-    """Compile the pipeline for `environment` and upload it; returns the address of the version.
+def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> list[str]:
+    """Compile the pipeline and the components for `environment` and upload them; returns their addresses.
 
     Uploading the same pipeline again adds tags to the same version. A tag of another version moves to this one.
     Raises `UserError` for a malformed repository, and if the upload is refused.
@@ -157,8 +183,11 @@ def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> str:
         write_pipeline(environment, path)
         with cloud.reported_errors():
             client = registry_client(environment.template_repository)
-            name, version = client.upload_pipeline(str(path), tags=list(tags))
-    return f"{environment.template_repository}/{name}/{version}"
+            addresses = []
+            for file in (path, *write_components(environment, path.parent)):
+                name, version = client.upload_pipeline(str(file), tags=list(tags))
+                addresses.append(f"{environment.template_repository}/{name}/{version}")
+    return addresses
 
 
 def load(environment: Environment, source: str = "") -> Template:

@@ -38,6 +38,18 @@ def connect(location: str = "") -> Registry:
     return BucketRegistry.at(location) if location.startswith(REMOTE) else LocalRegistry.at(location)
 
 
+def resource_of(registry: Registry, name: str, number: int) -> tuple[str, str]:
+    """The address of a version and its resource name, by which Vertex AI's console links a run with it.
+
+    In other registries, both are the folder or `gs://` address of the version.
+    """
+    if isinstance(registry, VertexRegistry):
+        resource = registry.resource(name, number)
+        return f"https://{registry.location}-aiplatform.googleapis.com/v1/{resource}", resource
+    (place,) = [version.place for version in registry.versions(name) if version.number == number]
+    return place, place
+
+
 def resolve_base_model(uri: str, location: str) -> str:
     """Where the model is that `base_model_uri` names: NAME@VERSION and NAME@ALIAS are looked up in the registry.
 

@@ -199,6 +199,11 @@ class VertexRegistry(Address):
             entry = next(entry for entry in entries if entry.version_id == str(version))
             Endpoints(self, name).deploy(followed, entry, _expected_map(entry), traffic)
 
+    def resource(self, name: str, number: int) -> str:
+        """The resource name of a version: projects/P/locations/L/models/ID@NUMBER."""
+        with cloud.reported_errors():
+            return f"{_parent(cloud.retried(lambda: self._entries(name)))}@{number}"
+
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if the versions' folder cannot be written, or the default not be read.
 

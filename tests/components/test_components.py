@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import pathlib
+import re
 import runpy
 import shutil
 import signal
@@ -205,6 +206,7 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
     outputs = {
         "evaluation": artifact(dsl.Artifact, folder / "evaluation"),
         "metrics": artifact(dsl.Metrics, folder / "metrics"),
+        "decision": artifact(dsl.Markdown, folder / "decision.md"),
         "report": artifact(dsl.HTML, folder / "report"),
     }
     others = {name: changes.pop(name, default) for name, default in OTHERS.items()}
@@ -223,23 +225,37 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     outputs, place, data = evaluate(tmp_path, prepared, model, tmp_path / "models", evaluate_base=True)
     evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
     assert list(evaluation["datasets"]) == [DATASET, f"{DATASET}-2"]
-    assert outputs["metrics"].metadata == pytest.approx(evaluation["datasets"][DATASET]["models"]["candidate"])
+    scores = evaluation["datasets"][DATASET]["models"]["candidate"]
+    n_images = evaluation["datasets"][DATASET]["n_images"]
+    assert outputs["metrics"].metadata == pytest.approx({**scores, "images": n_images})
+    assert (tmp_path / "decision.md").read_text().startswith("# Becomes the default\n")
     assert "<dt>Run</dt><dd>run-1</dd>" in (tmp_path / "report").read_text()
 
+    registered = artifact(dsl.Model, tmp_path / "registered")
     uploaded = upload_model.python_func(
-        **place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"]
+        **place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"], registered=registered
     )
     assert uploaded == (1, "default", "maps")
+    assert registered.uri == str(tmp_path / "models/msinet/1/assets.extra")
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
     assert record["metrics"][DATASET] == evaluation["datasets"][DATASET]["models"]["candidate"]
     assert record["lineage"]["run"] == "run-1"
     assert record["lineage"]["data"]["base"]["fingerprint"] == prepared.metadata["fingerprint"]
 
     again, _, _ = evaluate(tmp_path / "again", prepared, model, tmp_path / "models")
+    metrics = again["metrics"].metadata
+    assert (metrics["gain_kld"], metrics["default_kld"]) == (0, metrics["kld"])
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
     left_out = data | {"base_data": artifact(dsl.Dataset, tmp_path / "nothing")}
+    registered = artifact(dsl.Model, tmp_path / "registered")
     uploaded = upload_model.python_func(
-        **place, **left_out, run="run-2", **TOLD, model=model, evaluation=again["evaluation"]
+        **place,
+        **left_out,
+        run="run-2",
+        **TOLD,
+        model=model,
+        evaluation=again["evaluation"],
+        registered=registered,
     )
     assert uploaded == (2, "challenger", "")
     record = json.loads((tmp_path / "models" / "msinet" / "2" / "assets.extra" / "version.json").read_text())
@@ -253,9 +269,12 @@ def test_registered_model_is_deployed_once_its_export_gives_the_map_of_its_evalu
     registry = f"vertex://{PROJECT}/{LOCATION}?{urllib.parse.urlencode(address)}"
     users = vertex_endpoints.add(vertex, "maps")
     outputs, place, data = evaluate(tmp_path, prepared, model, registry)
+    registered = artifact(dsl.Model, tmp_path / "registered")
     version, _, endpoint = upload_model.python_func(
-        **place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"]
+        **place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"], registered=registered
     )
+    assert re.fullmatch(r"projects/\w+/locations/[\w-]+/models/\d+@1", registered.metadata["resourceName"])
+    assert registered.uri.endswith(f"aiplatform.googleapis.com/v1/{registered.metadata['resourceName']}")
     export = tf.saved_model.load(f"{model.path}/saved_model")
 
     def answer(version, body):
@@ -292,12 +311,15 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
     assert list(evaluation["datasets"]) == [f"{DATASET}-test", DATASET]
     tests = evaluation["datasets"][f"{DATASET}-test"]
     assert (tests["n_images"], tests["left_out"]) == (3, ["val_2.png"])
-    assert outputs["metrics"].metadata == pytest.approx(tests["models"]["candidate"])
+    assert outputs["metrics"].metadata == pytest.approx({**tests["models"]["candidate"], "images": 3})
     assert (
         "1 of the 4 test images of salicon is also in the training data, so it is left out: val_2.png."
         in (evaluation["reason"])
     )
-    upload_model.python_func(**place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"])
+    registered = artifact(dsl.Model, tmp_path / "registered")
+    upload_model.python_func(
+        **place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"], registered=registered
+    )
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
     assert record["lineage"]["data"]["test"]["counts"] == {"test": 4}
     assert record["decided_on"] == f"{DATASET}-test"

@@ -53,7 +53,14 @@ class Pods:
         text = (RECORDED / f"{task}.json").read_text()
         for folder in ("/minio/", "/tmp/kfp/", "/data/"):
             text = text.replace(f'"{folder}', f'"{self.root}{folder}')
-        return json.loads(text)
+        message = json.loads(text)
+        recorded = message["outputs"]["artifacts"]
+        declared = self.spec["components"][f"comp-{task}"].get("outputDefinitions", {}).get("artifacts", {})
+        for name in set(declared) - set(recorded):  # outputs of later versions
+            (log,) = recorded["executor-logs"]["artifacts"]
+            uri = log["uri"].replace("executor-logs-0", name)
+            recorded[name] = {"artifacts": [{"name": name, "type": declared[name]["artifactType"], "uri": uri}]}
+        return message
 
     def parameters(self, task, outputs):
         """The input parameters of `task`, from the form, constants, and the `outputs` of the tasks before it."""

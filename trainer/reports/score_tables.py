@@ -85,6 +85,41 @@ def interval(metric: str, ends: Sequence[float] | None) -> str:
     return "" if low == high else f"{low} to {high}"
 
 
+def comparable(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """The scores of an evaluation by name, for a console that compares runs.
+
+    The candidate's scores on the deciding images have the names of the metrics. `default_kld` is that of the
+    current default, and `gain_kld` the mean gain over it, with its interval in `gain_kld_low` and `gain_kld_high`.
+    """
+    deciding = evaluation["datasets"][evaluation["decides"]]
+    values = {**deciding["models"]["candidate"], "images": deciding["n_images"]}
+    values |= {f"default_{metric}": score for metric, score in deciding["models"].get("champion", {}).items()}
+    for metric, gain in deciding["gains"].items():
+        ends = {"": gain["mean"], "_low": gain["low"], "_high": gain["high"]}
+        values |= {f"gain_{metric}{end}": value for end, value in ends.items() if value is not None}
+    return values
+
+
+def decision_page(evaluation: Mapping[str, Any]) -> str:
+    """The decision of an evaluation, why it was made, and the scores, as Markdown."""
+    deciding = evaluation["datasets"][evaluation["decides"]]
+    models = deciding["models"]
+    heading = "Becomes the default" if evaluation["promote"] else "Does not become the default"
+    lines = [
+        f"# {heading}",
+        "",
+        evaluation["reason"],
+        "",
+        f"{title(evaluation['decides'])}: {deciding['n_images']:,}",
+    ]
+    lines += ["", f"| | {' | '.join(MODELS[each].replace(chr(10), ' ') for each in models)} |"]
+    lines.append("|---" * (1 + len(models)) + "|")
+    for metric in models["candidate"]:
+        scores = [number(model[metric]) if metric in model else "" for model in models.values()]
+        lines.append(f"| {name(metric)} | {' | '.join(scores)} |")
+    return "\n".join(lines) + "\n"
+
+
 def describe_scores(
     table: PerImage,
     labels: Mapping[str, tuple[str, str]],

@@ -15,17 +15,24 @@ from trainer.errors import UserError
 def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys):
     config = write_config(vertex.environment, tmp_path)
     assert main(["publish", "--env", config, "--tag", "latest", "--tag", "v1.2"]) == 0
-    address = capsys.readouterr().out.splitlines()[0]
-    (version,) = vertex.kept("templates")
-    assert address == f"{vertex.environment.template_repository}/msinet/{version}"
-    assert vertex.kept("tags") == {"latest": version, "v1.2": version}
+    addresses = capsys.readouterr().out.splitlines()[:-1]
+    version, *components = vertex.kept("templates")
+    names = ("msinet", "fetch-dataset", "train-msinet", "evaluate-model")
+    assert addresses == [
+        f"{vertex.environment.template_repository}/{name}/{each}"
+        for name, each in zip(names, (version, *components), strict=True)
+    ]
+    assert {name: tag for name, tag in vertex.kept("tags").items() if name.startswith("msinet:")} == {
+        "msinet:latest": version,
+        "msinet:v1.2": version,
+    }
     path = tmp_path / "compiled.yaml"
     compiled.write_pipeline(vertex.environment, path)
     assert vertex.kept("templates")[version] == path.read_text()
 
 
 def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):
-    address = compiled.publish(vertex.environment)
+    address = compiled.publish(vertex.environment)[0]
     config = write_config(vertex.environment, tmp_path)
     assert main(["submit", "--env", config, "--template", address, "base_epochs=2"]) == 0
     (request,) = vertex.sent("POST", "/pipelineJobs")
