@@ -236,7 +236,7 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
         **place, **data, run="run-1", **TOLD, model=model, evaluation=outputs["evaluation"], registered=registered
     )
     assert uploaded == (1, "default", "maps")
-    assert registered.uri == str(tmp_path / "models/msinet/1/assets.extra")
+    assert registered.uri == str(tmp_path / "models/msinet/1")
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
     assert record["metrics"][DATASET] == evaluation["datasets"][DATASET]["models"]["candidate"]
     assert record["lineage"]["run"] == "run-1"
