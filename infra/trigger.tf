@@ -96,7 +96,7 @@ resource "google_workflows_workflow" "retrain" {
               serviceAccount = google_service_account.pipeline.email
               runtimeConfig = {
                 gcsOutputDirectory = "gs://${google_storage_bucket.runs.name}/runs"
-                parameterValues    = merge({ skip_unchanged = true }, var.retrain_parameters)
+                parameterValues    = merge(var.retrain_parameters, { settings = merge({ skip_unchanged = true }, var.retrain_settings) })
               }
             }
           }

@@ -73,7 +73,13 @@ variable "retrain_template" {
 }
 
 variable "retrain_parameters" {
-  description = "Parameters of such a run, beside the template's defaults."
+  description = "Fields of the form of the runs that new data start, such as { finetune_dataset = \"custom\" }."
+  type        = any
+  default     = {}
+}
+
+variable "retrain_settings" {
+  description = "Other parameters of the runs that new data start, such as { finetune_epochs = 5 }."
   type        = any
   default     = {}
 }
