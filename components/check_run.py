@@ -12,6 +12,7 @@ def check_run(
     platform: str,
     location: str,
     image_pattern: str,
+    run: str,
     compiled: dict,  # type: ignore[type-arg]
     accelerator: str,
     provisioning: str,
@@ -65,6 +66,7 @@ def check_run(
     from pipeline.training_job import Target
     from trainer.errors import reported
 
+    run = arguments.pop("run")
     target = Target(*(arguments.pop(name) for name in ("platform", "location", "image_pattern")))
     with reported():
-        return prepare(arguments, arguments.pop("compiled"), target)
+        return prepare(arguments, arguments.pop("compiled"), target, run)

@@ -96,6 +96,13 @@ class PipelineConfig:
         ge=1,
         le=100,
     )
+    experiment: str = setting(
+        "",
+        "Name of an experiment of Vertex AI, in the project and location of a vertex:// registry, which the run "
+        "joins; it is created if necessary. Empty for none.",
+        pattern=r"([a-z0-9][a-z0-9-]{0,127})?",
+        form="lower-case letters, digits and -, such as photographs",
+    )
     checkpoint_dir: str = setting(
         "",
         "Folder or gs:// address for the checkpoints of the training steps; empty for a folder next to the output "
@@ -120,11 +127,12 @@ class PipelineConfig:
     def __post_init__(self) -> None:
         check_ranges(self)
         check_registry(self.registry)
-        check(
-            not self.endpoint or self.registry.startswith(VERTEX),
-            f"endpoint is {self.endpoint!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
-            f"registry to {address.FORM}, or leave out endpoint",
-        )
+        for name, value in (("endpoint", self.endpoint), ("experiment", self.experiment)):
+            check(
+                not value or self.registry.startswith(VERTEX),
+                f"{name} is {value!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
+                f"registry to {address.FORM}, or leave out {name}",
+            )
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
             f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",

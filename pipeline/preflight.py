@@ -4,6 +4,7 @@
 reads and writes. Both find all mistakes at once.
 """
 
+import contextlib
 import json
 import secrets
 from collections.abc import Mapping
@@ -153,13 +154,14 @@ class Prepared(NamedTuple):
     traffic: int
 
 
-def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: Target) -> Prepared:
+def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: Target, run: str = "") -> Prepared:
     """Check everything that can be checked before data is fetched, and return what the other tasks need.
 
     Args:
         arguments: The arguments of the compiled pipeline, as of `parameters.form_of`.
         compiled: Parameters that the environment sets and the form does not have.
         target: The platform of the run.
+        run: Id of the run.
 
     Raises:
         UserError: parameters are wrong; the registry or the folder of checkpoints cannot be written; or a source,
@@ -192,6 +194,9 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
         for image in {plan.accelerator.image for plan in plans(values, location=target.location).values()}:
             with checks.also():
                 _check_image(target.image_pattern.format(image), registry)
+    if checks and values["experiment"] and target.platform == "vertex":
+        with checks.also():
+            _join_experiment(Address.at(registry), str(values["experiment"]), run)
     checks.refuse()
     for step, title in DATA.items():
         print(f"{title}: {'found' if digests[step] else 'not needed'}")
@@ -239,6 +244,32 @@ def check_writable(checkpoint_dir: str) -> None:
         Folder(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
     except UserError as error:
         raise UserError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
+
+
+def _join_experiment(place: Address, experiment: str, run: str) -> None:
+    """Make a run of Vertex AI part of an experiment, which is created if there is none of this name.
+
+    Both are contexts of Vertex ML Metadata, as `aiplatform.PipelineJob.submit(experiment=...)` makes them.
+    """
+    from google.api_core.exceptions import Conflict
+    from google.cloud.aiplatform_v1 import MetadataServiceClient
+
+    store = f"{cloud.parent_of(place)}/metadataStores/default"
+    context = {
+        "display_name": experiment,
+        "schema_title": "system.Experiment",
+        "schema_version": "0.0.1",
+        "metadata": {"experiment_deleted": False},
+    }
+    with cloud.reported_errors(f"experiment {experiment!r}"):
+        service = cloud.client(MetadataServiceClient, place)
+        request = {"parent": store, "context_id": experiment, "context": context}
+        with contextlib.suppress(Conflict):
+            service.create_context(request, timeout=cloud.TIMEOUT_S)
+        children = [f"{store}/contexts/{run}"]
+        service.add_context_children(
+            context=f"{store}/contexts/{experiment}", child_contexts=children, timeout=cloud.TIMEOUT_S
+        )
 
 
 def _check_image(image: str, registry: str) -> None:

@@ -216,3 +216,22 @@ def download_template(server, request, version):
     if version not in server.kept("templates"):
         raise ApiError(404, f"version {version} was not found")
     return server.kept("templates")[version]
+
+
+# === Vertex ML Metadata ===
+
+
+@route("POST", "metadataStores/default/contexts")
+def create_context(server, request):
+    name = request.query["contextId"]
+    if name in server.kept("contexts"):
+        raise ApiError(409, f"Context {name} already exists.")
+    assert request.body["schemaTitle"] == "system.Experiment"
+    server.kept("contexts")[name] = {**request.body, "children": []}
+    return {"name": f"{NAMES}/metadataStores/default/contexts/{name}", **request.body}
+
+
+@route("POST", r"metadataStores/default/contexts/([\w-]+):addContextChildren")
+def add_children(server, request, name):
+    server.kept("contexts")[name]["children"] += request.body["childContexts"]
+    return {}

@@ -223,6 +223,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
                 platform=target,
                 location=env.location,
                 image_pattern=env.image_of("{}"),
+                run=run,
                 compiled=compiled,
                 **parameters,
             )

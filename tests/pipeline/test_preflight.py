@@ -220,3 +220,18 @@ def test_image_that_is_not_there_is_named_before_anything_is_fetched(vertex, buc
         first_task(values, target)
     known = dataclasses.replace(target, image_pattern=vertex.environment.image_of("{}"))
     assert first_task(values, known).Output
+
+
+def test_run_joins_the_experiment_that_is_named(vertex):
+    place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}"
+    values = {**SAMPLE, "registry": place, "base_model_uri": "pretrained", "experiment": "photographs"}
+    target = Target("vertex", "us-central1", vertex.environment.image_of("{}"))
+    for run in ("first", "second"):
+        fields = form_of({**{name: DEFAULTS[name] for name in FORM}, **values})
+        preflight.prepare(fields, {}, target, run)
+    (experiment,) = [each for each in vertex.kept("contexts").values() if each.get("schemaTitle")]
+    assert experiment["schemaTitle"] == "system.Experiment"
+    children = [name.rpartition("/")[2] for name in experiment["children"]]
+    assert children == ["first", "second"]
+    with pytest.raises(UserError, match="experiment is 'photographs', but registry is 'models'"):
+        first_task({**values, "registry": ""})
