@@ -180,7 +180,11 @@ def _decisive(config: EvaluateConfig, table: PerImage, decision: int) -> dict[st
         return {}
     metric = gate.measured_metric(config.gate, table.scores[CANDIDATE])
     gain = table.gains(CANDIDATE, CHAMPION, gate.decision_level(config, decision))[metric]
-    return {"decisive_gain": dataclasses.asdict(gain)}
+    models = table.values(CANDIDATE, metric), table.values(CHAMPION, metric)
+    gains = confidence.gains_of(*models, METRICS[metric].higher_is_better)
+    # At the levels of many decisions a year, Student's interval promotes too often on skewed gains.
+    low, high = confidence.skewed_interval(gains, gain.level) or (None, None)
+    return {"decisive_gain": dataclasses.asdict(dataclasses.replace(gain, low=low, high=high))}
 
 
 def _conclude(

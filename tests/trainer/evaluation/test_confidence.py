@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from trainer.evaluation.confidence import MIN_IMAGES, Share, decision_level, gain, holm, interval, share
+from trainer.evaluation.confidence import (
+    MIN_IMAGES,
+    Share,
+    decision_level,
+    gain,
+    holm,
+    interval,
+    share,
+    skewed_interval,
+)
 
 
 def scores(n, seed=0, mean=0.0):
@@ -60,6 +69,28 @@ def test_interval_of_equal_scores_is_their_mean(values, p_value):
     result = gain(values, np.zeros(len(values)), higher_is_better=True)
     assert (result.mean, result.low, result.high, result.p_value) == (*[values.mean()] * 3, p_value)
     assert (result.better_on, result.worse_on) == (np.count_nonzero(values), 0)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_interval_of_skewed_scores_misses_the_mean_equally_often_on_both_sides(sign):
+    """Student's misses it 1.75% of the time on one side, and 0.5% on the other."""
+    rng = np.random.default_rng(0)
+    samples = sign * (rng.gamma(4.0, size=(4000, 50)) - 4)
+    skewed = np.array([skewed_interval(sample, 0.98) for sample in samples])
+    plain = np.array([interval(sample, 0.98) for sample in samples])
+    above, below = (skewed[:, 0] > 0).mean(), (skewed[:, 1] < 0).mean()
+    often, seldom = ((plain[:, 1] < 0).mean(), (plain[:, 0] > 0).mean())[::sign]
+    assert often > 3 * seldom
+    # Each side is missed with a probability of 1%, whose standard error is 0.16%.
+    assert 0.006 < above < 0.014
+    assert 0.006 < below < 0.014
+
+
+def test_interval_of_scores_without_skewness_is_students():
+    scores = np.concatenate([np.arange(1.0, 11), -np.arange(1.0, 11)])
+    assert skewed_interval(scores, 0.99) == pytest.approx(interval(scores, 0.99))
+    for few in (scores[:9], [0.5] * 20):
+        assert skewed_interval(few) == interval(few)
 
 
 def test_interval_needs_two_images():
