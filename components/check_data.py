@@ -9,7 +9,12 @@ from components import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def check_data(
+    platform: str,
+    location: str,
     settings: dict,  # type: ignore[type-arg]
+    base_training: dict,  # type: ignore[type-arg]
+    finetune_training: dict,  # type: ignore[type-arg]
+    evaluation: dict,  # type: ignore[type-arg]
     model_name: str,
     registry: str,
     base_data: dsl.Input[dsl.Dataset],
@@ -19,17 +24,22 @@ def check_data(
 ) -> NamedTuple("Outputs", [("warnings", list)]):  # type: ignore[valid-type]
     """Write the report, and warn of large differences; fail if there are too few images or observers.
 
-    With `data_gate=strict`, a large difference is a failure too.
+    With `data_gate=strict`, a large difference is a failure too. So is a training that does not fit its data, or a
+    gate that cannot be measured on them: nothing has been trained yet.
     """
-    from pipeline.registry.data_gate import compare_data, require
+    from pipeline.registry.data_gate import check_gate, compare_data, require
     from pipeline.registry.register import fetched_of
-    from trainer.config import DataGateConfig, configs_of
+    from pipeline.training_job import Target, check_trainings
+    from trainer.config import DataGateConfig, EvaluateConfig, configs_of
     from trainer.errors import reported
     from trainer.reports.data_check import write_data_check
 
     with reported():
         (config,) = configs_of(settings, DataGateConfig)
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
+        trainings = {"base": base_training, "finetune": finetune_training}
+        check_trainings(trainings, fetched, Target(platform, location, ""))
+        check_gate(configs_of(evaluation, EvaluateConfig)[0], fetched)
         compared = compare_data(registry, model_name, fetched)
         write_data_check(compared, report.path)
         return (require(config, compared),)

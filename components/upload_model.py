@@ -10,6 +10,7 @@ from components import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def upload_model(
+    platform: str,
     model_name: str,
     registry: str,
     run: str,
@@ -27,13 +28,13 @@ def upload_model(
     `registered` is the version in the registry. Output is the endpoint to deploy it to: `endpoint` for a new
     default, otherwise empty.
     """
-    from pipeline.registry.register import connect, fetched_of, lineage, register, resource_of
+    from pipeline.registry.register import connect, fetched_of, lineage, pipeline_job, register, resource_of
     from trainer.artifacts import DEFAULT
     from trainer.errors import reported
 
     with reported():
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
-        facts = lineage(run, fetched, model.path, inputs)
+        facts = lineage(run, fetched, model.path, inputs) | pipeline_job(platform, registry, run)
         champion = int(evaluation.metadata["champion"])
         connected = connect(registry)
         version, alias = register(connected, model_name, model.path, evaluation.path, champion, facts)

@@ -136,7 +136,7 @@ class Prepared(NamedTuple):
     """Settings of all data, those of `FetchConfig`."""
     data_gate: dict[str, Any]
     base_training: dict[str, Any]
-    """Settings of base training, its machines and its job."""
+    """Settings of base training, its machines and its job; empty if there is none."""
     finetune_training: dict[str, Any]
     evaluation: dict[str, Any]
     """Those of `EvaluateConfig`."""
@@ -207,7 +207,7 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
         checkpoint_dir=str(values["checkpoint_dir"]),
         data=parameters.settings_of(FetchConfig, "", values),
         data_gate=parameters.settings_of(DataGateConfig, "", values),
-        base_training=training_settings("base", values),
+        base_training={} if base_model else training_settings("base", values),
         finetune_training=training_settings(FINETUNE, values),
         evaluation=parameters.settings_of(EvaluateConfig, "", values),
         evaluate_base=bool(values["evaluate_base"]),

@@ -9,7 +9,7 @@ import dataclasses
 import math
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pipeline import plan as planning
@@ -18,8 +18,8 @@ from trainer import accelerators, artifacts, files
 from trainer.accelerators import FLEX_START, SPOT
 from trainer.artifacts import checkpoints_of
 from trainer.cli import flag_of
-from trainer.config import TrainConfig, check_ranges, setting, with_recipe
-from trainer.errors import UserError, check
+from trainer.config import TrainConfig, check_ranges, configs_of, setting, with_recipe
+from trainer.errors import Checks, UserError, check
 
 MODEL_FOLDER = "model"
 """Folder of the model in the workspace of a training step."""
@@ -180,20 +180,12 @@ def plan_step(
     """
     config = with_recipe(config, fine_tuning=folders.base_model is not None)
     manifest = artifacts.Manifest.load(folders.dataset)
-    data = DataSize(
-        images=manifest.counts["train"],
-        valid_images=manifest.counts["valid"],
-        image_size=manifest.image_size,
-    )
-    if target.platform == LOCAL:  # on devices that are not known here
-        planning.check_platform(LOCAL, machines, config)
-        batch = config.batch_size
-        if batch:
-            accelerators.check_shares(batch, 1, config.accumulation, data.images)
-        steps = f"{data.images // batch} steps per epoch of batch {batch}" if batch else "the default batch"
+    plan = plan_on(config, machines, target, manifest)
+    if plan is None:
+        n_train, batch = manifest.counts["train"], config.batch_size
+        steps = f"{n_train // batch} steps per epoch of batch {batch}" if batch else "the default batch"
         _publish(f"on this machine: {steps}\n", markdown)
         return Outputs(settings=dataclasses.asdict(config))
-    plan = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
     timeout_hours = planning.timeout_of(plan, job.timeout_hours) if target.platform == "vertex" else 0.0
     _publish(planning.plan_markdown(plan, timeout_hours), markdown)
     image = target.image_pattern.format(plan.accelerator.image)
@@ -219,6 +211,45 @@ def plan_step(
         tensorboard=job.tensorboard,
         persistent_resource=job.persistent_resource,
     )
+
+
+def plan_on(
+    config: TrainConfig, machines: AcceleratorConfig, target: Target, manifest: artifacts.Manifest
+) -> TrainingPlan | None:
+    """The plan of a training on prepared data; None on this machine, whose devices are not known here.
+
+    Raises `UserError` if accelerator, batch, image size, precision and the number of images do not fit together.
+    """
+    data = DataSize(
+        images=manifest.counts["train"],
+        valid_images=manifest.counts["valid"],
+        image_size=manifest.image_size,
+    )
+    if target.platform != LOCAL:
+        return planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
+    planning.check_platform(LOCAL, machines, config)
+    if config.batch_size:
+        accelerators.check_shares(config.batch_size, 1, config.accumulation, data.images)
+    return None
+
+
+def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[str, str], target: Target) -> None:
+    """Raise `UserError` unless each training fits its machines and its prepared data, before any of them starts.
+
+    Args:
+        trainings: Title of a training step -> its settings, machines and job; empty if it does not take place.
+        data: Title of a training step -> the folder of its prepared data.
+        target: The platform of the run.
+    """
+    checks = Checks()
+    for title, settings in trainings.items():
+        if settings:
+            config, machines, job = configs_of(settings, TrainConfig, AcceleratorConfig, JobConfig)
+            with checks.also(title):
+                plan = plan_on(config, machines, target, artifacts.Manifest.load(data[title]))
+                if plan and target.platform == "vertex":
+                    planning.timeout_of(plan, job.timeout_hours)
+    checks.refuse()
 
 
 def _publish(text: str, markdown: str) -> None:

@@ -248,7 +248,13 @@ def _train_and_register(
     data = {name: _fetch_data(name, parameters, checked).outputs["prepared"] for name in DATA}
     registry = {"model_name": parameters["model_name"], "registry": checked["registry"]}
     registry_and_data = {**registry, **{f"{name}_data": folder for name, folder in data.items()}}
-    data_checked = check_data(settings=checked["data_gate"], **registry_and_data)
+    data_checked = check_data(
+        platform=target,
+        location=env.location,
+        settings=checked["data_gate"],
+        **{name: checked[name] for name in ("base_training", "finetune_training", "evaluation")},
+        **registry_and_data,
+    )
     data_checked.set_display_name("Data")
 
     def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
@@ -273,6 +279,7 @@ def _train_and_register(
     )
     evaluated.set_display_name("Evaluation")
     uploaded = upload_model(
+        platform=target,
         evaluation=evaluated.outputs["evaluation"],
         inputs=checked["Output"],
         endpoint=checked["endpoint"],

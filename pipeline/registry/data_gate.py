@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.registry.register import connect
 from trainer import artifacts
-from trainer.config import DataGateConfig
+from trainer.config import DataGateConfig, EvaluateConfig
 from trainer.data import statistics
 from trainer.errors import UserError, check
+from trainer.evaluation import gate
 from trainer.reports.data_check import Compared
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
@@ -65,6 +66,13 @@ def require(config: DataGateConfig, compared: Sequence[Compared]) -> list[str]:
     )
     print("".join(f"warning: {text}\n" for text in warnings) or "no large difference was found\n", end="")
     return warnings
+
+
+def check_gate(config: EvaluateConfig, data: Mapping[str, str]) -> None:
+    """Raise `UserError` unless the gate can be measured on its data; `data` are folders, as for `compare_data`."""
+    decides = "test" if config.gate_on == "test" else "finetune"
+    manifest = artifacts.Manifest.load(data[decides])
+    gate.check_measurable(config, manifest.dataset, manifest)
 
 
 def _require_enough(config: DataGateConfig, data: Compared) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipeline import cloud
 from pipeline.registry.address import VERTEX
 from pipeline.registry.endpoint import write_shipped_map
 from pipeline.registry.numbered import BucketRegistry, LocalRegistry
@@ -113,6 +114,13 @@ def version_made_of(inputs: str, registry: Registry, name: str) -> Version | Non
         if version.number in numbers and version.record.get("lineage", {}).get("inputs") == inputs != UNKNOWN
     ]
     return made[0] if made else None
+
+
+def pipeline_job(platform: str, location: str, run: str) -> dict[str, str]:
+    """The resource name of a run on Vertex AI for its `lineage`, so that the console links a version with it."""
+    if platform != "vertex" or not location.startswith(VERTEX):
+        return {}
+    return {"pipeline_job": f"{cloud.parent_of(VertexRegistry.at(location))}/pipelineJobs/{run}"}
 
 
 def lineage(run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN) -> dict[str, Any]:

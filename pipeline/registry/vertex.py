@@ -255,6 +255,8 @@ class VertexRegistry(Address):
             "version_description": description_of(record),
             "labels": labels_of(record),
         }
+        if job := record["lineage"].get("pipeline_job"):
+            model["pipeline_job"] = job
         request = {"parent": cloud.parent_of(self), "model": model}
         if entries:
             request["parent_model"] = _parent(entries)

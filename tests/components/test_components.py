@@ -218,7 +218,7 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
     return outputs, place, data
 
 
-TOLD = {"inputs": "digest", "endpoint": "maps"}
+TOLD = {"inputs": "digest", "endpoint": "maps", "platform": "vertex"}
 
 
 def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path):
@@ -292,10 +292,31 @@ def test_data_are_checked_and_their_warnings_are_in_the_report_of_the_model(prep
     assert "&lt;b&gt; is darker." in (tmp_path / "report").read_text()
     report = artifact(dsl.HTML, tmp_path / "data.html")
     gate = dataclasses.asdict(DataGateConfig())
+    trainings = {"base_training": SETTINGS, "finetune_training": SETTINGS}
+    place |= {"platform": "local", "location": "", "evaluation": {}, **trainings}
     assert check_data.python_func(settings=gate, **place, **data, report=report) == ([],)
     assert "no default model yet" in pathlib.Path(report.path).read_text()
     with pytest.raises(SystemExit, match="min_images is 1,000"):
         check_data.python_func(settings=gate | {"min_images": 1000}, **place, **data, report=report)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"finetune_training": {"batch_size": 32}}, "finetune: .*batch_size is 32"),
+        ({"base_training": {}, "finetune_training": {"batch_size": 5, "accumulation": 2}}, "batch_size is 5"),
+        ({"evaluation": {"gate": "nss"}}, "the gate nss needs fixations"),
+    ],
+)
+def test_training_or_gate_that_does_not_fit_the_data_is_refused_before_any_training(
+    prepared, tmp_path, changes, named
+):
+    nothing = artifact(dsl.Dataset, tmp_path / "nothing")
+    inputs = {"base_data": nothing, "finetune_data": prepared, "test_data": nothing, "base_training": {}}
+    inputs |= {"platform": "local", "location": "", "settings": {}, "evaluation": {}, "finetune_training": {}}
+    inputs |= {"model_name": "msinet", "registry": str(tmp_path / "models"), **changes}
+    with pytest.raises(SystemExit, match=named):
+        check_data.python_func(**inputs, report=artifact(dsl.HTML, tmp_path / "data.html"))
 
 
 def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_path):

@@ -19,7 +19,7 @@ from trainer.errors import UserError, now
 from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
-from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
+from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.runtime import load_tensorflow
 
 PICTURES_PER_GROUP = 3
@@ -104,11 +104,7 @@ def _check(
     check_output(output)
     manifests = artifacts.load_manifests(datasets)
     decides = gate.deciding_dataset(config.gate_on, manifests)
-    if config.gate in metrics_that_need(FIXATIONS) and not manifests[decides].has_fixations:
-        raise UserError(
-            f"the gate {config.gate} needs fixations, but dataset {decides} has only maps; choose one of "
-            f"{', '.join(metrics_that_need(DENSITY))}"
-        )
+    gate.check_measurable(config, decides, manifests[decides])
     return manifests, decides
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from trainer import generated
 from trainer.artifacts import Manifest, StrPath
 from trainer.config import SAMPLE, EvaluateConfig
-from trainer.errors import GateError, UserError
+from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
-from trainer.metric_table import METRICS
+from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
 BECOMES = "The candidate becomes the default"
 MIN_UNSEEN = 20
@@ -243,6 +243,15 @@ def deciding_dataset(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
     if not tests:
         raise UserError("gate_on is test, but there is no test set; set test_dataset, or set gate_on to finetune")
     return tests[0]
+
+
+def check_measurable(config: EvaluateConfig, name: str, manifest: Manifest) -> None:
+    """Raise `UserError` unless the metric of the gate can be computed on dataset `name`, which decides."""
+    check(
+        config.gate not in metrics_that_need(FIXATIONS) or manifest.has_fixations,
+        f"the gate {config.gate} needs fixations, but dataset {name} has only maps; choose one of "
+        f"{', '.join(metrics_that_need(DENSITY))}",
+    )
 
 
 def center_bias_folder(
