@@ -61,7 +61,7 @@ def describe(plan: TrainingPlan, steps: int) -> str:
     seconds, usd = cost(plan, steps)
     height, width = plan.data.image_size
     return (
-        f"{plan.accelerator.name}: {steps} steps of {plan.batch_size} images of {height}x{width} in "
+        f"{plan.accelerator.name}: {steps} steps of batch {plan.batch_size} at {height}x{width} in "
         f"{plan.precision} on 1 x {plan.accelerator.machine_type}, {plan.machines.provisioning}: about "
         f"{format_duration(seconds)}, {'unknown price' if math.isnan(usd) else f'about {usd:.2f} USD'}"
     )

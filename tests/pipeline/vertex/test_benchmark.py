@@ -82,7 +82,7 @@ def test_each_accelerator_is_measured_by_a_job_like_a_training(jobs, tmp_path, c
     assert {each.accelerator for each in measured.load()} == {"l4", "v5e-1"}
     assert MEASURED in measured.load()
     out = capsys.readouterr().out
-    assert re.search(r"l4: 160 images/s \(planned 82\), memory 5.0 GB, first step after 3 min; kept in ", out)
+    assert re.search(r"l4: 160 images/s \(planned 82\.\d\), memory 5\.0 GB, first step after 3 min; kept in ", out)
     assert len(jobs.sent("POST", "/v2/entries:list")) == 3
 
 
@@ -90,7 +90,7 @@ def test_dry_run_names_the_price_and_sends_nothing(jobs, tmp_path, capsys):
     assert run(jobs, tmp_path, "--accelerators", "l4,a100", "--dry-run") == 0
     out = capsys.readouterr().out
     assert re.search(
-        r"a100: 100 steps of 32 images of 240x320 in bfloat16 on 1 x a2-highgpu-1g, standard: .*USD", out
+        r"a100: 100 steps of batch 32 at 240x320 in bfloat16 on 1 x a2-highgpu-1g, standard: .*USD", out
     )
     assert re.search(r"2 custom jobs at the same time, about 0\.\d\d USD together\. None was started\.", out)
     assert not jobs.requests
