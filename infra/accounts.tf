@@ -22,6 +22,7 @@ locals {
     "roles/aiplatform.user",                   # submits, cancels and schedules runs, and sees how they end
     "roles/cloudbuild.builds.editor",          # starts builds of the images
     "roles/logging.logWriter",                 # writes the logs of the builds that run as it
+    "roles/logging.viewer",                    # reads what the jobs of a benchmark have measured
     "roles/serviceusage.serviceUsageConsumer", # calls the APIs on the project's quota
   ]
 }

@@ -8,7 +8,10 @@ from types import ModuleType
 from trainer.cli import add_command, program
 from trainer.errors import reported
 
-COMMANDS = ("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile", "plan", "registry")
+COMMANDS = (
+    *("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),
+    *("plan", "benchmark", "registry"),
+)
 WITH_ASSIGNMENTS = ("run", "doctor", "submit", "schedule", "compile")
 """Commands that also accept pipeline parameters as NAME=VALUE."""
 

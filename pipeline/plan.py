@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from pipeline import measured
+from pipeline.measured import Measurement
 from trainer import accelerators, datasets
 from trainer.accelerators import FLEX_START, PROVISIONING, Accelerator
 from trainer.config import (
@@ -40,8 +42,9 @@ class AcceleratorConfig:
     TITLE: ClassVar[str] = "machines"
     accelerator: str = setting(
         "cpu",
-        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run "
-        "accepts cpu only, and trains on the devices of this machine.",
+        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. Of several, "
+        "such as v5e-1,l4, the first that the region has, and for which `submit` finds quota. A local run accepts "
+        "cpu only, and trains on the devices of this machine.",
     )
     step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
     workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.", ge=1)
@@ -53,28 +56,48 @@ class AcceleratorConfig:
     )
 
     def __post_init__(self) -> None:
-        row = self.row
         check_ranges(self)
-        check(
-            self.provisioning in row.provisioning,
-            f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
-            f"{' or '.join(row.provisioning)}",
-        )
-        check(
-            self.workers == 1 or row.several_workers,
-            f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
-            f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
-        )
+        for row in self.rows:
+            check(
+                self.provisioning in row.provisioning,
+                f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
+                f"{' or '.join(row.provisioning)}",
+            )
+            check(
+                self.workers == 1 or row.several_workers,
+                f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
+                f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
+            )
 
     @property
     def chosen(self) -> str:
-        """Name of the accelerator of this training."""
+        """Name of the accelerator of this training, or several with commas between them."""
         return self.step_accelerator or self.accelerator
 
     @property
+    def rows(self) -> list[Accelerator]:
+        """The rows of the table, the preferred one first; raises `UserError` for an unknown name."""
+        return [accelerators.get(name.strip()) for name in self.chosen.split(",")]
+
+    @property
     def row(self) -> Accelerator:
-        """The accelerator's row in the table; raises `UserError` for an unknown name."""
-        return accelerators.get(self.chosen)
+        """The row of the accelerator, or of the preferred one."""
+        return self.rows[0]
+
+    def offered(self, location: str) -> "AcceleratorConfig":
+        """The same machines with the first accelerator that `location` has alone; raises `UserError` if none is.
+
+        An empty location has all.
+        """
+        for row in self.rows:
+            if not location or not row.chip.regions or location in row.chip.regions:
+                return dataclasses.replace(self, step_accelerator=row.name)
+        raise UserError(
+            "; ".join(
+                f"{row.name} is not available for training in {location}; it is in {', '.join(row.chip.regions)}"
+                for row in self.rows
+            )
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +146,8 @@ class TrainingPlan:
     """float32, bfloat16 or float16."""
     batch_size: int
     """Images in one step, over all replicas."""
+    measured: Measurement | None = None
+    """A benchmark at these settings, perhaps at another image size; None if there was none."""
 
     @property
     def accelerator(self) -> Accelerator:
@@ -146,9 +171,16 @@ class TrainingPlan:
 
     @property
     def memory_bytes(self) -> float:
-        """Estimated memory use of one chip, which computes one part of its batch at a time."""
+        """Memory use of one chip, which computes one part of its batch at a time: measured, else estimated."""
+        if self._measured_memory_bytes is not None:
+            return self._measured_memory_bytes
         part = self.batch_per_replica // self.training.accumulation
         return accelerators.memory_bytes(part, self.data.image_size, self.precision)
+
+    @property
+    def _measured_memory_bytes(self) -> float | None:
+        is_same = self.measured is not None and self.measured.image_size == self.data.image_size
+        return self.measured.memory_bytes if self.measured and is_same else None
 
     @property
     def usable_memory_bytes(self) -> float:
@@ -157,8 +189,15 @@ class TrainingPlan:
 
     @property
     def seconds_per_step(self) -> float:
-        """Estimated time of one training step."""
+        """Time of one training step: measured, else estimated."""
         chip, size = self.accelerator.chip, self.data.image_size
+        if self.measured:
+            return (
+                self.batch_size
+                / self.measured.images_per_s
+                * math.prod(size)
+                / math.prod(self.measured.image_size)
+            )
         return accelerators.step_seconds(chip, self.batch_per_replica, size, self.precision)
 
     @property
@@ -166,7 +205,17 @@ class TrainingPlan:
         """Estimated billed time: the start of the machines, training and validation."""
         valid_steps = math.ceil(self.data.valid_images / self.batch_size) * accelerators.FORWARD_SHARE
         epoch_s = (self.steps_per_epoch + valid_steps) * self.seconds_per_step
-        return (accelerators.START_SECONDS + self.training.epochs * epoch_s) / 3600
+        return (self.start_s + self.training.epochs * epoch_s) / 3600
+
+    @property
+    def start_s(self) -> float:
+        """Time of the start of the machines, before the first step: measured, else assumed."""
+        return self.measured.start_s if self.measured else accelerators.START_SECONDS
+
+    @property
+    def source(self) -> str:
+        """Where the time comes from: `measured`, with the date, or `estimated`."""
+        return f"measured {self.measured.date}" if self.measured else "estimated"
 
     @property
     def cost_usd(self) -> float | None:
@@ -188,9 +237,23 @@ class TrainingPlan:
         price = row.usd_per_hour(provisioning)
         hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
         elsewhere = f" Prices in {self.location} differ." if self.has_other_prices else ""
+        speed, *others = accelerators.basis(row, self.precision)
+        start = "an assumption"
+        if self.measured:
+            height, width = self.measured.image_size
+            is_scaled = self.measured.image_size != self.data.image_size
+            start = "measured, without the reading of data"
+            speed = (
+                f"Time: {self.measured.images_per_s:.3g} images/s at {height}x{width}, {self.source} over "
+                f"{self.measured.steps} steps with {self.measured.versions}"
+                f"{', scaled by pixels' if is_scaled else ''}."
+            )
+        if self._measured_memory_bytes is not None:
+            others = [f"Memory: the peak of the same steps, {self.source}."]
         return (
-            *accelerators.basis(row, self.precision),
-            f"The time includes {accelerators.START_SECONDS / 60:.0f} minutes for the start (an assumption). It "
+            speed,
+            *others,
+            f"The time includes {self.start_s / 60:.0f} minutes for the start ({start}). It "
             "excludes waiting for data, checkpoints, and the exchange of gradients between machines.",
             f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
         )
@@ -207,15 +270,12 @@ def make_plan(
     """Check that a training step fits its accelerator, and estimate its time and cost; `UserError` if it does not.
 
     A `batch_size` of 0 is the accelerator's default, reduced if the memory or the number of images is too small
-    for it. `location` is the Vertex AI region that must offer the accelerator; any, if it is empty.
+    for it. `location` is the Vertex AI region that must offer the accelerator; any, if it is empty. Of several
+    accelerators, the plan has the first that the region offers.
     """
-    row = machines.row
     check_platform(platform, machines, training)
-    regions = row.chip.regions if platform == "vertex" else ()
-    check(
-        not location or not regions or location in regions,
-        f"{row.name} is not available for training in {location}; it is in {', '.join(regions)}",
-    )
+    machines = machines.offered(location if platform == "vertex" else "")
+    row = machines.row
     if wrong := wrong_image_size(data.image_size):
         raise UserError(f"image_size is {'x'.join(map(str, data.image_size))}: {wrong}")
     precision = row.chip.precision if training.precision == "auto" else training.precision
@@ -236,6 +296,7 @@ def make_plan(
         location=location,
         precision=precision,
         batch_size=batch_size,
+        measured=measured.find(row.name, precision, batch_size, parts, size) if machines.workers == 1 else None,
     )
 
 
@@ -339,6 +400,7 @@ def plan_markdown(plan: TrainingPlan, timeout_hours: float = 0.0) -> str:
         "Precision": plan.precision,
         "Data": f"{data.images} training images at {data.image_size[0]}x{data.image_size[1]}",
         "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
+        "Speed": plan.source,
         "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
         "Step": f"about {1000 * plan.seconds_per_step:.3g} ms",
         "Time": f"about {format_duration(3600 * plan.hours)}",

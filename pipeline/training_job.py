@@ -189,7 +189,8 @@ def plan_step(
     timeout_hours = planning.timeout_of(plan, job.timeout_hours) if target.platform == "vertex" else 0.0
     _publish(planning.plan_markdown(plan, timeout_hours), markdown)
     image = target.image_pattern.format(plan.accelerator.image)
-    arguments = _arguments(step, config, folders, machines.chosen)
+    chosen = plan.accelerator.name
+    arguments = _arguments(step, config, folders, chosen)
     return Outputs(
         settings=dataclasses.asdict(config),
         worker_pool_specs=worker_pool_specs(plan, image, COMMAND, arguments),
@@ -199,7 +200,7 @@ def plan_step(
         labels=parse_labels(job.training_labels),
         job_dir=folders.job_dir,
         image=image,
-        accelerator=machines.chosen,
+        accelerator=chosen,
         accelerator_type=plan.accelerator.resource_name,
         accelerator_limit=str(plan.accelerator.chips if plan.accelerator.resource_name else 0),
         cpu=cpu(plan),
@@ -303,6 +304,32 @@ def worker_pool_specs(
         {"machine_spec": plan.accelerator.machine_spec, "replica_count": replicas, "container_spec": container}
         for replicas in ([1, others] if others else [1])
     ]
+
+
+def single_job(
+    name: str,
+    plan: TrainingPlan,
+    image: str,
+    command: Sequence[str],
+    args: Sequence[str],
+    *,
+    timeout_s: int,
+    account: str,
+    network: str,
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """A custom job of Vertex AI that runs a command once, on the first machine of a plan."""
+    specification = {
+        "worker_pool_specs": worker_pool_specs(plan, image, command, args)[:1],
+        "scheduling": {
+            "timeout": f"{timeout_s}s",
+            "strategy": scheduling_strategy(plan),
+            "disable_retries": True,
+        },
+        "service_account": account,
+        "network": network,
+    }
+    return {"display_name": name, "job_spec": specification, "labels": dict(labels)}
 
 
 def scheduling_strategy(plan: TrainingPlan) -> str:

@@ -10,6 +10,7 @@ import traceback
 
 import pytest
 
+from pipeline import measured
 from trainer import runtime
 
 pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
@@ -133,3 +134,4 @@ def clean_environment(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("KERAS_HOME", str(home / "keras"))
     monkeypatch.setenv("MSINET_CACHE", "")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(home / "gcloud"))
+    monkeypatch.setattr(measured, "FILE", tmp_path_factory.mktemp("configs") / "measured.json")

@@ -25,7 +25,7 @@ LEVELS = [
     trainer.api trainer.demo trainer.probe
     trainer.commands
     trainer.__main__
-    pipeline.cloud
+    pipeline.cloud pipeline.measured
     pipeline.jobs pipeline.webhook
     pipeline.plan pipeline.registry
     pipeline.training_job

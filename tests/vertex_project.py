@@ -6,8 +6,10 @@ Google's index of roles, as far as tests ask for them.
 """
 
 import dataclasses
+import json
+import re
 
-from tests.vertex import NAMES, PARENT, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, ApiError, route
+from tests.vertex import NAMES, NOW, PARENT, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, ApiError, route
 
 CALLER = "ann@example.org"
 SERVICES = (
@@ -30,6 +32,7 @@ ROLES = {
     "roles/aiplatform.user": [f"aiplatform.{name}" for name in AIPLATFORM.split()],
     "roles/cloudbuild.builds.editor": ["cloudbuild.builds.create", "cloudbuild.builds.get"],
     "roles/logging.logWriter": ["logging.logEntries.create"],
+    "roles/logging.viewer": ["logging.logEntries.list"],
     "roles/serviceusage.serviceUsageConsumer": [
         f"serviceusage.{name}" for name in ("services.use", "services.get", "services.list", "quotas.get")
     ],
@@ -52,7 +55,7 @@ METRICS = [
 PIPELINE_ON_PROJECT = ("roles/aiplatform.user", "roles/logging.logWriter")
 DEPLOYER_ON_PROJECT = (
     *PIPELINE_ON_PROJECT,
-    *("roles/cloudbuild.builds.editor", "roles/serviceusage.serviceUsageConsumer"),
+    *("roles/cloudbuild.builds.editor", "roles/logging.viewer", "roles/serviceusage.serviceUsageConsumer"),
 )
 
 
@@ -334,4 +337,23 @@ def create_job(server, request):
 def get_job(server, request, number):
     kept = looked_up(server.kept("jobs"), number)
     state = kept["states"].pop(0) if len(kept["states"]) > 1 else kept["states"][0]
-    return {**kept["job"], "state": f"JOB_STATE_{state}"}
+    times = {"createTime": NOW, "startTime": NOW} if state in ("RUNNING", "SUCCEEDED", "FAILED") else {}
+    reason = server.kept("errors").get(number)
+    error = {"error": {"code": 8, "message": reason}} if state == "FAILED" and reason else {}
+    return {**kept["job"], **times, **error, "state": f"JOB_STATE_{state}"}
+
+
+@route("POST", "/v2/entries:list")
+def list_entries(server, request):
+    """`server.state["log"]` has the lines that each job printed, by its number."""
+    needs(server, "logging")
+    if (f"user:{CALLER}", "logging.logEntries.list") in project_of(server).denied:
+        raise ApiError(403, "Permission denied for all log views")
+    assert request.body["resourceNames"] == [PROJECT_RESOURCE]
+    kind, number, words = re.fullmatch(
+        r'resource\.type="(\w+)" AND resource\.labels\.job_id="(\d+)"(?: AND "(.*)")?', request.body["filter"]
+    ).groups()
+    assert kind == "ml_job"
+    entries = server.kept("log").get(number, ())
+    found = [each for each in entries if (words or "") in json.dumps(each)]
+    return {"entries": found[::-1][: request.body["pageSize"]]} if found else {}

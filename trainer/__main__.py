@@ -11,6 +11,7 @@ COMMANDS = (
     "datasets",
     "fetch",
     "train",
+    "benchmark",
     "evaluate",
     "compare",
     "predict",

@@ -8,6 +8,7 @@ import gc
 import importlib
 import os
 import pathlib
+import platform
 import resource
 import subprocess
 import sys
@@ -109,6 +110,13 @@ def instruction_sets() -> frozenset[str]:
         return frozenset()
     fields = (line.partition(":") for line in lines)
     return next((frozenset(names.split()) for key, _, names in fields if key.strip() == "flags"), frozenset())
+
+
+def cpu_name() -> str:
+    """The number and the model of this machine's CPUs, such as `2 x AMD EPYC`."""
+    lines = CPU_INFO.read_text().splitlines() if CPU_INFO.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{os.cpu_count()} x {names[0] if names else platform.machine()}"
 
 
 def available_bytes(proc: pathlib.Path = PROC, cgroups: pathlib.Path = CGROUPS) -> int:

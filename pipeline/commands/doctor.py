@@ -17,11 +17,11 @@ import sys
 from collections.abc import Sequence
 
 from pipeline.cloud import Api
-from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
+from pipeline.commands.flags import add_environment, add_parameters, confirmed, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import doctor
 from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Finding
-from pipeline.vertex.doctor import Case, examine, make_case
+from pipeline.vertex.doctor import examine, make_case
 from trainer.cli import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"
@@ -46,7 +46,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     seen = _shown(*settings)
     for title, findings in examine(case, api):
         seen += _shown(title, findings)
-    if parsed.live and _is_wanted(case, parsed.yes):
+    offer = f"{doctor.offer(doctor.choose(case))}." if parsed.live else ""
+    if parsed.live and confirmed(offer, parsed.yes, "No job is run."):
         seen += _shown("Job on the accelerator", list(doctor.try_job(case)))
     good, bad, open_ = ([finding.state for finding in seen].count(state) for state in (OK, MISSING, UNKNOWN))
     following = (
@@ -70,18 +71,3 @@ def _shown(title: str, findings: list[Finding]) -> list[Finding]:
             said.add(finding.remedy)
     sys.stdout.flush()
     return findings
-
-
-def _is_wanted(case: Case, is_agreed: bool) -> bool:
-    """Say what the job costs, and whether the user wants it."""
-    print(f"{doctor.offer(doctor.choose(case))}.", flush=True)
-    if is_agreed:
-        return True
-    try:
-        answer = input("Type yes to run it: ")
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() != "yes":
-        print("No job is run.")
-        return False
-    return True

@@ -35,6 +35,21 @@ def add_parameters(parser: Parser) -> None:
         add_flag(group, parameter.name, parameter.kind, parameter.default, parameter.help, is_text=True)
 
 
+def confirmed(offer: str, is_agreed: bool, otherwise: str) -> bool:
+    """Say what something costs, and whether the user wants it; `otherwise` is printed if not."""
+    print(offer, flush=True)
+    if is_agreed:
+        return True
+    try:
+        answer = input("Type yes to run it: ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() != "yes":
+        print(otherwise)
+        return False
+    return True
+
+
 def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) -> dict[str, Value]:
     """The parameters passed as flags or as NAME=VALUE in `assignments`, converted to their types.
 

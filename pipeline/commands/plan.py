@@ -1,18 +1,19 @@
 """\
 Compare the accelerators: time, cost, and which ones are left out and why. The cheapest comes first.
 
-Times and prices are estimates. --accelerator NAME shows the plan for one accelerator, and what its estimates are
-based on.
+Prices are estimates, and so is each time that is not marked as measured: by `python -m pipeline benchmark`, at
+the same batch and precision (configs/measured.json). --accelerator NAME shows the plan for one accelerator, and
+what it is based on.
 """
 
 import argparse
 import dataclasses
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipeline import plan
+from pipeline import measured, plan
 from pipeline.plan import AcceleratorConfig, TrainingPlan
 from trainer import accelerators, datasets
 from trainer.cli import Parser, add_settings, settings
@@ -64,7 +65,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         _print_whole(_plan_table(plans), console)
     if reasons:
         console.print(_reason_table(reasons))
-    notes = ["Times are estimates; --accelerator NAME shows their basis.", accelerators.PRICE_SOURCE]
+    notes = [
+        "Times are estimated unless marked as measured; --accelerator NAME shows their basis.",
+        *_local_notes(training, data),
+    ]
+    notes.append(accelerators.PRICE_SOURCE)
     if datasets.get(fetched.dataset).any_count and not parsed.images:
         notes.append(f"{fetched.dataset} has any number of images; --images sets another than {data.images}.")
     if any(entry.has_other_prices for entry in plans.values()):
@@ -75,6 +80,18 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         near = nearest(parsed.location, known)
         print(f"warning: no accelerator in {parsed.location}; check that it is a region{near}", file=sys.stderr)
     return 0
+
+
+def _local_notes(training: TrainConfig, data: plan.DataSize) -> Iterator[str]:
+    """A sentence for each measurement of this machine; its batch and precision are its own."""
+    for each in measured.load():
+        if each.accelerator == measured.LOCAL:
+            pixels = math.prod(data.image_size) / math.prod(each.image_size)
+            seconds = training.epochs * data.images / each.images_per_s * pixels
+            yield (
+                f"This machine ({each.devices}), batch {each.batch_size} in {each.precision}: about "
+                f"{format_duration(seconds)} without validation (measured {each.date})."
+            )
 
 
 def _print_whole(table: Any, console: Any) -> None:
@@ -109,7 +126,7 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
         min(plans, key=lambda name: plans[name].hours),
     )
     for name, entry in sorted(plans.items(), key=lambda item: _price_first(item[1])):
-        marks = {"cheapest": name == cheapest, "fastest": name == fastest}
+        marks = {"cheapest": name == cheapest, "fastest": name == fastest, entry.source: entry.measured}
         table.add_row(
             name,
             entry.accelerator.machine_type,

@@ -103,6 +103,9 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
         print("\n".join(submit.summary(plan, Schedule=plan.name, Times=when.cron, **shown)))
         print("Nothing was sent. --json prints the whole request; without --dry-run, the schedule is created.")
         return 0
+    plan, passed_over = submit.settle(plan)
+    for line in passed_over:
+        print(line)
     submit.refuse_missing(plan)
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)

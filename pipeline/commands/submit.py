@@ -47,7 +47,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         print("\n".join(submit.summary(submission, Run=submission.run)))
         print("Nothing was sent. --json prints the whole request; without --dry-run, the run is started.")
         return 0
-    for line in submit.estimates(submission):
+    submission, passed_over = submit.settle(submission)
+    for line in (*passed_over, *submit.estimates(submission)):
         print(line)
     # Without a network this takes up to half a minute.
     print(f"Checking bucket {environment.bucket}, images and quota ...", file=sys.stderr, flush=True)

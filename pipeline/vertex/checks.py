@@ -11,10 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from pipeline import cloud
+from pipeline import cloud, preflight
 from pipeline.cloud import Api, UnansweredError
+from pipeline.graph.environment import Environment
+from pipeline.parameters import Value
 from pipeline.plan import TrainingPlan
 from trainer import storage
+from trainer.errors import UserError, check
 from trainer.storage import is_archive
 
 OK, MISSING, UNKNOWN = "✓", "✗", "?"
@@ -135,6 +138,44 @@ def about_quota(api: Api, plans: Mapping[str, TrainingPlan]) -> Iterator[Questio
             most[METRIC + name] = max(most.get(METRIC + name, 0), count * plan.machines.workers)
     for metric, count in most.items():
         yield f"quota {metric}", partial(check_quota, api, metric, count)
+
+
+def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -> tuple[dict[str, str], list[str]]:
+    """For each parameter with several accelerators, the first that the region has and whose quota suffices.
+
+    Also returns a sentence about those that were passed over. Quota that cannot be asked for suffices. Raises
+    `UserError` if none is left.
+    """
+    chosen: dict[str, str] = {}
+    sentences = []
+    lists = {name: str(value).split(",") for name, value in values.items() if name.endswith("accelerator")}
+    for parameter, names in lists.items():
+        reasons: dict[str, str] = {}
+        for name in map(str.strip, names if len(names) > 1 else ()):
+            if not (reason := _why_not(environment, {**values, **chosen, parameter: name}, name)):
+                chosen[parameter] = name
+                break
+            reasons[name] = reason
+        why = "; ".join(f"not {name}: {reason}" for name, reason in reasons.items())
+        check(
+            parameter in chosen or not reasons,
+            f"{parameter} is {','.join(names)}, of which none can be used; {why}",
+        )
+        if reasons:
+            sentences.append(f"{parameter} is {chosen[parameter]}, {why}")
+    return chosen, sentences
+
+
+def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -> str:
+    """Why the training steps on the accelerator `name` cannot be run; empty if they can."""
+    try:
+        made = preflight.plans(values, location=environment.location)
+    except UserError as error:
+        return str(error)
+    questions = about_quota(
+        Api(environment), {step: plan for step, plan in made.items() if plan.accelerator.name == name}
+    )
+    return "; ".join(finding.text for finding in ask(questions) if finding.state == MISSING)
 
 
 def check_quota(api: Api, metric: str, count: int) -> Finding:

@@ -104,6 +104,7 @@ DEPLOYER = (
     ),
     _grant("cloudbuild.builds.editor", PROJECT, "cloudbuild.builds", "create get"),
     _grant("logging.logWriter", PROJECT, "logging.logEntries", "create"),
+    _grant("logging.viewer", PROJECT, "logging.logEntries", "list"),
     _grant("serviceusage.serviceUsageConsumer", PROJECT, "serviceusage", "services.use services.get quotas.get"),
     _grant("iam.serviceAccountUser", ACCOUNT, "iam.serviceAccounts", "actAs"),
     _grant("iam.serviceAccountUser", ITSELF, "iam.serviceAccounts", "actAs"),
@@ -185,11 +186,14 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     case = Case(environment, values, plans)
     try:
         preflight.check_parameters(values, "vertex", environment.location)
+        chosen, passed_over = checks.choose_accelerators(environment, values)
+        values |= chosen
         plans |= preflight.plans(values, location=environment.location)
     except UserError as error:
         remedy = f"correct environment {environment.name}, or the parameters of this command"
         return case, ("Settings", [Finding(MISSING, str(error), remedy)])
-    return case, ("Settings", [Finding(OK, line) for line in submit.plan_lines(plans)])
+    lines = (*passed_over, *submit.plan_lines(plans))
+    return case, ("Settings", [Finding(OK, line) for line in lines])
 
 
 def examine(case: Case, api: Api) -> Iterator[Group]:
@@ -395,15 +399,14 @@ def _job(case: Case, folder: str) -> dict[str, Any]:
     plan = choose(case)
     arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
     image = case.environment.image_of(plan.accelerator.image)
-    specification = {
-        "worker_pool_specs": training_job.worker_pool_specs(plan, image, PROBE, arguments)[:1],
-        "scheduling": {
-            "timeout": f"{TIMEOUT_S}s",
-            "strategy": training_job.scheduling_strategy(plan),
-            "disable_retries": True,
-        },
-        "service_account": str(case.values["training_service_account"]),
-        "network": str(case.values["training_network"]),
-    }
-    labels = {**OWNER, **case.environment.labels}
-    return {"display_name": "msinet-doctor", "job_spec": specification, "labels": labels}
+    return training_job.single_job(
+        "msinet-doctor",
+        plan,
+        image,
+        PROBE,
+        arguments,
+        timeout_s=TIMEOUT_S,
+        account=str(case.values["training_service_account"]),
+        network=str(case.values["training_network"]),
+        labels={**OWNER, **case.environment.labels},
+    )

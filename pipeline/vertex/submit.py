@@ -9,7 +9,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from components import IMAGE
 from pipeline import cloud, parameters, preflight
@@ -32,6 +32,9 @@ class Planned:
 
     environment: Environment
     job: Mapping[str, Any]
+
+
+PlannedJob = TypeVar("PlannedJob", bound=Planned)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,11 +122,29 @@ def estimates(planned: Planned) -> list[str]:
 
 def _plans(planned: Planned) -> dict[str, TrainingPlan]:
     """The plan of each training step of our pipeline; none of any other pipeline."""
+    values = _values(planned)
+    return preflight.plans(values, location=planned.environment.location) if values else {}
+
+
+def _values(planned: Planned) -> dict[str, Any]:
+    """All parameters of our pipeline; none of any other pipeline."""
     chosen = Template(planned.job["pipelineSpec"])
     if chosen.name != PIPELINE_NAME:
         return {}
     values = chosen.values(planned.job["runtimeConfig"]["parameterValues"])
-    return preflight.plans({**DEFAULTS, **parameters.converted(values)}, location=planned.environment.location)
+    return {**DEFAULTS, **parameters.converted(values)}
+
+
+def settle(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
+    """The job with one accelerator in place of several, and sentences about those that were passed over.
+
+    Raises `UserError` if no accelerator is left.
+    """
+    chosen, sentences = checks.choose_accelerators(planned.environment, _values(planned))
+    runtime = planned.job["runtimeConfig"]
+    given = parameters.form_of({**parameters.values_of(runtime["parameterValues"]), **chosen})
+    runtime = {**runtime, "parameterValues": given if chosen else runtime["parameterValues"]}
+    return dataclasses.replace(planned, job={**planned.job, "runtimeConfig": runtime}), sentences
 
 
 def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
@@ -132,6 +153,7 @@ def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
         f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
         f"{format_duration(3600 * made.hours)}"
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
+        + (f" ({made.source})" if made.measured else "")
         for step, made in plans.items()
     ]
 

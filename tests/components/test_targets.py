@@ -144,6 +144,13 @@ def test_every_setting_reaches_the_training_equally_on_every_target(reached, nam
 
 
 @pytest.mark.parametrize("target", ["vertex", "kubeflow"])
+def test_job_gets_one_accelerator_of_several(reached, target):
+    _, accelerator, text = reached(target, "v5e-1, l4", {})
+    assert accelerator == "v5e-1"
+    assert text.startswith("# Training on v5e-1\n")
+
+
+@pytest.mark.parametrize("target", ["vertex", "kubeflow"])
 def test_accelerator_of_one_training_overrides_that_of_both(reached, target):
     _, named, plan = reached(target, "t4", {"batch_size": 8, "base_accelerator": "l4"})
     assert named == "l4"

@@ -181,3 +181,28 @@ def test_accelerator_of_one_training_overrides_that_of_both():
 def test_machines_that_do_not_fit_together_are_refused(settings, named):
     with pytest.raises(UserError, match=named):
         AcceleratorConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("location", "platform", "name"),
+    [
+        ("us-central1", "vertex", "v5e-1"),
+        ("europe-west4", "vertex", "l4"),
+        ("europe-central2", "vertex", "t4"),
+        ("", "vertex", "v5e-1"),
+        ("", "kubeflow", "v5e-1"),
+    ],
+)
+def test_plan_has_the_first_accelerator_that_the_region_offers(location, platform, name):
+    assert planned("v5e-1, l4,t4", location=location, platform=platform).accelerator.name == name
+
+
+def test_several_accelerators_are_refused_if_one_is_unknown_not_offered_or_none_is_there():
+    with pytest.raises(UserError, match=r"unknown accelerator 't5'"):
+        planned("l4,t5")
+    with pytest.raises(UserError, match=r"h100 .* is not offered as standard"):
+        planned("l4,h100")
+    with pytest.raises(UserError, match=r"v5e-1 is not available .* in me-west1; .*; l4 is not available"):
+        planned("v5e-1,l4", location="me-west1")
+    with pytest.raises(UserError, match=r"'cpu,l4', but a local run trains on this machine"):
+        planned("cpu,l4", platform="local")

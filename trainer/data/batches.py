@@ -84,12 +84,20 @@ class Split:
             UserError: neither memory nor the disk has room for the images, or the shards are missing, damaged, or
                 do not hold each image of the split exactly once.
         """
+        loaded = cls.allocate(manifest, split, cache, reserve_bytes)
+        _fill(loaded.stimulus, loaded.density, folder, manifest, split)
+        return loaded
+
+    @classmethod
+    def allocate(
+        cls, manifest: Manifest, split: str, cache: str = "auto", reserve_bytes: int = RESERVE_BYTES
+    ) -> Self:
+        """Make room for the images of a split, without their content; arguments are those of `load`."""
         count, (height, width) = manifest.counts[split], manifest.image_size
         stimulus_bytes = count * height * width * 3
         store = _allocate(split, count * height * width * 4, cache, reserve_bytes)
         stimulus = store[:stimulus_bytes].reshape(count, height, width, 3)
         density = store[stimulus_bytes:].reshape(count, height, width, 1)
-        _fill(stimulus, density, folder, manifest, split)
         return cls(stimulus, density)
 
 

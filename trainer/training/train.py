@@ -188,7 +188,7 @@ def train(
     """
     manifest = Manifest.load(dataset)
     config = with_recipe(config, fine_tuning=base_model is not None)
-    devices = _connect(config, accelerator)
+    devices = connect(config, accelerator)
     job = Job.resolve(config, manifest, devices, accelerator)
     digest = fingerprint(job.config, base_model, initial_weights_fingerprint)
     origin = lineage(job.config, manifest, job.precision, base_model, digest)
@@ -217,7 +217,7 @@ def train(
     return summary
 
 
-def _connect(config: TrainConfig, accelerator: str) -> Devices:
+def connect(config: TrainConfig, accelerator: str) -> Devices:
     """Connect to the devices, with TensorFlow and Keras reset as in a new process and seeded by `config`."""
     if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # programs for a TPU always are
         make_deterministic()

@@ -48,6 +48,13 @@ def test_project_that_lacks_nothing(vertex, project):
     assert all(re.search(":testIamPermissions|:getIamPolicy", request.path) for request in vertex.sent("POST"))
 
 
+def test_accelerator_to_fall_back_on_is_examined_in_place_of_one_without_quota(vertex, project):
+    project.quotas["custom_model_training_tpu_v5e"] = {"": 0}
+    findings = found(vertex, accelerator="v5e-1,l4", base_batch_size=0, finetune_batch_size=0)
+    assert {finding.state for finding in findings} == {OK}
+    assert findings[0].text.startswith("accelerator is l4, not v5e-1: quota custom_model_training_tpu_v5e")
+
+
 @pytest.mark.parametrize("grant", doctor.DEPLOYER)
 def test_missing_permission_of_yours_is_named_with_its_role(vertex, project, grant):
     if grant.resource in (doctor.TEMPLATES, doctor.ITSELF):

@@ -109,6 +109,16 @@ def test_dry_run_says_what_would_be_scheduled_and_sends_nothing(vertex, do):
     assert printed["schedule"] == vertex.sent("POST", "/schedules")[0].body
 
 
+def test_schedule_has_the_first_accelerator_with_quota(vertex, do):
+    vertex.state["project"].quotas["custom_model_training_nvidia_l4_gpus"] = {"": 0}
+    said = do("create", *MONDAYS, "accelerator=l4,t4", "base_batch_size=0", own=True)
+    assert said[0].startswith(
+        "accelerator is t4, not l4: quota custom_model_training_nvidia_l4_gpus in us-central1 is 0"
+    )
+    request = vertex.sent("POST", "/schedules")[0].body["createPipelineJobRequest"]
+    assert request["pipelineJob"]["runtimeConfig"]["parameterValues"]["accelerator"] == "t4"
+
+
 @pytest.mark.parametrize("verb", ["create", "replace"])
 def test_bucket_and_quota_are_asked_for_before_anything_is_scheduled(vertex, do, verb):
     if verb == "replace":

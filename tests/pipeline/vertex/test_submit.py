@@ -7,8 +7,9 @@ import re
 import pytest
 import yaml
 
+from pipeline import parameters
 from pipeline.__main__ import main
-from pipeline.vertex import submit
+from pipeline.vertex import checks, submit
 from tests.vertex import ALWAYS, DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import small
 from trainer.errors import UserError
@@ -245,3 +246,53 @@ def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_regist
     assert not cached("on") & now
     assert {"fetch-dataset", "custom-training-job-2"} <= cached("on")
     assert not cached("off")
+
+
+# === Several accelerators ===
+
+LIST = (
+    "base_accelerator=v5e-1, l4,t4",
+    "base_batch_size=0",
+    "finetune_accelerator=a100,l4",
+    "finetune_batch_size=0",
+)
+
+
+def test_accelerator_without_quota_or_in_other_regions_is_passed_over(vertex, tmp_path, capsys):
+    quotas = vertex.state["project"].quotas
+    quotas["custom_model_training_tpu_v5e"] = {"": 0}
+    assert main(["submit", "--env", write_config(vertex.environment, tmp_path), *LIST]) == 0
+    values = created(vertex)[0].body["runtimeConfig"]["parameterValues"]
+    assert (values["base_accelerator"], values["finetune_accelerator"]) == ("l4", "a100")
+    lines = capsys.readouterr().out.splitlines()
+    passed_over = r"base_accelerator is l4, not v5e-1: quota custom_model_training_tpu_v5e in us-central1 is 0, .*"
+    assert re.fullmatch(passed_over, lines[0])
+    assert [line.split(",")[0] for line in lines[1:3]] == ["Base training: 1 x l4", "Fine-tuning: 1 x a100"]
+
+    elsewhere = dataclasses.replace(vertex.environment, location="europe-west4")
+    chosen, (why, *_) = checks.choose_accelerators(
+        elsewhere,
+        {**parameters.DEFAULTS, "accelerator": "v5e-1,l4", "base_batch_size": 0, "finetune_batch_size": 0},
+    )
+    assert chosen == {"accelerator": "l4"}
+    assert "not v5e-1: base training: v5e-1 is not available for training in europe-west4" in why
+
+
+def test_no_accelerator_of_several_is_an_error(vertex, tmp_path):
+    quotas = vertex.state["project"].quotas
+    for name in ("tpu_v5e", "nvidia_l4_gpus", "nvidia_t4_gpus"):
+        quotas[f"custom_model_training_{name}"] = {"": 0}
+    with pytest.raises(
+        UserError, match=r"^base_accelerator is v5e-1, l4,t4, of which none .*not t4: quota .* is 0"
+    ):
+        main(["submit", "--env", write_config(vertex.environment, tmp_path), *LIST])
+    assert not created(vertex)
+
+
+def test_several_accelerators_in_a_dry_run_ask_nothing_and_must_all_exist(vertex, tmp_path, capsys):
+    config = write_config(vertex.environment, tmp_path)
+    assert main(["submit", "--env", config, "--dry-run", *LIST]) == 0
+    assert "Base training: 1 x v5e-1, " in capsys.readouterr().out
+    assert not vertex.requests
+    with pytest.raises(UserError, match="unknown accelerator 't5'"):
+        main(["submit", "--env", config, "base_accelerator=l4,t5"])
