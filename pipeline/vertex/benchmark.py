@@ -97,7 +97,7 @@ def measure(environment: Environment, plans: Mapping[str, TrainingPlan], steps: 
     for name, plan in plans.items():
         image = environment.image_of(plan.accelerator.image)
         questions: list[Question] = [
-            (image, partial(checks.check_image, api, image)),
+            (image, partial(checks.check_image, api, environment.name, image)),
             *checks.about_quota(api, {name: plan}),
         ]
         if lacking := [finding.text for finding in ask(questions) if finding.state == MISSING]:
@@ -140,10 +140,10 @@ def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -
     )
 
 
-def _link(environment: Environment, job_name: str) -> str:
+def _link(place: cloud.Place, job_name: str) -> str:
     """The console's page of a job."""
     number = job_name.rpartition("/")[2]
-    return f"{cloud.CONSOLE}/locations/{environment.location}/training/{number}?project={environment.project}"
+    return f"{cloud.CONSOLE}/locations/{place.location}/training/{number}?project={place.project}"
 
 
 # === The log of a job ===

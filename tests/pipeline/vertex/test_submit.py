@@ -242,7 +242,7 @@ def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_regist
         tasks = [named for dag in dags for named in dag["tasks"].items()]
         return {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
 
-    now = {"fingerprint", "check-unchanged", "condition-1", "importer", "evaluate-model", "upload-model"}
+    now = {"check-run", "condition-1", "importer", "evaluate-model", "upload-model"}
     assert not cached("on") & now
     assert {"fetch-dataset", "custom-training-job-2"} <= cached("on")
     assert not cached("off")
@@ -263,7 +263,8 @@ def test_accelerator_without_quota_or_in_other_regions_is_passed_over(vertex, tm
     quotas["custom_model_training_tpu_v5e"] = {"": 0}
     assert main(["submit", "--env", write_config(vertex.environment, tmp_path), *LIST]) == 0
     values = created(vertex)[0].body["runtimeConfig"]["parameterValues"]
-    assert (values["base_accelerator"], values["finetune_accelerator"]) == ("l4", "a100")
+    settings = values["settings"]
+    assert (settings["base_accelerator"], settings["finetune_accelerator"]) == ("l4", "a100")
     lines = capsys.readouterr().out.splitlines()
     passed_over = r"base_accelerator is l4, not v5e-1: quota custom_model_training_tpu_v5e in us-central1 is 0, .*"
     assert re.fullmatch(passed_over, lines[0])
