@@ -276,7 +276,7 @@ def test_accelerator_without_quota_or_in_other_regions_is_passed_over(vertex, tm
         {**parameters.DEFAULTS, "accelerator": "v5e-1,l4", "base_batch_size": 0, "finetune_batch_size": 0},
     )
     assert chosen == {"accelerator": "l4"}
-    assert "not v5e-1: base training: v5e-1 is not available for training in europe-west4" in why
+    assert "not v5e-1: v5e-1 is not available for training in europe-west4" in why
 
 
 def test_no_accelerator_of_several_is_an_error(vertex, tmp_path):
