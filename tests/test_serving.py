@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import urllib.error
@@ -128,10 +127,6 @@ def expected_levels(network, content):
     return preprocess.restore_map(prediction, pixels.shape[:2])[..., 0].astype(int)
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-
-
 def run(*command, **options):
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
     assert finished.returncode == 0, finished.stderr
@@ -217,40 +212,6 @@ def test_refused_pictures_cost_reading_their_heads(interpreter, exports, tmp_pat
 
 
 # === The guide ===
-
-
-@pytest.mark.parametrize(("request_at", "status"), [(0, 200), (2, 200), (4, 400)])
-def test_answers_of_the_guide_are_what_comes_out(server, request_at, status):
-    request, documented = blocks("json")[request_at : request_at + 2]
-    found, answer = post(server, request.encode())
-    documented = json.loads(documented)
-    assert (found, list(answer)) == (status, list(documented))
-    if status != 200:
-        assert answer == documented
-        return
-    ((_, ours),), ((_, theirs),) = answer.items(), documented.items()
-    for one, other in zip(ours, theirs, strict=True):
-        assert list(one) == list(other) == ["b64"]
-        assert bool(one["b64"]) == bool(other["b64"])
-        if one["b64"]:
-            difference = levels(base64.b64decode(one["b64"])) - levels(base64.b64decode(other["b64"]))
-            assert np.abs(difference).max() <= 1
-
-
-def test_request_made_by_the_shell_is_answered(server, network, tmp_path):
-    (line,) = (line for block in blocks("sh") for line in block.splitlines() if line.startswith("printf"))
-    content = (ROOT / "examples" / "coffee.jpg").read_bytes()
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    run("bash", "-c", line, cwd=tmp_path)
-    status, answer = post(server, (tmp_path / "request.json").read_bytes())
-    assert status == 200
-    (tmp_path / "response.json").write_text(json.dumps(answer))
-    (decode,) = (
-        line for block in blocks("sh") for line in block.splitlines() if line.startswith('python -c "import b')
-    )
-    run("bash", "-c", decode.replace("python", sys.executable, 1), cwd=tmp_path)
-    difference = levels((tmp_path / "map.png").read_bytes()) - expected_levels(network, content)
-    assert np.abs(difference).max() <= 1
 
 
 def test_client_of_the_guide_writes_the_map_of_a_large_turned_photograph(server, tmp_path):

@@ -1,19 +1,19 @@
 """What the tests of evaluation and its pages share: two networks, two data sets, one evaluation."""
 
+import functools
 import json
 import shutil
 
 import pytest
 
 from tests.browser import chromium
-from tests.golden.weights import set_golden_weights
 from tests.narrow import narrowed
 from tests.trainer import predictable
-from trainer.artifacts import EVALUATION, MODEL_CONFIG, PER_IMAGE, PREDICTIONS, WEIGHTS
+from trainer.artifacts import EVALUATION, MODEL_CONFIG, PER_IMAGE, PREDICTIONS
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
 from trainer.files import write_json
-from trainer.model import build_model
+from trainer.prediction import predictor as predictor_module
 from trainer.prediction.predictor import Predictor
 
 
@@ -21,9 +21,11 @@ from trainer.prediction.predictor import Predictor
 def narrow():
     """All networks of a module are narrow, and so are the models that it writes and reads.
 
-    The fixtures of a session may be made before or after: they say themselves which network they take.
+    The fixtures of a session may be made before or after: they say themselves which network they take. A model is
+    loaded and traced once, however many commands predict with it.
     """
-    with narrowed():
+    with narrowed(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictor_module, "Predictor", functools.cache(Predictor))
         yield
 
 
@@ -91,18 +93,6 @@ def store(evaluated):
         return folder
 
     return store
-
-
-@pytest.fixture(scope="session")
-def golden_model(tmp_path_factory):
-    """The folder of a model with the golden weights, for images of 64 x 80 pixels."""
-    folder = tmp_path_factory.mktemp("golden")
-    network = build_model((None, None), "float32")
-    set_golden_weights(network)
-    network.save_weights(folder / WEIGHTS)
-    write_json(folder / MODEL_CONFIG, {"image_size": (64, 80)})
-    yield folder
-    shutil.rmtree(folder)  # a hundred megabytes
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,7 @@ from trainer import preprocess
 from trainer.__main__ import main
 from trainer.commands import demo
 from trainer.demo import app
-from trainer.demo.app import is_loopback, listen
-from trainer.errors import UserError
+from trainer.demo.app import is_loopback
 from trainer.heat import blend, tint
 from trainer.picture import read_picture
 from trainer.prediction.regions import Region, measure
@@ -192,16 +191,6 @@ def test_nothing_is_stored_or_logged(client, tmp_path, monkeypatch, capfd):
 
 
 # === The command ===
-
-
-def test_port_that_cannot_be_used_is_an_error():
-    with listen("127.0.0.1", 0) as bound:
-        port = bound.getsockname()[1]
-        with pytest.raises(SystemExit, match=f"error: cannot listen on 127.0.0.1, port {port}"):
-            main(["demo", "--port", str(port)])
-    for host, number in (("127.0.0.1", 70_000), ("192.0.2.1", 0)):
-        with pytest.raises(UserError, match=f"cannot listen on {host}, port {number}"):
-            listen(host, number)
 
 
 def test_missing_packages_are_an_error_with_a_remedy(monkeypatch):

@@ -169,37 +169,6 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
         gate.require_baseline(evaluation)
 
 
-@pytest.mark.parametrize(
-    ("case", "message"),
-    [
-        ("no data set", "no dataset to evaluate on"),
-        ("not prepared", "prepared dataset"),
-        ("no images", "has no validation images"),
-        ("output exists", "exists already"),
-        ("no model", "no-model"),
-        ("no fixations", "has only maps; choose one of cc, kld, sim"),
-    ],
-)
-def test_error_leaves_nothing(case, message, good, datasets, tmp_path):
-    chosen = {"salicon": datasets["salicon"]}
-    output, config = tmp_path / "out" / "evaluation", EvaluateConfig()
-    if case == "no data set":
-        chosen = {}
-    elif case == "not prepared":
-        chosen = {"salicon": tmp_path}
-    elif case == "no images":
-        chosen = {"salicon": predictable.write_dataset(tmp_path / "empty", good, n_valid=0)}
-    elif case == "output exists":
-        output.mkdir(parents=True)
-        (output / "mine.txt").touch()
-    elif case == "no fixations":
-        chosen, config = {"fixationadd1000": datasets["fixationadd1000"]}, EvaluateConfig(gate="nss")
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UserError, match=message):
-        evaluate(config, tmp_path / "no-model", chosen, output)
-    assert sorted(tmp_path.rglob("*")) == before
-
-
 def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets, tmp_path):
     broken = predictable.network(3)
     kernel = broken.get_layer("decoder_conv4").kernel
@@ -391,10 +360,3 @@ def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, d
     assert evaluation["decides"] == "osie-test"
     assert evaluation["datasets"]["osie-test"]["manifest"]["image_size"] == list(predictable.SIZE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
-
-
-def test_share_of_a_test_set_that_has_no_name_is_refused(models, datasets, tmp_path):
-    command = ["evaluate", "--model", str(models["good"]), "--dataset-dir", str(datasets["salicon"])]
-    with pytest.raises(SystemExit, match=r"test_share is 0\.5, but test_dataset is empty"):
-        main([*command, "--output-dir", str(tmp_path / "evaluation"), "--test-share", "0.5"])
-    assert not list(tmp_path.iterdir())

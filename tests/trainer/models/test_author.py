@@ -19,7 +19,6 @@ from pipeline.local.run_folder import prepare_run
 from tests import drive, reference_graph
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize
-from tests.prepared import write_prepared
 from tests.small_sources import zipped
 from trainer import datasets, isolated
 from trainer.__main__ import main
@@ -159,35 +158,6 @@ def test_an_archive_with_other_files_is_refused_and_not_kept(internet, cached, h
     publish(internet, "osie", held)
     with pytest.raises(UserError, match=f"{message}.*; model_osie_cpu.zip was removed from the cache"):
         find_model("author:osie")
-    assert nothing_is_kept(cached)
-
-
-def test_weights_of_another_network_are_refused_and_nothing_is_left(internet, network, cached, tmp_path):
-    half_pixel = reference_graph.frozen(weights=reference_graph.weights_of(network), half_pixel_centers=True)
-    publish(internet, "osie", {"model_osie_cpu.pb": half_pixel.SerializeToString()})
-    with pytest.raises(
-        SystemExit, match=r"^error: author:osie .*own graph gives other maps.*was removed from the"
-    ):
-        main(["import-weights", "author:osie", "--output-dir", str(tmp_path / "model")])
-    assert nothing_is_kept(cached)
-    assert not (tmp_path / "model").exists()
-
-
-def test_a_file_over_its_quota_is_said_before_tensorflow_is_loaded(internet, cached, tmp_path):
-    row = author.get("author:osie")
-    internet.answer(drive.asked(row.drive_id), 200, drive.QUOTA.encode(), Content_Type=drive.HTML)
-    data = write_prepared(tmp_path / "data")
-    train = ("train", "--dataset-dir", str(data), "--output-dir", "model")
-    (tmp_path / "work").mkdir()
-    for command in (("demo", "--model", "author:osie"), (*train, "--initial-weights", "author:osie")):
-        program = (sys.executable, "-m", "trainer", *command)
-        ended = subprocess.run(program, cwd=tmp_path / "work", capture_output=True, text=True)
-        assert ended.returncode == 1
-        assert re.fullmatch(
-            r"error: drive:\S+ on Google Drive .*; or unpack model_osie_cpu\.zip .*\n",
-            ended.stderr,
-        )
-    assert not list((tmp_path / "work").iterdir())
     assert nothing_is_kept(cached)
 
 

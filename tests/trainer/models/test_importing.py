@@ -15,7 +15,6 @@ from trainer.errors import UserError
 from trainer.models import tensorflow_files, weight_sources
 from trainer.models.importing import compare, convert
 from trainer.models.load import load_model
-from trainer.models.weight_sources import import_model
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (32, 40)
@@ -65,14 +64,6 @@ def test_imported_model_is_a_model_folder_with_its_origin(imported, saved_model)
     assert facts["fingerprint"] == weight_sources.fingerprint(str(saved_model))
 
 
-def test_report_names_every_array_with_its_layer_and_shape(imported):
-    lines = imported[1].report.splitlines()
-    assert len([line for line in lines if line.startswith("  ")]) == 46
-    assert lines[1].split() == ["conv1/conv1_1/kernel", "conv1_conv1_1/kernel", "3x3x3x64"]
-    assert "46 arrays with 24,934,209 weights" in lines
-    assert lines[-1].startswith("maps of its own graph and of the imported network differ by at most ")
-
-
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
 def test_graphs_for_cpus_and_gpus_give_the_golden_maps_here(data_format, tmp_path):
     graph = reference_graph.frozen(data_format=data_format)
@@ -120,24 +111,6 @@ def test_encoder_alone_is_refused_with_its_use(tmp_path):
 
 
 # === Sources ===
-
-
-def test_output_and_names_are_checked_first(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "mine").touch()
-    (tmp_path / "README.md").touch()
-    for arguments, message in (
-        (("nothing", "model"), "model exists already"),
-        (("nothing", "other", "salicn"), "unknown dataset 'salicn'"),
-        (("nothing", "other"), "nothing does not exist; give a frozen graph"),
-        (("pretraind", "other"), r"pretraind does not exist; did you mean 'pretrained'\?"),
-        (("b" * 300, "other"), "File name too long"),
-        ((".", "other"), "is a folder without saved_model.pb"),
-        (("README.md", "other"), r"README\.md cannot be read as weights"),
-    ):
-        with pytest.raises(UserError, match=message):
-            import_model(*arguments)
 
 
 def test_sources_on_cloud_storage_have_the_fingerprint_of_local_ones(bucket, tmp_path):

@@ -95,30 +95,3 @@ def test_cut_files_are_refused_as_damaged(tmp_path):
     damaged = tensorflow_files.read(prefix).arrays
     with pytest.raises(UserError, match="is damaged or not a checkpoint"):
         [array.read() for array in damaged]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("text.pb", "is damaged or not a graph"),
-        ("empty.pb", "holds no graph"),
-        ("text.h5", "is damaged or not an HDF5 file"),
-        ("saved_model.pb", "is damaged or not a graph"),
-        ("text.ckpt.index", "is damaged or not a checkpoint"),
-        ("text.ckpt.data-00000-of-00001", r"a part of a checkpoint whose .*text\.ckpt\.index"),
-        ("model.pth", r"cannot be read as weights; give a frozen graph \(\.pb"),
-    ],
-)
-def test_other_files_are_refused_with_the_kinds(tmp_path, name, message):
-    (tmp_path / name).write_text("" if name == "empty.pb" else "no weights at all")
-    with pytest.raises(UserError, match=message):
-        tensorflow_files.read(tmp_path / name)
-    with pytest.raises(UserError, match=r"nothing\.pb does not exist"):
-        tensorflow_files.read(tmp_path / "nothing.pb")
-
-
-def test_folder_with_several_checkpoints_names_them(tmp_path):
-    for name in ("a.ckpt.index", "b.ckpt.index"):
-        (tmp_path / name).touch()
-    with pytest.raises(UserError, match=r"name one: a\.ckpt, b\.ckpt"):
-        tensorflow_files.read(tmp_path)

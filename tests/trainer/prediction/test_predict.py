@@ -198,13 +198,6 @@ def test_images_in_memory_do_not_grow_with_the_number_of_images(predictor, photo
     assert most <= 3 * 4 + 4 * (os.cpu_count() or 1)
 
 
-def test_a_result_that_cannot_be_written_is_reported(predictor, photos):
-    (photos / "maps").write_text("a file where the folder should be")
-    inputs = find_inputs(["photos/0.png"]).inputs
-    (outcome,) = predict.predict(predictor, inputs, [{"png": photos / "maps" / "0.png"}])
-    assert "cannot write" in outcome.error
-
-
 def test_a_prediction_that_is_not_finite_is_refused(predictor, photos):
     bias = predictor._model.network.get_layer("decoder_conv4").weights[1]
     before = bias.numpy()

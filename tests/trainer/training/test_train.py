@@ -315,13 +315,6 @@ def test_default_batch_is_that_of_the_devices_named_or_not(machine, batch_size):
     assert (chosen.batch_size, chosen.learning_rate_scaling) == (batch_size, "capped")
 
 
-def test_remedies_for_a_batch_that_two_devices_cannot_share_work():
-    with pytest.raises(UserError, match="batch_size is 1, which 2 replicas cannot share; set it to 2"):
-        batch_for(TrainConfig(batch_size=1))
-    assert batch_for(TrainConfig(batch_size=2)).batch_size == 2
-    assert batch_for(TrainConfig(batch_size=0)).batch_size == 64
-
-
 # === The initial weights ===
 
 INPUT = (16, 16)
