@@ -6,7 +6,6 @@ sentence if it refuses it; any other exception is a traceback that a user would 
 
 import contextlib
 import dataclasses
-import functools
 import io
 import pathlib
 import uuid
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from PIL import Image
 from scipy import io as mat
@@ -30,7 +28,6 @@ from trainer.models import saved_model
 from trainer.models.importing import convert
 from trainer.models.load import Trained
 from trainer.models.weight_files import LocalWeights
-from trainer.prediction import predictor
 
 PICTURES = ("photo.jpg", "photo.png", "photo.webp", "photo.gif", "photo.tif", "photo.bmp")
 FORMATS = {"jpg": "JPEG", "tif": "TIFF"}
@@ -56,11 +53,8 @@ class Reader:
 @contextlib.contextmanager
 def opened(name: str, folder: pathlib.Path) -> Iterator[Reader]:
     """The reader of this name, which writes below an empty folder; its networks are narrow."""
-    with narrowed(), unexported(), pytest.MonkeyPatch.context() as patch:
-        # A command loads its model each time.
-        patch.setattr(predictor, "Predictor", functools.cache(predictor.Predictor))
-        with READERS[name](folder) as reader:
-            yield reader
+    with narrowed(), unexported(), READERS[name](folder) as reader:
+        yield reader
 
 
 def command(main: Callable[[list[str]], Any], *arguments: object) -> None:

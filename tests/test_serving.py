@@ -23,12 +23,11 @@ from PIL import Image
 from tests import refused_pictures
 from tests.gcs import upload
 from tests.golden.inputs import image
-from tests.golden.weights import set_golden_weights
 from tests.https import STORAGE, answered_by
 from tests.images import stages
+from tests.trainer import predictable
 from trainer import preprocess
 from trainer.config import SIGNATURES
-from trainer.model import build_model
 from trainer.models import saved_model
 from trainer.models.load import Trained
 from trainer.picture import read_picture
@@ -44,9 +43,7 @@ STAGED = "msinet-staged"
 
 @pytest.fixture(scope="module")
 def network():
-    network = build_model((None, None), "float32")
-    set_golden_weights(network)
-    return network
+    return predictable.network(1)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """What the tests of evaluation and its pages share: two networks, two data sets, one evaluation."""
 
-import functools
 import json
 import shutil
 
@@ -13,7 +12,6 @@ from trainer.artifacts import EVALUATION, MODEL_CONFIG, PER_IMAGE, PREDICTIONS
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
 from trainer.files import write_json
-from trainer.prediction import predictor as predictor_module
 from trainer.prediction.predictor import Predictor
 
 
@@ -21,11 +19,9 @@ from trainer.prediction.predictor import Predictor
 def narrow():
     """All networks of a module are narrow, and so are the models that it writes and reads.
 
-    The fixtures of a session may be made before or after: they say themselves which network they take. A model is
-    loaded and traced once, however many commands predict with it.
+    The fixtures of a session may be made before or after: they say themselves which network they take.
     """
-    with narrowed(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predictor_module, "Predictor", functools.cache(Predictor))
+    with narrowed():
         yield
 
 

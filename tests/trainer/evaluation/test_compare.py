@@ -190,25 +190,6 @@ def test_model_with_the_name_of_a_baseline_has_another_label(evaluated, models, 
         find_contestants([str(evaluated), "uniform"])
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["EVALUATION"], "two or more models"),
-        (["EVALUATION", "EVALUATION/"], "evaluation is named twice"),
-        (["EVALUATION", "nowhere"], "nowhere cannot be compared"),
-        (["EVALUATION", "started"], "started has no evaluation yet"),
-        (["EVALUATION", "old"], "old is from an earlier version"),
-    ],
-)
-def test_invalid_name_is_an_error(names, message, evaluated, evaluation, store, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    files.write_json(tmp_path / "started" / artifacts.RUN_FILE, {})
-    del evaluation["datasets"]["salicon"]["folder"]
-    store(tmp_path / "old", evaluation)
-    with pytest.raises(UserError, match=message):
-        find_contestants([name.replace("EVALUATION", str(evaluated)) for name in names])
-
-
 def test_evaluation_and_version_on_cloud_storage_are_downloaded(evaluated, version, bucket):
     for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
         bucket.blob(f"runs/evaluation/{name}").upload_from_filename(evaluated / name)
