@@ -6,17 +6,31 @@
 import itertools
 import os
 import random
+import struct
+import zlib
 
 import pytest
 
 from tests import damage
-from tests.readers import READERS, RefusedError, opened
-from tests.refused_pictures import LARGE
+from tests.readers import READERS, SIZE, RefusedError, opened, pictures
+from tests.refused_pictures import LARGE, PNG, chunk, png_header
 
 N = int(os.environ.get("SAMPLES", "25"))
 VAST_PNG = LARGE["a PNG of 144 megapixels"]
+SOUND = pictures()
 TOO_LARGE = {
-    **{name: {"photo.png": VAST_PNG} for name in ("predict", "serve-bytes")},
+    "predict": {
+        "photo.png": VAST_PNG,
+        "photo.gif": SOUND["photo.gif"].replace(struct.pack("<HH", *SIZE[::-1]), b"\xff\xff\xff\xff", 1),
+        "photo.tif": SOUND["photo.tif"].replace(
+            struct.pack("<HHII", 256, 4, 1, SIZE[1]), struct.pack("<HHII", 256, 4, 1, 10**9)
+        ),
+        "text.png": PNG
+        + png_header(9)
+        + chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(10**8)))
+        + chunk(b"IDAT", b""),
+    },
+    "serve-bytes": {"photo.png": VAST_PNG},
     "fetch": {"2.png": VAST_PNG, "fixations.csv": b"image,x,y\n" + b"1.png," * 500_000},
     "import-weights": {"x.pb": b"\x0a\xff\xff\xff\xff\x07" + bytes(100)},
 }

@@ -4,8 +4,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
@@ -189,29 +187,6 @@ def test_the_first_use_imports_and_the_second_needs_no_network(internet, network
     image = np.random.default_rng(1).integers(0, 256, (1, 48, 64, 3)).astype(np.float32)
     np.testing.assert_allclose(load_model(model)(image), network(image), atol=1e-6)
     assert sorted(path.name for path in cached.iterdir())[-1] == model.parent.name
-
-
-FIND = """
-import pathlib, sys
-from trainer.models.find import find_model
-model = find_model("author:osie")
-print("found", model, (model / "model.weights.h5").is_file(), "tensorflow" in sys.modules)
-"""
-
-
-def find_in_a_process():
-    return subprocess.Popen((sys.executable, "-c", FIND), stdout=subprocess.PIPE, text=True)
-
-
-def test_two_processes_at_once_import_once(internet, graph, cached):
-    publish(internet, "osie", {"model_osie_cpu.pb": graph})
-    processes = [find_in_a_process() for _ in range(2)]
-    said = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
-    models = {line for text in said for line in text.splitlines() if line.startswith("found")}
-    assert len(models) == 1
-    assert models.pop().endswith(" True False")  # a training must configure TensorFlow before it starts
-    assert "".join(said).count("import author:osie to") == 1
 
 
 # === Trainings and the pipeline ===
