@@ -100,8 +100,8 @@ test-kills: $(INSTALLED) ## Kill and stop trainings and registrations at random 
 test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
 	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
 
-fuzz: $(INSTALLED) ## Give thousands of damaged files to what reads other people's, and count what came of them (minutes): [ARGS='fetch --seed 2 --inputs 100']
-	$(BIN)/python -m tests.fuzz $(ARGS)
+fuzz: $(INSTALLED) ## Give a thousand damaged files to each reader of other people's files (minutes): [ARGS='-k fetch']
+	SAMPLES=1000 $(BIN)/python -m pytest tests/test_bad_samples.py $(ARGS)
 
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
 	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)

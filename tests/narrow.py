@@ -19,7 +19,10 @@ from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import isolated, model
 from trainer.config import TrainConfig
+from trainer.evaluation import scoring
 from trainer.models import saved_model
+from trainer.prediction import predictor
+from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
 from trainer.training.loop import Compiled
 from trainer.training.step import Network
@@ -29,10 +32,19 @@ SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
 """Faster to trace; but `trainer.models.load` does not know a network with so few layers."""
 
 
+_load_predictor = functools.lru_cache(8)(Predictor)
+_load_network = functools.lru_cache(8)(scoring.load_network)
+
+
 @contextlib.contextmanager
 def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
-    """`trainer.model.build_model` makes the narrow network inside the block, and in the worker of imports too."""
+    """`trainer.model.build_model` makes the narrow network inside the block, and in the worker of imports too.
+
+    A model is loaded and traced once, however many commands predict with it or score it.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictor, "Predictor", _load_predictor)
+        patch.setattr(scoring, "load_network", _load_network)
         for name, width in widths.items():
             patch.setattr(model, name, width)
         patch.setenv("PYTHONPATH", str(pathlib.Path(sitecustomize.__file__).parent), prepend=os.pathsep)

@@ -6,19 +6,13 @@ sentence if it refuses it; any other exception is a traceback that a user would 
 
 import contextlib
 import dataclasses
-import functools
 import io
 import pathlib
-import shutil
-import socket
 import uuid
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatch
 from typing import Any
 
-import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 from PIL import Image
 from scipy import io as mat
@@ -27,18 +21,13 @@ from tests import reference_graph, small_sources, weight_files
 from tests.golden.inputs import image
 from tests.narrow import narrowed, unexported
 from tests.trainer import predictable
-from tests.trainer.demo import serving
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS
-from trainer.data import tfrecords
+from trainer.artifacts import MODEL_CONFIG
 from trainer.errors import UserError
 from trainer.files import write_json
 from trainer.models import saved_model
 from trainer.models.importing import convert
 from trainer.models.load import Trained
 from trainer.models.weight_files import LocalWeights
-from trainer.prediction import predictor
-from trainer.training.checkpoints import Checkpoints, Progress
-from trainer.training.step import Network
 
 PICTURES = ("photo.jpg", "photo.png", "photo.webp", "photo.gif", "photo.tif", "photo.bmp")
 FORMATS = {"jpg": "JPEG", "tif": "TIFF"}
@@ -46,20 +35,6 @@ SIZE = small_sources.SIZE
 """(height, width) of the pictures, pixels."""
 SERVED = ("photo.jpg", "photo.png", "photo.bmp")
 """Pictures that an exported model reads."""
-PATIENCE_S = 1
-"""Seconds that the client of a damaged request waits for its answer."""
-
-
-OWN = (
-    "data/manifest.json",
-    "data/valid-*.tfrecord",
-    "evaluation/evaluation.json",
-    "evaluation/per_image.csv",
-    "checkpoints/*.npz",
-    "models/*/aliases.json",
-    "models/*/version.json",
-)
-"""Files of this project that are damaged."""
 
 
 class RefusedError(Exception):
@@ -78,11 +53,8 @@ class Reader:
 @contextlib.contextmanager
 def opened(name: str, folder: pathlib.Path) -> Iterator[Reader]:
     """The reader of this name, which writes below an empty folder; its networks are narrow."""
-    with narrowed(), unexported(), pytest.MonkeyPatch.context() as patch:
-        # A command loads its model each time.
-        patch.setattr(predictor, "Predictor", functools.cache(predictor.Predictor))
-        with READERS[name](folder) as reader:
-            yield reader
+    with narrowed(), unexported(), READERS[name](folder) as reader:
+        yield reader
 
 
 def command(main: Callable[[list[str]], Any], *arguments: object) -> None:
@@ -246,95 +218,6 @@ def _serve_bytes(folder: pathlib.Path) -> Iterator[Reader]:
 
 
 @contextlib.contextmanager
-def _demo(folder: pathlib.Path) -> Iterator[Reader]:
-    """The page's server on loopback: pictures that are posted, and the bytes of a request."""
-    with serving(predictor.Predictor(_model(folder))) as address:
-        host, _, port = address.removeprefix("http://").partition(":")
-
-        def request(content: bytes) -> bytes:
-            head = f"POST /map HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: image/png\r\nConnection: close\r\n"
-            return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
-
-        def read(name: str, content: bytes) -> None:
-            if name == "request":
-                status = _status(host, int(port), content, PATIENCE_S)
-            else:
-                status = _status(host, int(port), request(content))
-            assert status < 500, f"the server answers {status}"
-            if status >= 400:
-                raise RefusedError(f"error {status}")
-
-        sound = pictures()
-        yield Reader({**sound, "request": request(sound["photo.png"])}, read)
-
-
-def _status(host: str, port: int, request: bytes, patience_s: float | None = None) -> int:
-    """The status that answers a request; 400 if the connection is closed, as it may be for what is no HTTP."""
-    received = b""
-    with socket.create_connection((host, port), patience_s) as connection, contextlib.suppress(OSError):
-        connection.sendall(request)
-        with contextlib.suppress(TimeoutError):
-            while part := connection.recv(2**16):
-                received += part
-        connection.settimeout(None)
-        connection.shutdown(socket.SHUT_WR)  # to end before makes the server drop the request
-        while part := connection.recv(2**16):
-            received += part
-    return int(received.split(maxsplit=2)[1]) if received.startswith(b"HTTP/1.1 ") else 400
-
-
-@contextlib.contextmanager
-def _own(folder: pathlib.Path) -> Iterator[Reader]:
-    """Files that this project has written: of data, an evaluation, a registry and a checkpoint."""
-    from pipeline.__main__ import main
-
-    whole, model = folder / "whole", _model(folder)
-    predictable.write_dataset(whole / "data", predictable.network(1), n_valid=3)
-    evaluation = whole / "evaluation"
-    data = ("--dataset-dir", whole / "data", "--allow-partial-data", "true")
-    trainer("evaluate", "--model", model, *data, "--output-dir", evaluation)
-    version = whole / "models" / "msinet" / "1" / "assets.extra"
-    version.mkdir(parents=True)
-    shutil.copy(model / MODEL_CONFIG, version)
-    (version / WEIGHTS).symlink_to(model / WEIGHTS)
-    write_json(version / "version.json", {"version": 1, "created": "2026-01-01T00:00:00+00:00", "metrics": {}})
-    write_json(version.parent.parent / "aliases.json", {"default": 1})
-    with _checkpoints(whole / "checkpoints") as checkpoints:
-        checkpoints.restore()
-        checkpoints.keep_best()
-        checkpoints.save(
-            Progress(1, 0, 0.1, 2.5, best_epoch=1, best_loss=0.7, history=[{"epoch": 1, "loss": 0.5}])
-        )
-
-    def read(name: str, content: bytes) -> None:
-        part = name.partition("/")[0]
-        here = _new(folder)
-        shutil.copytree(whole / part, here / part, symlinks=True)
-        _put(here, name, content)
-        if part == "data":
-            with _refusing():
-                list(tfrecords.read(here / part, "valid"))
-        elif part == "evaluation":
-            trainer("compare", here / part, evaluation)
-        elif part == "models":
-            with _refusing():
-                command(main, "registry", "show", "1", "--registry", here / part)
-        else:
-            with _refusing(), _checkpoints(here / part) as checkpoints:
-                checkpoints.restore()
-
-    files = small_sources.files(whole)
-    yield Reader({name: files[name] for pattern in OWN for name in files if fnmatch(name, pattern)}, read)
-
-
-def _checkpoints(folder: pathlib.Path) -> Checkpoints:
-    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3, name="dense")])
-    optimizer = keras.optimizers.Adam(1e-2)
-    optimizer.build(model.trainable_variables)
-    return Checkpoints(folder, Network(model, optimizer), {"learning_rate": 1e-3})
-
-
-@contextlib.contextmanager
 def _refusing() -> Iterator[None]:
     """Errors of users inside the block are refusals, and so is a lack of memory, which a worker reports."""
     try:
@@ -348,6 +231,4 @@ READERS: dict[str, Callable[[pathlib.Path], contextlib.AbstractContextManager[Re
     "fetch": _fetch,
     "import-weights": _import_weights,
     "serve-bytes": _serve_bytes,
-    "demo": _demo,
-    "our-files": _own,
 }

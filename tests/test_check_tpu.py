@@ -1,10 +1,7 @@
 """What `make check-tpu` compiles, and what it makes of the answers; the compiler itself takes minutes."""
 
 import dataclasses
-import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -70,36 +67,3 @@ def test_step_that_does_not_fit_is_an_error():
     tpu_compile.check_fit(COUNTS, CASE)
     with pytest.raises(UserError, match=r"take 16\.8 GB, and a chip has 16 GB"):
         tpu_compile.check_fit(dataclasses.replace(COUNTS, temporary_bytes=16.5e9), CASE)
-
-
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        (
-            "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm",
-            "do not fit",
-        ),
-        ("UNIMPLEMENTED: While rewriting computation to not contain X64 element types", "refuses the step"),
-    ],
-)
-def test_what_the_compiler_refuses_is_an_error(message, said):
-    with pytest.raises(UserError, match=said) as error:
-        tpu_compile.read_result(0, "a warning\n" + json.dumps({"error": message}) + "\n", "", CASE)
-    assert message[:40] in str(error.value)
-
-
-def test_compiler_that_does_not_start_is_an_error():
-    # The project's own environment has no jax, nor would it take the arguments.
-    finished = subprocess.run([sys.executable, tpu_compile.COMPILER], capture_output=True, text=True, check=False)
-    with pytest.raises(UserError, match=r"did not run.*exit status 1"):
-        tpu_compile.read_result(finished.returncode, finished.stdout, finished.stderr, CASE)
-
-
-def test_answer_becomes_counts():
-    assert tpu_compile.read_result(0, json.dumps(dataclasses.asdict(COUNTS)), "", CASE) == COUNTS
-
-
-def test_missing_environment_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["tpu_compile.py", "--topologies", "1x1", "--compiler", "nowhere/python"])
-    assert tpu_compile.main() == 1
-    assert "nowhere/python does not exist; `make check-tpu` creates it" in capsys.readouterr().err

@@ -4,13 +4,12 @@ Terraform and its provider judge the files in `make check-infra`.
 """
 
 import re
-import tomllib
 
 import pytest
 
 from pipeline import preflight
 from pipeline.graph import compiled
-from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment
+from pipeline.graph.environment import Environment, layered, load_environment
 from pipeline.parameters import DEFAULTS, require_sources, validate
 from pipeline.vertex import submit
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
@@ -127,12 +126,3 @@ def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp
     # A network to peer with, another address of the API and people to notify have no default.
     own = {"network", "endpoint", "notify", "webhook", "webhook_on"}
     assert keys | {"labels"} == all_keys - own - OF_KUBEFLOW
-
-
-def test_example_environment_has_every_key_with_a_comment():
-    text = (CONFIGS / "vertex.toml").read_text()
-    fields = {name for name in Environment.__dataclass_fields__ if name != "name"}
-    assert set(tomllib.loads(text)) == fields - OF_KUBEFLOW
-    for paragraph in re.split(r"\n\n+", text.strip()):
-        assert paragraph.startswith("# "), paragraph
-    load_environment("vertex")

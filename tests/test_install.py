@@ -75,16 +75,6 @@ def installed(project):
     return {path.name.partition("-")[0] for path in folder.glob("*.dist-info")}
 
 
-# === What is installed ===
-
-
-def test_pins_are_installed_once(project):
-    finished = install(project)
-    assert finished.returncode == 0, finished.stderr
-    assert installed(project) == {"plain", "cpus", "server", "example"}
-    assert "Nothing to be done" in install(project).stdout
-
-
 @linux_x86
 def test_gpu_packages_replace_the_cpu_packages_until_gpu_is_0(project):
     assert install(project).returncode == 0
@@ -99,57 +89,22 @@ def test_gpu_packages_replace_the_cpu_packages_until_gpu_is_0(project):
     assert installed(project) == {"plain", "cpus", "server", "example"}
 
 
-@linux_x86
-def test_failed_installation_for_gpus_is_repeated_for_gpus(project):
-    pins = project / "requirements" / "gpu.txt"
-    right = pins.read_text()
-    pins.write_text(right.replace("cuda==1.0", "cuda==2.0"))
-    assert install(project, "GPU=1").returncode != 0
-    pins.write_text(right)
-    assert install(project).returncode == 0
-    assert installed(project) == {"plain", "cuda", "server", "example"}
-
-
-# === What cannot be installed ===
-
-
-def failure(finished, project):
-    """The last sentence of an installation that failed."""
-    assert finished.returncode != 0
-    assert not (project / ".venv" / ".installed").exists()
-    lines = [line for line in finished.stderr.splitlines() if not line.startswith("make: ***")]
-    return lines[-1]
-
-
-def test_package_without_the_pinned_hash_is_refused_until_it_has_it(project):
+def test_pins_are_installed_once_and_only_with_the_pinned_hash(project):
     pins = project / "requirements" / "cpu.txt"
     right = pins.read_text()
     kept, _, _ = right.rpartition("--hash=")
     pins.write_text(f"{kept}--hash=sha256:{'0' * 64}\n")
-    finished = install(project)
-    assert failure(finished, project).startswith("error: ")
-    assert "hash" in finished.stderr.lower()
+    refused = install(project)
+    assert refused.returncode != 0
+    assert "hash" in refused.stderr.lower()
     pins.write_text(right)
     assert install(project).returncode == 0
+    assert installed(project) == {"plain", "cpus", "server", "example"}
     assert "Nothing to be done" in install(project).stdout
 
 
-@pytest.mark.parametrize("value", ["2", "$(shell touch pwned)"])
-def test_gpu_is_one_or_zero(project, value):
-    finished = install(project, f"GPU={value}")
+def test_gpu_is_one_or_zero(project):
+    finished = install(project, "GPU=$(shell touch pwned)")
     assert finished.returncode != 0
     assert "GPU is 1 for NVIDIA GPUs or 0 for none" in finished.stderr
     assert not (project / "pwned").exists()
-
-
-@pytest.mark.parametrize(("gpu", "here"), [(1, "Darwin arm64"), (1, "Linux aarch64"), (0, "Darwin x86_64")])
-def test_machine_without_a_build_of_tensorflow_is_named(project, gpu, here):
-    (site,) = (project / ".venv").glob("lib/python*/site-packages")
-    system, machine = here.split()
-    fake = f"import platform; platform.system = lambda: '{system}'; platform.machine = lambda: '{machine}'\n"
-    (site / "fake.pth").write_text(fake)
-    finished = install(project, f"GPU={gpu}")
-    sentence = failure(finished, project)
-    assert sentence.startswith("error: TensorFlow 2.20 ")
-    assert here in sentence
-    assert installed(project) == set()

@@ -119,20 +119,6 @@ def test_no_modules_import_one_another_in_a_circle():
     assert cycle(import_graph()) == []
 
 
-def test_only_a_command_shares_its_name_with_another_module():
-    files = [path for path in modules(ROOT).values() if path.parent.name != "commands"]
-    names = [path.stem for path in files if not path.stem.startswith("__")]
-    assert sorted(name for name in set(names) if names.count(name) > 1) == []
-
-
 def test_every_line_of_the_table_names_modules_that_exist():
     known = modules(ROOT)
     assert [name for names in LEVELS for name in names if name not in known] == []
-
-
-def test_imports_against_the_levels_and_circles_are_found():
-    assert upward({"trainer.errors": {"trainer.config"}}) == ["trainer.errors imports trainer.config"]
-    assert upward({"trainer.data.fetch": {"trainer.models.find"}})
-    assert upward({"trainer.data.fetch": {"trainer.data.layout", "trainer.errors"}}) == []
-    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c", "d"]
-    assert cycle({"a": {"b"}, "b": set()}) == []

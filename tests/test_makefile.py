@@ -37,16 +37,6 @@ def pipeline_arguments(*arguments, command="run-pipeline", **environment):
     return shlex.split(line.partition("-m pipeline")[2])
 
 
-def test_help_has_every_command_with_those_for_users_first():
-    lines = make("help").stdout.splitlines()
-    shown = [line.split()[0] for line in lines if line.startswith("  ")]
-    (declared,) = (
-        line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY: help")
-    )
-    assert sorted(shown) == sorted(declared.split()[1:])
-    assert shown[:3] == ["demo", "run-pipeline", "install"]
-
-
 @pytest.fixture
 def project(tmp_path):
     """A copy of what installation depends on: the project without its code, and no requirements."""
@@ -113,13 +103,3 @@ def test_nothing_is_installed_again_until_the_pins_change(project):
         for each in (stamp.parent / ".uv", stamp):
             os.utime(each, (later, later))
         assert make("--question", "install", folder=project).returncode == 0
-
-
-def test_missing_python_is_named(project):
-    tools = project / "tools"
-    tools.mkdir()
-    for name in ("bash", "rm"):
-        (tools / name).symlink_to(shutil.which(name))
-    finished = make("install", folder=project, PATH=str(tools))
-    assert finished.returncode != 0
-    assert "error: Python 3.11, 3.12 or 3.13 is needed" in finished.stderr

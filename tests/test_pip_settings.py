@@ -48,11 +48,3 @@ def test_what_is_set_for_uv_comes_first():
         "UV_HTTP_TIMEOUT": "9",
         "SSL_CLIENT_CERT": "c",
     }
-
-
-def test_folders_that_pip_only_warns_of_are_left_out(tmp_path):
-    settings = {"find-links": f"{tmp_path} {tmp_path}/missing https://pages/links", "trusted-host": "a\nb"}
-    assert uv_as_pip.uv_variables(settings, {"UV_SYSTEM_CERTS": "0"}) == {
-        "UV_FIND_LINKS": f"{tmp_path},https://pages/links",
-        "UV_INSECURE_HOST": "a b",
-    }

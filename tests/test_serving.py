@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import urllib.error
@@ -24,12 +23,11 @@ from PIL import Image
 from tests import refused_pictures
 from tests.gcs import upload
 from tests.golden.inputs import image
-from tests.golden.weights import set_golden_weights
 from tests.https import STORAGE, answered_by
 from tests.images import stages
+from tests.trainer import predictable
 from trainer import preprocess
 from trainer.config import SIGNATURES
-from trainer.model import build_model
 from trainer.models import saved_model
 from trainer.models.load import Trained
 from trainer.picture import read_picture
@@ -45,9 +43,7 @@ STAGED = "msinet-staged"
 
 @pytest.fixture(scope="module")
 def network():
-    network = build_model((None, None), "float32")
-    set_golden_weights(network)
-    return network
+    return predictable.network(1)
 
 
 @pytest.fixture(scope="module")
@@ -126,10 +122,6 @@ def expected_levels(network, content):
     pixels = read_picture(content, "it")
     prediction = network(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0]
     return preprocess.restore_map(prediction, pixels.shape[:2])[..., 0].astype(int)
-
-
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
 def run(*command, **options):
@@ -217,40 +209,6 @@ def test_refused_pictures_cost_reading_their_heads(interpreter, exports, tmp_pat
 
 
 # === The guide ===
-
-
-@pytest.mark.parametrize(("request_at", "status"), [(0, 200), (2, 200), (4, 400)])
-def test_answers_of_the_guide_are_what_comes_out(server, request_at, status):
-    request, documented = blocks("json")[request_at : request_at + 2]
-    found, answer = post(server, request.encode())
-    documented = json.loads(documented)
-    assert (found, list(answer)) == (status, list(documented))
-    if status != 200:
-        assert answer == documented
-        return
-    ((_, ours),), ((_, theirs),) = answer.items(), documented.items()
-    for one, other in zip(ours, theirs, strict=True):
-        assert list(one) == list(other) == ["b64"]
-        assert bool(one["b64"]) == bool(other["b64"])
-        if one["b64"]:
-            difference = levels(base64.b64decode(one["b64"])) - levels(base64.b64decode(other["b64"]))
-            assert np.abs(difference).max() <= 1
-
-
-def test_request_made_by_the_shell_is_answered(server, network, tmp_path):
-    (line,) = (line for block in blocks("sh") for line in block.splitlines() if line.startswith("printf"))
-    content = (ROOT / "examples" / "coffee.jpg").read_bytes()
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    run("bash", "-c", line, cwd=tmp_path)
-    status, answer = post(server, (tmp_path / "request.json").read_bytes())
-    assert status == 200
-    (tmp_path / "response.json").write_text(json.dumps(answer))
-    (decode,) = (
-        line for block in blocks("sh") for line in block.splitlines() if line.startswith('python -c "import b')
-    )
-    run("bash", "-c", decode.replace("python", sys.executable, 1), cwd=tmp_path)
-    difference = levels((tmp_path / "map.png").read_bytes()) - expected_levels(network, content)
-    assert np.abs(difference).max() <= 1
 
 
 def test_client_of_the_guide_writes_the_map_of_a_large_turned_photograph(server, tmp_path):

@@ -9,12 +9,9 @@ import os
 import re
 import subprocess
 import threading
-import time
 import urllib.request
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from pipeline.registry.address import SERVING_PORT, Address
 from tests.images import DOCKERFILE, stages
@@ -70,55 +67,6 @@ def test_bounds_are_a_file_that_the_server_is_given():
     assert set(BOUNDS) == PARAMETERS
     said = "{num_batch_threads} images at once, {max_enqueued_batches} waiting, {max_batch_size} in a request"
     assert said.format(**BOUNDS) in GUIDE
-
-
-def scheduled(function):
-    """`function` of images (N, H, W, 3), which TensorFlow's scheduler calls within `BOUNDS`."""
-    images = tf.TensorSpec((None, None, None, 3))
-
-    @tf.function(input_signature=[images])
-    def called(images):
-        return tf.ensure_shape(tf.py_function(function, [images], tf.float32), (None, None, None, 3))
-
-    names = PARAMETERS - {"enable_large_batch_splitting", "max_execution_batch_size"}
-    options = {name: int(BOUNDS[name]) for name in names} | {
-        "enable_large_batch_splitting": BOUNDS["enable_large_batch_splitting"] == "true",
-        "allowed_batch_sizes": [int(BOUNDS["max_execution_batch_size"])],  # the last is its name for that
-        "f": called.get_concrete_function(),
-    }
-
-    @tf.function(input_signature=[images])
-    def served(images):
-        return tf.raw_ops.BatchFunction(in_tensors=[images], captured_tensors=[], Tout=[tf.float32], **options)[0]
-
-    return served
-
-
-def test_requests_of_several_sizes_do_not_fail_each_other():
-    all_there = threading.Event()
-    batches, answers = [], {}
-
-    def network(images):
-        assert all_there.wait(60)
-        batches.append(len(images))
-        return images + 1
-
-    def send(count, side):
-        answers[count, side] = served(tf.fill((count, side, side, 3), float(side))).numpy()
-
-    served = scheduled(network)
-    requests = [(1, 8), (1, 16), (4, 24), (2, 16), (1, 24), (int(BOUNDS["max_batch_size"]), 8)]
-    senders = [threading.Thread(target=send, args=request) for request in requests]
-    for sender in senders:
-        sender.start()
-    time.sleep(0.2)  # they wait together, if they may
-    all_there.set()
-    for sender in senders:
-        sender.join(60)
-    assert set(answers) == set(requests)
-    for (count, side), answer in answers.items():
-        np.testing.assert_array_equal(answer, np.full((count, side, side, 3), side + 1, np.float32))
-    assert set(batches) == {1}
 
 
 def started(tmp_path, *arguments, **environment):

@@ -77,10 +77,8 @@ class Project:
     """Metric -> limits of regions; "" stands for all others. The rest of METRICS is 0, as in a new project."""
     denied: set = dataclasses.field(default_factory=set)
     """(member, permission) pairs that no role gives."""
-    is_owner: bool = False
-    """Whether the caller has all permissions, and may read policies."""
     may_read_policies: bool = False
-    """Whether the caller may read policies without being an owner."""
+    """Whether the caller may read policies."""
 
     def bind(self, resource, member, *roles):
         for role in roles:
@@ -143,15 +141,13 @@ def held(project, member, resource):
 
 def tested(server, request, resource, permissions):
     project, member = project_of(server), f"user:{CALLER}"
-    if project.is_owner:
-        return {"permissions": permissions}
     found = [each for each in permissions if each in held(project, member, resource)]
     return {"permissions": found} if found else {}
 
 
 def policy(server, request, resource):
     project = project_of(server)
-    if not (project.is_owner or project.may_read_policies):
+    if not project.may_read_policies:
         raise ApiError(403, f"Permission 'getIamPolicy' denied on resource {resource}")
     return {"version": 1, "etag": "BwX=", "bindings": project.policies.get(resource, [])}
 
@@ -278,8 +274,6 @@ def bucket_policy(server, request, name):
 @route("GET", r"/storage/v1/b/([^/]+)/o")
 def list_objects(server, request, name):
     found = looked_up(project_of(server).buckets, name)
-    if found.get("is_secret"):
-        raise ApiError(403, f"{CALLER} does not have storage.objects.list access to the bucket.")
     names = [each for each in found["objects"] if each.startswith(request.query.get("prefix", ""))]
     items = [{"name": each} for each in names[: int(request.query["maxResults"])]]
     return {"items": items} if items else {}

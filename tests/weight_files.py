@@ -1,11 +1,32 @@
 """Files of the golden weights in the layouts of other programs."""
 
+import contextlib
+from collections.abc import Iterator
+
 import h5py
 import keras
 import numpy as np
+import pytest
 
+from tests import reference_graph
 from tests.golden.weights import golden_weights
+from tests.narrow import narrowed
+from trainer.model import build_model
 from trainer.models.load import ATTRIBUTES, LAYERS
+
+
+@contextlib.contextmanager
+def narrow_weights() -> Iterator[None]:
+    """In place of the golden weights, seeded ones of the narrow network: files of a hundred megabytes have six."""
+    with narrowed(), pytest.MonkeyPatch.context() as patch:
+        random = np.random.default_rng(5)
+        shapes = {
+            name: value.shape for name, value in reference_graph.weights_of(build_model((None, None))).items()
+        }
+        weights = {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+        for module in (reference_graph.__name__, __name__):
+            patch.setattr(f"{module}.golden_weights", lambda: weights)
+        yield
 
 
 def by_layer():

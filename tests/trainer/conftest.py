@@ -6,14 +6,12 @@ import shutil
 import pytest
 
 from tests.browser import chromium
-from tests.golden.weights import set_golden_weights
 from tests.narrow import narrowed
 from tests.trainer import predictable
-from trainer.artifacts import EVALUATION, MODEL_CONFIG, PER_IMAGE, PREDICTIONS, WEIGHTS
+from trainer.artifacts import EVALUATION, MODEL_CONFIG, PER_IMAGE, PREDICTIONS
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
 from trainer.files import write_json
-from trainer.model import build_model
 from trainer.prediction.predictor import Predictor
 
 
@@ -91,18 +89,6 @@ def store(evaluated):
         return folder
 
     return store
-
-
-@pytest.fixture(scope="session")
-def golden_model(tmp_path_factory):
-    """The folder of a model with the golden weights, for images of 64 x 80 pixels."""
-    folder = tmp_path_factory.mktemp("golden")
-    network = build_model((None, None), "float32")
-    set_golden_weights(network)
-    network.save_weights(folder / WEIGHTS)
-    write_json(folder / MODEL_CONFIG, {"image_size": (64, 80)})
-    yield folder
-    shutil.rmtree(folder)  # a hundred megabytes
 
 
 @pytest.fixture(scope="session")

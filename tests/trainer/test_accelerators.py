@@ -45,34 +45,16 @@ def test_row_has_a_price_for_each_way_it_is_lent(row):
 @pytest.mark.parametrize(
     ("name", "provisioning", "usd"),
     [
-        ("cpu", "standard", 0.8740),
         ("t4", "standard", 0.8395),
         ("h100-8", "standard", 101.0073),
         ("h100-8", "flex-start", 51.4949),
         ("a100", "spot", 2.4790),
         ("v5e-8", "standard", 11.04),
-        ("l4", "flex-start", None),
         ("h100", "standard", None),
-        ("t4", "flex-start", None),
     ],
 )
 def test_price_is_that_of_the_list_with_the_fee(name, provisioning, usd):
     assert get(name).usd_per_hour(provisioning) == (usd if usd is None else pytest.approx(usd, abs=1e-3))
-
-
-@pytest.mark.parametrize(
-    ("name", "ways"),
-    [
-        ("cpu", ("standard", "spot")),
-        ("v100", ("standard", "spot")),
-        ("v5e-8", ("standard", "spot")),
-        ("l4", ("standard", "spot", "flex-start")),
-        ("h100-4", ("spot", "flex-start")),
-        ("h100-8", ("standard", "spot", "flex-start")),
-    ],
-)
-def test_machine_is_lent_in_the_ways_that_vertex_ai_has(name, ways):
-    assert get(name).provisioning == ways
 
 
 def test_unknown_name_is_refused_with_the_nearest_one():

@@ -49,16 +49,3 @@ def test_switch_is_written_alone_or_with_a_word(parser, line, flip, exact):
 def test_mistake_in_a_flag_names_it(parser, line):
     with pytest.raises(UsageError, match=line.partition("=")[0]):
         parser.parse_known_args(["--output-dir", "b", *line.split()])
-
-
-def test_help_has_groups_and_a_usage_of_what_must_be_given(parser):
-    first, *lines = parser.format_help().splitlines()
-    assert first == "usage: it [OPTION ...] --output-dir DIR [NAME=VALUE ...]"
-    assert lines[lines.index("augmentation:") + 1].split() == [
-        "--flip,",
-        "--no-flip",
-        "Mirror.",
-        "(default:",
-        "false)",
-    ]
-    assert [line.split()[0] for line in lines[lines.index("data:") + 1 :]] == ["--exact,", "--size"]

@@ -9,21 +9,16 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
 
 import httpx
 import numpy as np
 import pytest
-from packaging.requirements import Requirement
 from PIL import Image
 
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
-from trainer.__main__ import main
-from trainer.commands import demo
 from trainer.demo import app
-from trainer.demo.app import is_loopback, listen
-from trainer.errors import UserError
+from trainer.demo.app import is_loopback
 from trainer.heat import blend, tint
 from trainer.picture import read_picture
 from trainer.prediction.regions import Region, measure
@@ -192,25 +187,6 @@ def test_nothing_is_stored_or_logged(client, tmp_path, monkeypatch, capfd):
 
 
 # === The command ===
-
-
-def test_port_that_cannot_be_used_is_an_error():
-    with listen("127.0.0.1", 0) as bound:
-        port = bound.getsockname()[1]
-        with pytest.raises(SystemExit, match=f"error: cannot listen on 127.0.0.1, port {port}"):
-            main(["demo", "--port", str(port)])
-    for host, number in (("127.0.0.1", 70_000), ("192.0.2.1", 0)):
-        with pytest.raises(UserError, match=f"cannot listen on {host}, port {number}"):
-            listen(host, number)
-
-
-def test_missing_packages_are_an_error_with_a_remedy(monkeypatch):
-    pyproject = pathlib.Path(__file__).parents[2] / "pyproject.toml"
-    extra = tomllib.loads(pyproject.read_text())["project"]["optional-dependencies"]["demo"]
-    assert tuple(Requirement(line).name for line in extra) == demo.PACKAGES
-    monkeypatch.setitem(sys.modules, "uvicorn", None)  # as if it were not installed
-    with pytest.raises(SystemExit, match=r"the demo needs uvicorn: run `make demo`, or `pip install"):
-        main(["demo", "--port", "0"])
 
 
 def test_loopback_is_recognised():

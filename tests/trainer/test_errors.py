@@ -1,6 +1,6 @@
 import pytest
 
-from trainer.errors import UserError, first_line, format_duration, printable, visible
+from trainer.errors import UserError, first_line, printable, visible
 
 
 def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
@@ -20,18 +20,6 @@ def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
 def test_a_text_cannot_control_a_terminal(text, expected):
     assert visible(text) == expected
     assert str(UserError(text)) == expected
-
-
-def test_duration_has_one_or_two_units():
-    durations = {
-        0.4: "0 s",
-        119.4: "119 s",
-        119.6: "2 min",
-        3569: "59 min",
-        3599: "1 h 0 min",
-        46_080: "12 h 48 min",
-    }
-    assert {seconds: format_duration(seconds) for seconds in durations} == durations
 
 
 def test_quoted_error_of_tensorflow_has_its_message_alone():

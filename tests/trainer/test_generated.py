@@ -87,13 +87,3 @@ def test_export_says_it_and_carries_it(of_sample, tmp_path, capsys):
     notice = generated.of_model(SAMPLE)
     assert f"note: {notice}\n" in capsys.readouterr().err
     assert (tmp_path / "export" / "assets.extra" / "NOTICE.txt").read_text() == f"{notice}\n"
-
-
-def test_fetch_ends_with_what_was_written_and_what_to_do_next(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    flags = ["--dataset=salicon", "--source=sample", "--image-size=24x32", "--max-examples=2"]
-    main(["fetch", *flags, "--output-dir=my data", "--preview=data.html"])
-    assert capsys.readouterr().out.splitlines()[-1] == (
-        "wrote my data: 2 training and 2 validation images of sample-maps; preview: data.html; "
-        "next: python -m trainer train --dataset-dir 'my data' --output-dir model"
-    )

@@ -21,34 +21,6 @@ from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_help_shows_each_setting_with_its_default(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["train", "--help"])
-    assert stop.value.code == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "--learning-rate FLOAT Learning rate of Adam for a batch of one. (default: 1e-05)" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "--learning-rat=1", "--dataset-dir=a", "--output-dir=b"], "did you mean '--learning-rate'?"),
-        (["train", "--epochs=two", "--dataset-dir=a", "--output-dir=b"], "invalid int value: 'two'"),
-        (["train"], "the following arguments are required: --dataset-dir, --output-dir"),
-        (["train", "--cache=dsk"], "did you mean 'disk'?"),
-        (["train", "--dataset-dir=a", "--output-dir=b", "c"], "unknown argument 'c'"),
-        (["trian"], "did you mean 'train'?"),
-    ],
-)
-def test_mistakes_in_a_command_line_end_with_one_sentence(arguments, message, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    (sentence,) = capsys.readouterr().err.splitlines()
-    assert sentence.startswith("error: ")
-    assert message in sentence
-
-
 @pytest.mark.parametrize(
     ("typed", "message"),
     [

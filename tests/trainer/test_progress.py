@@ -56,17 +56,6 @@ def test_log_says_how_long_the_rest_takes_by_the_speed_after_the_first_advance(l
     assert lines[2].startswith("training: 6/100 steps, 0.0833 steps/s")
 
 
-def test_lines_of_a_log_become_fewer_and_stop_at_two_a_minute(log, monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    with Tracker("training", 10**6, "steps") as tracker:
-        for _ in range(3600):
-            clock[0] += 1
-            tracker.advance()
-    in_the_last_half_hour = [line for line in log().splitlines() if int(line.split()[1].split("/")[0]) > 1800]
-    assert 55 < len(in_the_last_half_hour) < 63
-
-
 def test_items_are_not_begun_far_ahead_of_the_results():
     begun = []
     with open_pool(3) as pool:

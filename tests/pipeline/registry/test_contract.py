@@ -90,19 +90,6 @@ def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, lo
         assert resolve_base_model(other, location) == other
 
 
-def test_registry_without_versions_has_no_default_and_says_how_it_gets_one(registry, command):
-    assert registry.default("msinet") is None
-    assert registry.versions("msinet") == []
-    assert registry.aliases("msinet") == {}
-    (line,) = command("list")
-    assert line.startswith("There is no version of model 'msinet' in ")
-    assert "python -m pipeline run" in line
-    assert command("list", "--json") == ["[]"]
-    for arguments in (["show"], ["set-default", "1"], ["show", "--model-name", "msient"]):
-        with pytest.raises(UserError, match="no version of model 'ms"):
-            command(*arguments)
-
-
 @pytest.mark.parametrize(("promote", "default"), [(False, 1), (True, NO_VERSION)])
 def test_model_that_is_not_promoted_or_was_compared_with_nothing_becomes_the_challenger(
     registry, model, promote, default

@@ -15,7 +15,6 @@ from tests.trainer.predictable import network
 from trainer import artifacts, files
 from trainer.artifacts import DEFAULT, Manifest
 from trainer.config import EvaluateConfig
-from trainer.errors import UserError
 from trainer.evaluation.evaluate import evaluate
 
 
@@ -91,17 +90,3 @@ def test_images_that_a_version_was_trained_on_are_told(history, location, data, 
     files.write_json(model / artifacts.TRAINING_IMAGES, {"f": {"train": ["aa"], "valid": ["bb"]}})
     history()
     assert "msinet@3 (1)" in (tmp_path / "history.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--data", ""], "--data"),
-        (["--output", "history.pdf"], r"history\.pdf"),
-        (["--model-name", "msient"], "msient"),
-        (["--data", "nowhere"], "nowhere"),
-    ],
-)
-def test_mistake_is_named(history, arguments, named):
-    with pytest.raises(UserError, match=named):
-        history(*arguments)

@@ -95,16 +95,3 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
     about = {"model": "msinet", "version": 1, "aliases": ["default"], "place": place}
     assert entry.items() >= about.items()
     assert entry["metrics"]["osie"] == scores
-
-
-def test_version_of_another_writer_is_listed_and_shown(registry, model, capsys):
-    registry.add("msinet", model, {"metrics": {}}, True, NO_VERSION)
-    path = registry.root / "msinet" / "1" / "assets.extra" / "version.json"
-    scores = {"metrics": {"theirs": {"cc": 0.5, "kld": [1], "nss": None}, "total": 1}, "decided_on": "theirs"}
-    for content, seen in (({}, []), (scores, ["-", "0.500", "-"]), ({"created": "\x1b[2Jnow"}, [r"'\x1b[2Jnow'"])):
-        path.write_text(json.dumps(content))
-        for action in ("list", "show"):
-            assert main(["registry", action, "--registry", str(registry.root)]) == 0
-        out = capsys.readouterr().out
-        assert set(seen) <= set(out.split())
-        assert "\x1b" not in out

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 from google.cloud.aiplatform_v1 import CustomJob
@@ -11,9 +10,8 @@ from pipeline.__main__ import main
 from pipeline.cloud import Api
 from pipeline.vertex import doctor
 from pipeline.vertex.checks import MISSING, OK, UNKNOWN
-from tests.guide import GCLOUD
 from tests.vertex import DROP, PROJECT, SERVICE_ACCOUNT, write_config
-from tests.vertex_project import CALLER, SERVICES, Project, furnish
+from tests.vertex_project import CALLER, furnish
 from trainer import probe, storage
 from trainer.errors import UserError
 from trainer.probe import BAD, Fact
@@ -184,18 +182,6 @@ def test_no_answer_is_never_a_traceback(vertex, project, status):
     assert all("Traceback" not in finding.text for finding in findings)
 
 
-@pytest.mark.parametrize("answer", ["a page of a proxy", [], {"services": [{}]}, {"location": 3, "state": None}])
-def test_strange_answers_are_never_a_traceback(vertex, project, monkeypatch, answer):
-    monkeypatch.setattr(vertex, "answer", lambda request: (200, answer))
-    assert found(vertex)
-
-
-def test_api_that_is_off_is_named_with_the_command_that_turns_it_on(vertex, project):
-    project.apis.remove("iam")
-    remedies = {finding.remedy for finding in found(vertex) if finding.state == MISSING}
-    assert remedies == {"gcloud services enable iam.googleapis.com --project=proj"}
-
-
 # === The command ===
 
 
@@ -218,25 +204,6 @@ def test_command_ends_with_counts_and_the_next_step(vertex, project, tmp_path, c
 
 
 # === Commands of gcloud ===
-
-
-@pytest.mark.skipif(not GCLOUD, reason="the Google Cloud CLI is not installed")
-def test_gcloud_parses_the_commands_that_are_proposed(vertex, tmp_path, monkeypatch):
-    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
-    remedies = []
-    full, empty = vertex.state["project"], Project(is_owner=True, apis=set(SERVICES))
-    full.policies.clear()
-    full.apis.remove("logging")
-    for vertex.state["project"] in (full, empty):
-        remedies += [finding.remedy for finding in found(vertex)]
-    commands = sorted({remedy for remedy in remedies if remedy.startswith("gcloud ")})
-    groups = {" ".join(command.split()[1:4]) for command in commands}
-    assert len(groups) > 5, groups
-    path = tmp_path / "commands.json"
-    path.write_text(json.dumps([{"command_string": command} for command in commands]))
-    lint = [GCLOUD, "meta", "lint-gcloud-commands", f"--commands-file={path}", "--quiet"]
-    finished = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=True)
-    assert [each["error_message"] for each in json.loads(finished.stdout) if not each["success"]] == []
 
 
 # === The job on the accelerator ===

@@ -60,12 +60,6 @@ def test_show_prints_state_parameters_and_tasks(started, config, capsys):
     assert not [line for line in lines if "import" in line]  # its branch is not taken
 
 
-def test_show_without_a_run_shows_the_latest_and_can_wait_for_it(started, config, capsys):
-    assert main(["runs", "show", "--env", config, "--wait"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert (lines[0], lines[-1]) == ("Run:     second", "Run succeeded after 1 h 2 min")
-
-
 def test_cancelled_run_ends_also_after_failed_requests(started, config, capsys):
     started.state["script"] = [("RUNNING", {})]
     started.fail(503, times=2, method="POST", path=":cancel")
@@ -74,21 +68,6 @@ def test_cancelled_run_ends_also_after_failed_requests(started, config, capsys):
     assert request.path.endswith("/pipelineJobs/first:cancel")
     assert "first is being cancelled: https://console" in capsys.readouterr().out
     assert runs.follow(started.environment, "first", {}, lambda line: None) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["cancel"], "cancel RUN"),
-        (["show", "third"], "pipelineJobs/third"),
-        (["show"], "no run of msinet in proj, us-central1"),
-        (["list", "--limit", "0"], "limit is 0"),
-        (["list", "--env", "local"], "target local"),
-    ],
-)
-def test_mistake_is_named(vertex, config, arguments, message):
-    with pytest.raises(UserError, match=message):
-        main(["runs", "--env", config, *arguments])
 
 
 # === Summary ===

@@ -136,16 +136,6 @@ def test_bucket_and_quota_are_asked_for_before_anything_is_scheduled(vertex, do,
 # === Look ===
 
 
-def test_list_shows_each_with_state_and_times(vertex, do):
-    do("create", *MONDAYS)
-    do("create", "--cron", "30 4 1 * *", "--name", "monthly")
-    do("pause", "--name", "monthly")
-    assert do("list") == [
-        "7000  active     TZ=Europe/London 0 3 * * 1  msinet-prod  next run Mon 2026-03-09 03:00 UTC",
-        "7001  paused     TZ=UTC 30 4 1 * *  monthly",
-    ]
-
-
 def test_show_prints_parameters_labels_and_runs(vertex, do):
     do("create", *MONDAYS, "base_epochs=2")
     job = vertex.kept("schedules")["7000"]["createPipelineJobRequest"]["pipelineJob"]
@@ -220,25 +210,6 @@ def test_request_to_create_is_never_repeated(vertex, do, status):
 
 
 # === Refused before any request ===
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["create"], "--cron"),
-        (["create", "--when-changed", "skip_unchanged=false"], "omit skip_unchanged=false"),
-        (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], "did you mean 'Europe/London'"),
-        (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'"),
-        (["create", *MONDAYS, "base_epochs=0"], "epochs is 0"),
-        (["replace", *MONDAYS, "--dry-run"], "--dry-run is for create"),
-        (["create", *MONDAYS, "--json"], "--json is for --dry-run"),
-        (["pause", "base_epochs=3"], "pause takes no parameters"),
-    ],
-)
-def test_mistake_is_named_before_any_request(vertex, do, arguments, message):
-    with pytest.raises(UserError, match=message):
-        do(*arguments, own=True)
-    assert not vertex.requests
 
 
 def test_start_in_the_zone_is_sent_in_utc():

@@ -162,12 +162,6 @@ def test_permanent_failure_names_the_run_and_starts_none(vertex, submission, sta
     assert not vertex.kept("runs")
 
 
-@pytest.mark.parametrize("model", ["gs://bucket/m", "/gcs/bucket/m", "pretrained", "author:salicon"])
-def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex, model):
-    data = {"base_source": "drive:1g8j-hTT-51IG1UF", "evaluate_base": True, "registry": "/gcs/bucket/models"}
-    submit.prepare(vertex.environment, {**data, "base_model_uri": model})
-
-
 def test_id_of_an_existing_run_is_refused(vertex, prod, small_file):
     submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
     with pytest.raises(UserError, match="run mine, see https://console"):
@@ -209,27 +203,6 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     with pytest.raises(UserError, match=message):
         main(["submit", "--env", write_config(vertex.environment, tmp_path), *arguments])
     assert not vertex.requests
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"allow_partial_data": True, "base_epochs": 100_000},  # the time of partial data is not known
-        {"base_source": "", "base_epochs": 100_000, "base_model_uri": "gs://bucket/msi-net"},  # no base training
-        {"base_accelerator": "l4", "base_batch_size": 256, "accumulation": 8, "finetune_batch_size": 8},
-    ],
-)
-def test_plan_that_fits_is_accepted(vertex, values):
-    lines = submit.estimates(submit.prepare(vertex.environment, values))
-    assert len(lines) == 2 - ("base_model_uri" in values)
-
-
-@pytest.mark.parametrize("content", ["", "a: 1", "root: {}\n---\nplatforms: {}", "root: [\n"])
-def test_file_that_is_not_a_compiled_pipeline_is_refused(prod, tmp_path, content):
-    path = tmp_path / "other.yaml"
-    path.write_text(content)
-    with pytest.raises(UserError, match=r"other.yaml is not a pipeline compiled for Vertex AI"):
-        submit.prepare(prod, {}, str(path))
 
 
 # === Caching ===

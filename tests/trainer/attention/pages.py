@@ -1,4 +1,4 @@
-"""Pages on loopback, for a browser: of a text, with a status, without an end, or without an answer."""
+"""Pages on loopback, for a browser: of a text, a picture, or a status alone."""
 
 import contextlib
 import functools
@@ -12,8 +12,6 @@ from trainer.config import PageConfig
 
 CONFIG = PageConfig(viewport_width=400, viewport_height=300, timeout_s=120, sandbox=os.geteuid() != 0)
 """Chromium refuses to run with its sandbox as root; all pages of the tests are their own."""
-HANGS = "hangs"
-"""A page that is never answered."""
 
 
 @functools.cache
@@ -32,15 +30,11 @@ def needs_browser() -> None:
 
 @contextlib.contextmanager
 def serving(pages: Mapping[str, str | bytes | int]) -> Iterator[str]:
-    """Serve path -> HTML, a PNG, a status or HANGS; yields the address, without a slash at its end."""
-    over = threading.Event()
+    """Serve path -> HTML, a PNG or a status; yields the address, without a slash at its end."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             page = pages.get(self.path, 404)
-            if page == HANGS:
-                over.wait()
-                return
             self.send_response(page if isinstance(page, int) else 200)
             self.send_header(
                 "Content-Type", "image/png" if isinstance(page, bytes) else "text/html; charset=utf-8"
@@ -55,5 +49,4 @@ def serving(pages: Mapping[str, str | bytes | int]) -> Iterator[str]:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
-        over.set()
         server.shutdown()

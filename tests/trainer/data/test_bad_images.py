@@ -10,7 +10,6 @@ from tests.small_sources import SIZE, density_map, files, point_map, save, stimu
 from trainer import artifacts
 from trainer.config import FetchConfig
 from trainer.data import fetch, splits
-from trainer.data.bad_images import MOST_LISTED, BadImages
 from trainer.errors import UserError
 
 N = 40
@@ -116,12 +115,3 @@ def test_a_split_without_an_image_that_can_be_used_is_refused(tree, tmp_path):
         (tree / "stimuli" / name).write_bytes((tree / "stimuli" / name).read_bytes()[:-100])
     with pytest.raises(UserError, match=f"none of the {len(names_of('valid'))} validation images"):
         fetch.fetch_dataset(config(tree, max_bad_share=0.9), tmp_path / "set")
-
-
-def test_a_manifest_lists_no_more_than_some_hundred():
-    bad = BadImages(0.5, 10_000)
-    for index in range(1000):
-        bad.add(str(index), "is empty")
-    bad.check()
-    assert list(bad.listed()) == [str(index) for index in range(MOST_LISTED)]
-    assert "997 more" in bad.notes()[0]

@@ -1,11 +1,7 @@
 """The decoded split and its batches: their images, order and memory."""
 
 import dataclasses
-import json
-import pathlib
 import resource
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
@@ -209,100 +205,6 @@ def test_shapes_are_known_and_the_same_in_every_epoch(train, valid):
 
 
 # === In separate processes ===
-
-
-def output_of(program, *arguments):
-    """The JSON in the last line that a new interpreter prints."""
-    root = pathlib.Path(__file__).parents[3]
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    finished = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
-    assert finished.returncode == 0, finished.stderr
-    return json.loads(finished.stdout.splitlines()[-1])
-
-
-MIRRORED = """
-import json, sys
-import tensorflow as tf
-from trainer.data import batches
-from trainer.artifacts import Manifest
-
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-tf.config.experimental.enable_op_determinism()
-tf.config.threading.set_inter_op_parallelism_threads(1)
-split = batches.Split.load(sys.argv[1], Manifest.load(sys.argv[1]), "train")
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-epochs = []
-for epoch in range(3):
-    data = strategy.distribute_datasets_from_function(
-        lambda context: batches.training_batches(split, 8, 5, epoch, n_replicas_here=2, n_replicas=2)
-    )
-    per_replica = [strategy.experimental_local_results(batch["index"]) for batch in data]
-    epochs.append([[each.numpy().tolist() for each in step] for step in per_replica])
-print(json.dumps(epochs))
-"""
-
-
-def test_a_mirrored_strategy_hands_each_replica_its_slice(folder, train):
-    """Deterministic training, with one thread for the steps, gets the same batches."""
-    for epoch, steps in enumerate(output_of(MIRRORED, folder)):
-        assert [[index for each in step for index in each] for step in steps] == indices(
-            training_batches(train, 8, 5, epoch)
-        )
-        assert {len(each) for step in steps for each in step} == {4}
-
-
-MEMORY = """
-import gc, json, pathlib, sys
-from trainer.data import batches
-from trainer.artifacts import Manifest
-
-def status(key):
-    fields = dict(line.split(":") for line in pathlib.Path("/proc/self/status").read_text().splitlines())
-    return int(fields[key].split()[0]) * 1024
-
-manifest = Manifest.load(sys.argv[1])
-batches.Split.load(sys.argv[1], manifest, "valid")  # starts TensorFlow
-used = {}
-for cache in ("disk", "memory"):
-    before = status("RssAnon")
-    pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
-    start = status("VmHWM")
-    split = batches.Split.load(sys.argv[1], manifest, "train", cache)
-    for batch in batches.training_batches(split, 8, 0, 0):
-        pass
-    del batch
-    gc.collect()
-    used[cache] = {"peak": status("VmHWM") - start, "private": status("RssAnon") - before}
-    del split
-print(json.dumps(used))
-"""
-
-
-@pytest.fixture(scope="module")
-def larger(tmp_path_factory):
-    """A prepared dataset of 120 MB of decoded training images: its folder, and the bytes."""
-    folder = write_prepared(tmp_path_factory.mktemp("larger") / "prepared", 1, 1)
-    size, counts, shards = (240, 320), {"train": 400, "valid": 1}, {}
-    stimulus = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
-    example = dataclasses.replace(
-        next(tfrecords.read(folder, "train")), stimulus=stimulus, density=stimulus[..., 0]
-    )
-    for split, count in counts.items():
-        with tfrecords.ShardWriter(folder, split, count, size) as writer:
-            for index in range(count):
-                writer.write(tfrecords.serialize(dataclasses.replace(example, index=index)))
-        shards[split] = writer.names
-    dataclasses.replace(Manifest.load(folder), image_size=size, counts=counts, shards=shards).save(folder)
-    return folder, counts["train"] * size[0] * size[1] * 4
-
-
-def test_memory_holds_the_images_once_and_on_disk_they_take_none(larger):
-    folder, n_bytes = larger
-    used = output_of(MEMORY, folder)
-    assert n_bytes < used["memory"]["private"] < 1.5 * n_bytes
-    assert used["memory"]["peak"] < 2 * n_bytes
-    assert used["disk"]["private"] < 0.5 * n_bytes
 
 
 # === Mirrored images ===

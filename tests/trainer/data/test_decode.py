@@ -1,5 +1,4 @@
 import io
-import itertools
 import os
 
 import numpy as np
@@ -47,43 +46,12 @@ def item(map, fixations=None, pixels=None):
 # === Images ===
 
 
-@pytest.mark.parametrize(
-    ("format", "mode"),
-    [
-        *itertools.product(("PNG", "GIF", "TIFF"), ("RGB", "RGBA", "L", "LA", "P", "1")),
-        *itertools.product(("BMP", "WEBP"), ("RGB", "RGBA")),
-    ],
-)
-def test_images_of_every_mode_become_rgb(format, mode):
-    image = Image.new("RGB", SIZE[::-1], (255, 255, 255)).convert(mode)
-    decoded = decode.decode_stimulus(picture(image, format, **({"lossless": True} if format == "WEBP" else {})))
-    assert decoded.dtype == np.uint8
-    np.testing.assert_array_equal(decoded, np.full((*SIZE, 3), 255))
-
-
-def test_sixteen_bits_keep_their_brightness():
-    pixels = np.linspace(0, 65535, SIZE[0] * SIZE[1]).reshape(SIZE).astype(np.uint16)
-    decoded = decode.decode_stimulus(picture(pixels))
-    np.testing.assert_allclose(decoded, np.repeat(pixels[..., None] / 257, 3, axis=2), atol=1)
-
-
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, bool])
 def test_points_are_detected_for_every_marker_value(dtype):
     marked = (point_map() > 0).astype(dtype)
     decoded = decode.decode(item(picture(marked)), 2.0)
     assert decoded.ground_truth == "points"
     np.testing.assert_array_equal(decoded.gaze.points, POINTS)
-
-
-def halved(format):
-    whole = picture(stimulus(0), format).read()
-    return whole[: len(whole) // 2]
-
-
-@pytest.mark.parametrize("content", [b"", b"no picture", *map(halved, ("JPEG", "PNG", "WEBP"))])
-def test_an_image_that_does_not_decode_is_named(content):
-    with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode"):
-        decode.decode_stimulus(file(content, "bad.png"))
 
 
 def test_only_known_formats_are_decoded(tmp_path, monkeypatch):

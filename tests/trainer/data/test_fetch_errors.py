@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 
-from tests.gcs import upload
 from tests.small_sources import density_map, files, save, stimulus, write_tar, write_tree
 from trainer.config import FetchConfig
 from trainer.data import fetch
@@ -42,24 +41,10 @@ def test_recordings_of_ones_own_that_are_read_as_another_dataset(refused, tmp_pa
     refused(tmp_path / "lab", r"lab was read as the dataset salicon; .* dataset custom", "salicon")
 
 
-def test_an_output_that_exists(tree, tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "file").touch()
-    with pytest.raises(UserError, match="mine exists already"):
-        fetch.fetch_dataset(FetchConfig("osie", str(tree), allow_partial_data=True), tmp_path / "mine")
-    assert files(tmp_path / "mine") == {"file": b""}
-
-
 def test_an_archive_that_is_damaged_after_its_first_files(refused, tree, tmp_path):
     archive = write_tar(tmp_path / "set.tar.gz", files(tree))
     archive.write_bytes(archive.read_bytes()[:-100])
     refused(archive, r"set\.tar\.gz is incomplete or damaged")
-
-
-def test_an_image_that_does_not_decode_here_and_in_a_bucket(refused, tree, bucket):
-    (tree / "stimuli" / "3.png").write_bytes(b"no picture")
-    for source in (tree, upload(bucket, tree)):
-        refused(source, r"stimuli/3\.png does not decode")
 
 
 def test_a_map_that_is_empty_after_shrinking(refused, tmp_path):
@@ -74,11 +59,6 @@ def test_a_map_that_is_empty_after_shrinking(refused, tmp_path):
 def test_points_among_densities(refused, tree):
     save(tree / "fixation" / "3.png", density_map(3))
     refused(tree, r"fixation/\d\.png is (density|points), but fixation/\d\.png is (points|density)")
-
-
-def test_other_counts_than_those_of_the_complete_dataset(refused, tree, monkeypatch):
-    monkeypatch.setattr("trainer.data.splits.limited", None)  # images are counted first
-    refused(tree, "5 training and 2 validation .* 500 and 200; .*allow_partial_data", allow_partial_data=False)
 
 
 FILL = """

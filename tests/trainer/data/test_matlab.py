@@ -2,8 +2,6 @@
 
 import io
 import struct
-import subprocess
-import sys
 import zlib
 
 import h5py
@@ -240,16 +238,3 @@ def virtual(hdf5):
 )
 def test_a_file_that_is_not_pascals_is_named(content, named):
     refused(rf"pascalFix\.mat in set\.zip .*{named}", pascals, content)
-
-
-def test_sizes_of_other_images_are_refused():
-    refused(r"pascalFix\.mat", pascals, fix_cell([np.ones((3, 4))]), size_data(np.ones((2, 5))))
-
-
-def test_sizes_alone_are_not_enough():
-    refused("without pascalFix", read_matlab_set, "pascals", {"pascalsize.mat": file(size_data(np.ones((2, 1))))})
-
-
-def test_the_reader_loads_no_tensorflow_into_the_worker():
-    code = "import sys, trainer.data.matlab; sys.exit('tensorflow' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

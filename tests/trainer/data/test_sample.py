@@ -29,13 +29,6 @@ def pattern_of(kind, index=0):
     return sample.generate_pattern(dataclasses.replace(sample.settings("salicon"), kinds={kind: 1.0}), index)
 
 
-def item_and_ground(pattern):
-    """Colours (3,) at the odd item's centre and in the corner, and the number of pixels of the first one."""
-    stimulus = np.array(pattern.stimulus)
-    color = stimulus[pattern.target]
-    return color, stimulus[0, 0], int((stimulus == color).all(axis=-1).sum())
-
-
 def test_the_form_of_salicon_has_a_stimulus_a_density_and_fixations_for_each_image():
     stems = [f"{'train' if number <= 4 else 'val'}/popout_{number:06d}" for number in range(1, 7)]
     files = contents("salicon")
@@ -92,22 +85,6 @@ def test_most_fixations_are_near_the_odd_item(kind):
         assert 0.6 < near.mean() < 1
         peak = np.unravel_index(sample.density(pattern, 16.0).argmax(), (240, 320))
         assert np.linalg.norm(np.subtract(peak, pattern.target)) < 16
-
-
-def test_only_the_odd_item_has_its_color():
-    for index in range(5):
-        color, ground, count = item_and_ground(pattern_of("color", index))
-        assert np.abs(color.astype(int) - ground).max() > 40
-        assert 30 < count < 240 * 320 / 12
-
-
-@pytest.mark.parametrize("kind", ["orientation", "size"])
-def test_odd_item_has_the_color_of_the_others_if_something_else_differs(kind):
-    color, ground, count = item_and_ground(pattern_of(kind))
-    stimulus = np.array(pattern_of(kind).stimulus).reshape(-1, 3)
-    plain = (stimulus == color).all(axis=1) | (stimulus == ground).all(axis=1)
-    assert plain.mean() > 0.9  # the rest are smoothed edges
-    assert count > 200
 
 
 def test_fingerprint_depends_on_the_settings(monkeypatch):

@@ -45,8 +45,8 @@ def random_names(seed, n):
 # === By hash ===
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.5])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("share", [0.0, 0.5])
 def test_images_stay_in_their_split_whatever_is_added_removed_or_reordered(seed, share):
     chance = random.Random(seed)
     names = random_names(seed, 400)
@@ -59,7 +59,7 @@ def test_images_stay_in_their_split_whatever_is_added_removed_or_reordered(seed,
             assert members & set(others) == now[split] & set(names)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_another_test_share_moves_no_image_into_or_out_of_the_training_set(seed):
     names = random_names(seed, 400)
     without, fewer, more = (by_hash(names, share) for share in (0.0, 0.2, 0.6))
@@ -82,7 +82,7 @@ def test_the_hash_is_the_same_in_every_version():
     assert splits.position("a.png") == 0x7F071235805FBF58 / 2**64
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_group_is_on_one_side(seed):
     names = random_names(seed, 300)
     groups = {name: f"site {index % 7}" for index, name in enumerate(names)}

@@ -167,12 +167,6 @@ def test_what_was_damaged_in_transit_is_refused_and_nothing_is_left(site, tmp_pa
     assert kept(tmp_path) == []
 
 
-def test_a_cache_that_cannot_be_written_is_named(site, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file cannot be used"):
-        cache.fetch(tmp_path / "file", remote(site.serve("/set.zip", ZIP)))
-
-
 def test_the_folder_of_the_cache_is_chosen_or_that_of_the_environment(monkeypatch):
     monkeypatch.delenv(cache.VARIABLE)
     assert cache.cache_folder() == pathlib.Path.home() / ".cache" / "msinet"
@@ -182,11 +176,6 @@ def test_the_folder_of_the_cache_is_chosen_or_that_of_the_environment(monkeypatc
     monkeypatch.setenv(cache.VARIABLE, "")
     assert cache.cache_folder() is None
     assert cache.cache_folder("") is None
-
-
-def test_without_a_home_folder_there_is_no_cache(monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, "~nobody-here/x")
-    assert cache.cache_folder() is None
 
 
 # === Cloud Storage ===

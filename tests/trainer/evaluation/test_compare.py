@@ -78,11 +78,6 @@ def test_equal_models_are_the_same(first):
     assert result.differing == {}
 
 
-def test_metric_that_was_not_measured_is_refused(first):
-    with pytest.raises(UserError, match="metric of osie is 'nss'"):
-        compare("osie", shared(a=first, b=first), metric="nss")
-
-
 # === The command ===
 
 
@@ -121,24 +116,6 @@ def test_evaluations_are_compared_by_their_stored_scores(evaluated, evaluation, 
     assert f"Report: {page}\n" in printed
 
 
-def test_without_the_data_there_is_a_page_without_pictures(evaluation, store, other, tmp_path, capsys):
-    content = json.loads((other / artifacts.EVALUATION).read_text())
-    for result in (*evaluation["datasets"].values(), *content["datasets"].values()):
-        result["folder"] = str(tmp_path / "gone")
-    moved = store(tmp_path / "moved", evaluation)
-    files.write_json(tmp_path / "2" / artifacts.EVALUATION, content)
-    shutil.copy(other / artifacts.PER_IMAGE, tmp_path / "2")
-    page = tmp_path / "page.html"
-    main(["compare", str(moved), str(tmp_path / "2"), "--html", str(page)])
-    note = "No pictures, because this no longer exists: the data of the evaluation."
-    assert note in capsys.readouterr().out
-    text = page.read_text()
-    assert note in text
-    assert "<figcaption>Stimulus" not in text
-    assert text.count("<article") == 6
-    assert "Enlarge</button>" not in text
-
-
 def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):
     data = str(datasets["fixationadd1000"])
     main(["compare", *map(str, models.values()), "--dataset-dir", data, "--json", "-"])
@@ -149,21 +126,6 @@ def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):
     assert compared["means"]["good"]["kld"] < 0.01 < compared["means"]["bad"]["kld"]
     assert compared["differences"]["bad"]["kld"]["worse_on"] == 4
     assert "bad is significantly worse than good in KLD" in printed.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "is a model without scores"),
-        (["--confidence", "95"], "--confidence is 95"),
-        (["--dataset-dir", "."], "prepared dataset"),
-    ],
-)
-def test_error_is_one_line_and_writes_nothing(arguments, message, models, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match=f"^error: .*{message}"):
-        main(["compare", *map(str, models.values()), *arguments, "--html", "page.html"])
-    assert not list(pathlib.Path.cwd().iterdir())
 
 
 # === The names of models ===
@@ -226,36 +188,6 @@ def test_model_with_the_name_of_a_baseline_has_another_label(evaluated, models, 
     assert [each.label for each in find_contestants([str(evaluated), names[1]])][1] == names[1]
     with pytest.raises(UserError, match="uniform has another meaning"):
         find_contestants([str(evaluated), "uniform"])
-
-
-def test_missing_data_and_models_are_none(evaluated, evaluation, store, datasets, tmp_path):
-    evaluation["model_folders"]["candidate"] = str(tmp_path / "gone")
-    evaluation["datasets"]["salicon"]["folder"] = str(tmp_path / "gone")
-    evaluation["datasets"]["fixationadd1000"]["folder"] = str(datasets["salicon"])  # of another size by now
-    evaluation["datasets"]["fixationadd1000"]["manifest"]["image_size"] = [240, 320]
-    contestant, _ = find_contestants([str(store(tmp_path / "moved", evaluation)), str(evaluated)])
-    assert contestant.model is None
-    assert contestant.facts["model"] == str(tmp_path / "gone")
-    assert [measured.folder for measured in contestant.measured.values()] == [None, None]
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["EVALUATION"], "two or more models"),
-        (["EVALUATION", "EVALUATION/"], "evaluation is named twice"),
-        (["EVALUATION", "nowhere"], "nowhere cannot be compared"),
-        (["EVALUATION", "started"], "started has no evaluation yet"),
-        (["EVALUATION", "old"], "old is from an earlier version"),
-    ],
-)
-def test_invalid_name_is_an_error(names, message, evaluated, evaluation, store, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    files.write_json(tmp_path / "started" / artifacts.RUN_FILE, {})
-    del evaluation["datasets"]["salicon"]["folder"]
-    store(tmp_path / "old", evaluation)
-    with pytest.raises(UserError, match=message):
-        find_contestants([name.replace("EVALUATION", str(evaluated)) for name in names])
 
 
 def test_evaluation_and_version_on_cloud_storage_are_downloaded(evaluated, version, bucket):
@@ -338,17 +270,3 @@ def test_metrics_at_network_size_are_left_out_if_the_sizes_differ():
     assert {tuple(scores) for scores in shared.table.scores.values()} == {("nss",)}
     assert "Left out: CC, KLD, SIM" in shared.notes[0]
     assert "48 \N{MULTIPLICATION SIGN} 64 and 240 \N{MULTIPLICATION SIGN} 320" in shared.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("second", "message"),
-    [
-        ({}, "m1 is a model without scores"),
-        ({"cat": measured()}, r"osie \(.* m1\); cat \(.* m0\)"),
-        ({"osie": measured("xyz")}, "no image and metric in common; images: m0 4, m1 3"),
-        ({"osie": measured(size=(8, 8), metrics=("kld",))}, "no image and metric in common"),
-    ],
-)
-def test_error_without_common_scores_has_a_remedy(second, message):
-    with pytest.raises(UserError, match=f"{message}.*--dataset-dir DIR"):
-        find_shared(contestants({"osie": measured()}, second))

@@ -7,7 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from tests.small_sources import write_tree
 from tests.trainer import predictable
@@ -133,28 +132,6 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
     assert judged["reason"].startswith("The current default stays: it was trained on gs://data/add1000")
 
 
-def test_pictures_of_best_median_and_worst_images_show_the_image_without_padding(evaluated, evaluation):
-    pictures = evaluation["datasets"]["salicon"]["pictures"]
-    # The ground truth is the candidate's prediction, so there are no losses.
-    extremes = [f"{end} {metric}" for metric in METRICS if metric != "kld" for end in ("best", "worst")]
-    groups = [group for group in ("best", "median", "worst") for _ in range(3)] + extremes + ["gains"] * 3
-    assert [picture["group"] for picture in pictures] == groups
-    for picture, group in zip(pictures[9:], extremes, strict=False):
-        end, metric = group.split()
-        scores = [each["scores"]["candidate"][metric] for each in pictures]
-        is_highest = METRICS[metric].higher_is_better == (end == "best")
-        assert picture["scores"]["candidate"][metric] == (max if is_highest else min)(scores)
-    klds = [picture["scores"]["candidate"]["kld"] for picture in pictures[:9]]
-    assert klds == sorted(klds)
-    for picture in pictures:
-        height, width = predictable.ORIGINAL_SIZES[int(picture["image"].removesuffix(".png")) % 3]
-        _, _, *content = preprocess.content_box((height, width), predictable.SIZE)
-        assert set(picture["files"]) == {"stimulus", "density", "candidate", "champion"}
-        for file in picture["files"].values():
-            with Image.open(evaluated / file) as image:
-                assert image.size == tuple(reversed(content))
-
-
 def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
     dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=3, inverted=True)
     np.save(dataset / artifacts.CENTER_BIAS, np.ones((120, 160), np.float32))
@@ -169,37 +146,6 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
         gate.require_baseline(evaluation)
 
 
-@pytest.mark.parametrize(
-    ("case", "message"),
-    [
-        ("no data set", "no dataset to evaluate on"),
-        ("not prepared", "prepared dataset"),
-        ("no images", "has no validation images"),
-        ("output exists", "exists already"),
-        ("no model", "no-model"),
-        ("no fixations", "has only maps; choose one of cc, kld, sim"),
-    ],
-)
-def test_error_leaves_nothing(case, message, good, datasets, tmp_path):
-    chosen = {"salicon": datasets["salicon"]}
-    output, config = tmp_path / "out" / "evaluation", EvaluateConfig()
-    if case == "no data set":
-        chosen = {}
-    elif case == "not prepared":
-        chosen = {"salicon": tmp_path}
-    elif case == "no images":
-        chosen = {"salicon": predictable.write_dataset(tmp_path / "empty", good, n_valid=0)}
-    elif case == "output exists":
-        output.mkdir(parents=True)
-        (output / "mine.txt").touch()
-    elif case == "no fixations":
-        chosen, config = {"fixationadd1000": datasets["fixationadd1000"]}, EvaluateConfig(gate="nss")
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UserError, match=message):
-        evaluate(config, tmp_path / "no-model", chosen, output)
-    assert sorted(tmp_path.rglob("*")) == before
-
-
 def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets, tmp_path):
     broken = predictable.network(3)
     kernel = broken.get_layer("decoder_conv4").kernel
@@ -209,17 +155,6 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
         evaluate(EvaluateConfig(), model, {"salicon": datasets["salicon"]}, tmp_path / "out" / "evaluation")
     assert not list((tmp_path / "out").iterdir())
     shutil.rmtree(model)
-
-
-def test_one_image_alone_has_no_shuffled_auc(good, models, tmp_path):
-    dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=1)
-    evaluation = evaluate(EvaluateConfig(), models["good"], {"salicon": dataset}, tmp_path / "evaluation")
-    assert set(METRICS) - set(evaluation["datasets"]["salicon"]["models"]["candidate"]) == {"shuffled_auc"}
-    assert [picture["group"] for picture in evaluation["datasets"]["salicon"]["pictures"]] == ["best"]
-    gated = EvaluateConfig(gate="shuffled_auc")
-    with pytest.raises(UserError, match="shuffled_auc could not be computed"):
-        evaluate(gated, models["good"], {"salicon": dataset}, tmp_path / "gated", champion=models["bad"])
-    assert not (tmp_path / "gated").exists()
 
 
 def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(models, datasets, good, tmp_path):
@@ -339,36 +274,6 @@ def test_only_data_that_the_model_was_trained_on_counts(datasets, tested):
         assert training_data(folders, config) == counted
 
 
-def test_wrong_arguments_are_refused_before_the_model_is_read_and_nothing_is_written(
-    good, datasets, tested, tmp_path
-):
-    salicon, maps_only = {"salicon": datasets["salicon"]}, tmp_path / "maps" / "osie"
-    predictable.write_test_set(maps_only, good, {}, n_fixations=0)
-    all_seen = {f"{index}.png": "digest-of-train-0" for index in range(5)}
-    predictable.write_test_set(tmp_path / "seen", good, all_seen)
-    unlisted = shutil.copytree(tested, tmp_path / "unlisted")
-    (unlisted / artifacts.IMAGES).unlink()
-    before = sorted(tmp_path.rglob("*"))
-    for config, chosen, message in (
-        ({"gate_on": "test"}, salicon, "gate_on is test"),
-        ({}, {"osie-test": tested}, "osie-test is a test set"),
-        (
-            {"gate_on": "test", "gate": "nss"},
-            {**salicon, "osie-test": maps_only},
-            "the gate nss needs fixations, but dataset osie-test",
-        ),
-        (
-            {},
-            {**salicon, "osie-test": tmp_path / "seen"},
-            "all 5 test images of osie",
-        ),
-        ({}, {**salicon, "osie-test": unlisted}, r"images\.csv cannot be read"),
-    ):
-        with pytest.raises(UserError, match=message):
-            evaluate(EvaluateConfig(**config), tmp_path / "no-model", chosen, tmp_path / "out")
-    assert sorted(tmp_path.rglob("*")) == before
-
-
 def test_test_set_is_not_trained_on(tested, tmp_path):
     with pytest.raises(UserError, match="is a test set of osie"):
         check_training(TrainConfig(), tested, tmp_path / "model")
@@ -391,10 +296,3 @@ def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, d
     assert evaluation["decides"] == "osie-test"
     assert evaluation["datasets"]["osie-test"]["manifest"]["image_size"] == list(predictable.SIZE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
-
-
-def test_share_of_a_test_set_that_has_no_name_is_refused(models, datasets, tmp_path):
-    command = ["evaluate", "--model", str(models["good"]), "--dataset-dir", str(datasets["salicon"])]
-    with pytest.raises(SystemExit, match=r"test_share is 0\.5, but test_dataset is empty"):
-        main([*command, "--output-dir", str(tmp_path / "evaluation"), "--test-share", "0.5"])
-    assert not list(tmp_path.iterdir())

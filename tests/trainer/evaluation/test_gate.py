@@ -73,51 +73,6 @@ def test_only_a_candidate_worse_in_both_kld_and_cc_fails_the_baseline(candidate,
     assert decision.promote is passed
 
 
-NUMBERS = "the candidate's KLD is 0.5000, the current default's 0.6000 (lower is better)"
-BECOMES, STAYS = f"The candidate becomes the default: {NUMBERS}", f"The current default stays: {NUMBERS}"
-
-
-@pytest.mark.parametrize(
-    ("settings", "changes", "outcome", "gain"),
-    [
-        (
-            {},
-            {},
-            BECOMES,
-            "significantly better by 0.1000 (95% confidence interval of the gain: 0.0900 to 0.1100)",
-        ),
-        (
-            {"gate_confidence": 0.99},
-            {"half": 0.2},
-            STAYS,
-            "better by 0.1000, but not significantly (99% confidence interval of the gain: -0.1000 to 0.3000)",
-        ),
-        (
-            {"gate_margin": 0.2},
-            {},
-            STAYS,
-            "significantly better by 0.1000 (95% confidence interval of the gain: 0.0900 to 0.1100; "
-            "all of it must be above 0.2)",
-        ),
-        (
-            {},
-            {"half": None, "n_images": 1},
-            STAYS,
-            "better by 0.1000, but 1 image is too few for a 95% confidence interval, which needs 2 or more",
-        ),
-        ({"gate_confidence": 0.0}, {}, BECOMES, "better by 0.1000"),
-        ({"gate_confidence": 0.0, "gate_margin": 0.2}, {}, STAYS, "better by 0.1000 (gate_margin is 0.2)"),
-    ],
-)
-def test_the_reason_names_the_numbers(settings, changes, outcome, gain):
-    assert decided(settings, means(0.5), means(0.6), **changes).reason == f"{outcome}, {gain}."
-
-
-def test_candidate_equal_to_the_default_makes_no_difference():
-    reason = decided({}, means(0.5), means(0.5), half=0.0).reason
-    assert reason.endswith("current default's 0.5000 (lower is better), no difference.")
-
-
 @pytest.mark.parametrize(
     ("source", "champion", "counts"),
     [

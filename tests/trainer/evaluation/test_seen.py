@@ -84,12 +84,6 @@ def test_without_a_list_prepared_data_of_the_same_fingerprint_tells(tmp_path):
         assert Seen.by(folder, [data, tested]).among(tested) == names
 
 
-def test_fifteen_thousand_images_take_less_than_a_megabyte(tmp_path):
-    data = prepared(tmp_path / "data", {"train": [f"{index:032x}" for index in range(15000)], "valid": ["b"]})
-    images = _images_seen(data, None)
-    assert len(json.dumps(images)) < 1e6
-
-
 @pytest.mark.parametrize(
     ("config", "listed", "cautious"),
     [

@@ -4,8 +4,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
@@ -18,7 +16,6 @@ from pipeline.local.run_folder import prepare_run
 from tests import drive, reference_graph
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize
-from tests.prepared import write_prepared
 from tests.small_sources import zipped
 from trainer import datasets, isolated
 from trainer.__main__ import main
@@ -161,35 +158,6 @@ def test_an_archive_with_other_files_is_refused_and_not_kept(internet, cached, h
     assert nothing_is_kept(cached)
 
 
-def test_weights_of_another_network_are_refused_and_nothing_is_left(internet, network, cached, tmp_path):
-    half_pixel = reference_graph.frozen(weights=reference_graph.weights_of(network), half_pixel_centers=True)
-    publish(internet, "osie", {"model_osie_cpu.pb": half_pixel.SerializeToString()})
-    with pytest.raises(
-        SystemExit, match=r"^error: author:osie .*own graph gives other maps.*was removed from the"
-    ):
-        main(["import-weights", "author:osie", "--output-dir", str(tmp_path / "model")])
-    assert nothing_is_kept(cached)
-    assert not (tmp_path / "model").exists()
-
-
-def test_a_file_over_its_quota_is_said_before_tensorflow_is_loaded(internet, cached, tmp_path):
-    row = author.get("author:osie")
-    internet.answer(drive.asked(row.drive_id), 200, drive.QUOTA.encode(), Content_Type=drive.HTML)
-    data = write_prepared(tmp_path / "data")
-    train = ("train", "--dataset-dir", str(data), "--output-dir", "model")
-    (tmp_path / "work").mkdir()
-    for command in (("demo", "--model", "author:osie"), (*train, "--initial-weights", "author:osie")):
-        program = (sys.executable, "-m", "trainer", *command)
-        ended = subprocess.run(program, cwd=tmp_path / "work", capture_output=True, text=True)
-        assert ended.returncode == 1
-        assert re.fullmatch(
-            r"error: drive:\S+ on Google Drive .*; or unpack model_osie_cpu\.zip .*\n",
-            ended.stderr,
-        )
-    assert not list((tmp_path / "work").iterdir())
-    assert nothing_is_kept(cached)
-
-
 # === Models ===
 
 
@@ -218,29 +186,6 @@ def test_the_first_use_imports_and_the_second_needs_no_network(internet, network
     image = np.random.default_rng(1).integers(0, 256, (1, 48, 64, 3)).astype(np.float32)
     np.testing.assert_allclose(load_model(model)(image), network(image), atol=1e-6)
     assert sorted(path.name for path in cached.iterdir())[-1] == model.parent.name
-
-
-FIND = """
-import pathlib, sys
-from trainer.models.find import find_model
-model = find_model("author:osie")
-print("found", model, (model / "model.weights.h5").is_file(), "tensorflow" in sys.modules)
-"""
-
-
-def find_in_a_process():
-    return subprocess.Popen((sys.executable, "-c", FIND), stdout=subprocess.PIPE, text=True)
-
-
-def test_two_processes_at_once_import_once(internet, graph, cached):
-    publish(internet, "osie", {"model_osie_cpu.pb": graph})
-    processes = [find_in_a_process() for _ in range(2)]
-    said = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
-    models = {line for text in said for line in text.splitlines() if line.startswith("found")}
-    assert len(models) == 1
-    assert models.pop().endswith(" True False")  # a training must configure TensorFlow before it starts
-    assert "".join(said).count("import author:osie to") == 1
 
 
 # === Trainings and the pipeline ===

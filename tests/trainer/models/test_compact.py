@@ -167,18 +167,6 @@ def test_expanded_model_that_is_not_whole_is_made_again(exported, cached, name):
     assert json.loads((folder / MODEL_CONFIG).read_text())["dataset"] == "osie"
 
 
-@pytest.mark.parametrize("place", ["", "file/below"])
-def test_without_a_cache_that_can_be_written_it_is_in_a_temporary_folder(exported, place, tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("MSINET_CACHE", place and str(tmp_path / place))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    compact._temporary.cache_clear()
-    folder = find_model(str(exported))
-    assert folder.is_relative_to(tmp_path)
-    assert find_model(str(exported)) == folder
-    assert (folder / WEIGHTS).is_file()
-
-
 # === As weights, and from Cloud Storage ===
 
 

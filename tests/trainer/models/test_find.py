@@ -78,23 +78,6 @@ def test_a_folder_may_have_an_at_in_its_name():
     assert find_model("run@3") == pathlib.Path("run@3")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("msinet@3", r"version 3; it has 1, 2, 10 \(challenger is 10, default is 2\)"),
-        ("msinet@best", "version best; it has 1, 2, 10"),
-        ("other", "no model at models/other; make one"),
-        ("pretraind", r"models/pretraind; did you mean 'pretrained'\?"),
-        ("msinett", r"models/msinett; did you mean 'msinet'\?"),
-        ("models", "models is neither a model"),
-    ],
-)
-def test_error_lists_the_existing_models(name, message):
-    register(OSIE, 2, 1, 10, challenger=10)
-    with pytest.raises(UserError, match=message):
-        find_model(name)
-
-
 def test_models_and_registries_on_cloud_storage_are_downloaded(bucket):
     register(OSIE, 2, 1, 10, challenger=10)
     address = upload(bucket, pathlib.Path("models"))

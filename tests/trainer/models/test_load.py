@@ -59,7 +59,7 @@ def test_other_models_predict_each_image_once(models, network, name):
     np.testing.assert_array_equal(load_model(models / name)(IMAGES), network(IMAGES))
 
 
-def test_predict_and_exports_average_too(models, network, expected, tmp_path):
+def test_predict_and_the_compact_form_average_too(models, expected, tmp_path):
     pixels = image(5, 1, *SIZE)[0]
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     arguments = ["--model", str(models / "both")]
@@ -68,25 +68,22 @@ def test_predict_and_exports_average_too(models, network, expected, tmp_path):
     map_ = load_model(models / "both")(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0, ..., 0]
     np.testing.assert_allclose(np.load(tmp_path / "maps" / "photo.npy"), map_, atol=1e-4)
 
-    for form in ("saved-model", "int8"):
-        main(["export", *arguments, "--format", form, "--output", str(tmp_path / form)])
-    served = tf.saved_model.load(str(tmp_path / "saved-model")).signatures["serving_default"]
-    np.testing.assert_allclose(served(input=tf.constant(IMAGES))["output"], expected, atol=1e-5)
+    main(["export", *arguments, "--format", "int8", "--output", str(tmp_path / "int8")])
     compact = load_model(find_model(str(tmp_path / "int8")))
     np.testing.assert_allclose(compact(IMAGES), expected, atol=0.05)
     assert np.abs(compact(IMAGES) - load_model(models / "alone")(IMAGES)).max() > 0.05
 
 
-def test_an_export_may_average_or_not_whatever_the_model_does(models, network, expected, tmp_path):
-    maps = {"--flip-prediction": expected, "--no-flip-prediction": network(IMAGES).numpy()}
-    for (flag, right), name in zip(maps.items(), ("older", "both"), strict=True):
-        for form in ("saved-model", "int8"):
-            output = str(tmp_path / f"{form}{flag}")
-            main(["export", "--model", str(models / name), "--format", form, flag, "--output", output])
-        served = tf.saved_model.load(f"{tmp_path}/saved-model{flag}").signatures["serving_default"]
-        np.testing.assert_allclose(served(input=tf.constant(IMAGES))["output"], right, atol=1e-5)
-        before, after = (
-            json.loads((folder / MODEL_CONFIG).read_text())["settings"]
-            for folder in (models / name, tmp_path / f"int8{flag}")
-        )
-        assert after == {**before, "flip_prediction": flag == "--flip-prediction"}
+def test_an_export_may_average_or_not_whatever_the_model_does(models, expected, tmp_path):
+    def export(name, form, flag):
+        output = tmp_path / f"{name}-{form}"
+        main(["export", "--model", str(models / name), "--format", form, flag, "--output", str(output)])
+        return output
+
+    for name, flag in (("older", "--flip-prediction"), ("both", "--no-flip-prediction")):
+        folders = models / name, export(name, "int8", flag)
+        before, after = (json.loads((folder / MODEL_CONFIG).read_text())["settings"] for folder in folders)
+        assert after == {**before, "flip_prediction": name == "older"}
+    served = tf.saved_model.load(str(export("older", "saved-model", "--flip-prediction")))
+    maps = served.signatures["serving_default"](input=tf.constant(IMAGES))["output"]
+    np.testing.assert_allclose(maps, expected, atol=1e-5)

@@ -1,14 +1,10 @@
 """Files of weights of every kind are told apart, and what a graph of unknown origin declares is not made."""
 
-import os
-
 import numpy as np
 import pytest
 from tensorflow.core.framework import graph_pb2, types_pb2
 
-from tests import reference_graph
-from tests import weight_files as written
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError
 from trainer.models import tensorflow_files
 from trainer.models.tensorflow_files import Graph
 
@@ -81,44 +77,3 @@ def test_functions_that_call_others_are_run():
     graph = graph_of({"f": ["g", "h"], "g": ["h", "h"], "h": []})
     assert not graph.obstacle
     np.testing.assert_array_equal(graph.run(np.ones((1, 2, 2, 3), np.float32)), np.ones((1, 2, 2, 3)))
-
-
-def test_cut_files_are_refused_as_damaged(tmp_path):
-    graph = reference_graph.write_graph(tmp_path / "cut.pb", reference_graph.frozen())
-    os.truncate(graph, 1_000_000)
-    os.truncate(written.write_port(tmp_path / "cut.weights.h5"), 1_000_000)
-    for name in ("cut.pb", "cut.weights.h5"):
-        with pytest.raises(UserError, match=f"{name} is damaged or not"):
-            tensorflow_files.read(tmp_path / name)
-    prefix = reference_graph.write_checkpoint(tmp_path / "cut.ckpt")
-    os.truncate(tmp_path / "cut.ckpt.data-00000-of-00001", 1_000_000)
-    damaged = tensorflow_files.read(prefix).arrays
-    with pytest.raises(UserError, match="is damaged or not a checkpoint"):
-        [array.read() for array in damaged]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("text.pb", "is damaged or not a graph"),
-        ("empty.pb", "holds no graph"),
-        ("text.h5", "is damaged or not an HDF5 file"),
-        ("saved_model.pb", "is damaged or not a graph"),
-        ("text.ckpt.index", "is damaged or not a checkpoint"),
-        ("text.ckpt.data-00000-of-00001", r"a part of a checkpoint whose .*text\.ckpt\.index"),
-        ("model.pth", r"cannot be read as weights; give a frozen graph \(\.pb"),
-    ],
-)
-def test_other_files_are_refused_with_the_kinds(tmp_path, name, message):
-    (tmp_path / name).write_text("" if name == "empty.pb" else "no weights at all")
-    with pytest.raises(UserError, match=message):
-        tensorflow_files.read(tmp_path / name)
-    with pytest.raises(UserError, match=r"nothing\.pb does not exist"):
-        tensorflow_files.read(tmp_path / "nothing.pb")
-
-
-def test_folder_with_several_checkpoints_names_them(tmp_path):
-    for name in ("a.ckpt.index", "b.ckpt.index"):
-        (tmp_path / name).touch()
-    with pytest.raises(UserError, match=r"name one: a\.ckpt, b\.ckpt"):
-        tensorflow_files.read(tmp_path)

@@ -8,13 +8,15 @@ from trainer.errors import ContentError, UserError
 from trainer.model import build_model
 from trainer.models import load, weight_files
 
+pytestmark = pytest.mark.usefixtures("narrow")
+
 NAME = "layers/conv2d/vars/0"
-SHAPE = (3, 3, 3, 64)
+SHAPE = (3, 3, 3, 16)
 SECRET = np.arange(np.prod(SHAPE), dtype=np.float32)
 
 
 @pytest.fixture(scope="module")
-def network():
+def network(narrow):
     return build_model((None, None), seed=3)
 
 

@@ -9,31 +9,36 @@ import tensorflow as tf
 
 from tests import reference_graph
 from tests import weight_files as written
-from tests.golden.weights import golden_weights
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.models import load, tensorflow_files
 from trainer.models.weight_files import Array
 
 SLOTS = {
-    "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 64), np.float32),
-    "Adam/m/conv1/conv1_1/kernel": np.ones((3, 3, 3, 64), np.float32),
+    "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 16), np.float32),
+    "Adam/m/conv1/conv1_1/kernel": np.ones((3, 3, 3, 16), np.float32),
     "beta1_power": np.float32(0.9),
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def narrow():
+    with written.narrow_weights():
+        yield
+
+
 @pytest.fixture(scope="module")
-def expected():
+def expected(narrow):
     return load.shapes(build_model((None, None)))
 
 
 @pytest.fixture(scope="module")
-def definition():
+def definition(narrow):
     return reference_graph.frozen()
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
+def checkpoint(narrow, tmp_path_factory):
     return reference_graph.write_checkpoint(
         tmp_path_factory.mktemp("checkpoint") / "model_salicon_cpu.ckpt", SLOTS
     )
@@ -67,7 +72,7 @@ def test_every_layout_of_keras_gives_each_layer_its_weights(name, write, tmp_pat
 def test_frozen_graph_gives_each_layer_its_weights(definition, tmp_path, expected):
     found = matched(reference_graph.write_graph(tmp_path / "model.pb", definition), expected)
     assert_golden(found)
-    assert found.rows[0] == load.Row("conv1/conv1_1/kernel", "conv1_conv1_1", "kernel", (3, 3, 3, 64))
+    assert found.rows[0] == load.Row("conv1/conv1_1/kernel", "conv1_conv1_1", "kernel", (3, 3, 3, 16))
     assert not found.ignored
 
 
@@ -147,7 +152,11 @@ def test_vgg16_of_the_reference_and_of_slim_is_an_encoder_that_expects_rgb(tmp_p
 
 def arrays(changes):
     """The golden arrays with a graph's names, and `changes`: name -> array or None."""
-    return [Array.of(name, value) for name, value in {**golden_weights(), **changes}.items() if value is not None]
+    return [
+        Array.of(name, value)
+        for name, value in {**written.golden_weights(), **changes}.items()
+        if value is not None
+    ]
 
 
 @pytest.mark.parametrize(
@@ -155,17 +164,17 @@ def arrays(changes):
     [
         (
             {"aspp/conv2/bias": None, "decoder/conv4/kernel": None},
-            r"2 of 46 are missing: aspp_conv2/bias \(256,\), decoder_conv4/kernel \(3, 3, 32, 1\)",
+            r"2 of 46 are missing: aspp_conv2/bias \(64,\), decoder_conv4/kernel \(3, 3, 16, 1\)",
         ),
         (
-            {"aspp/conv2/bias": None, "Conv2D_7/folded": np.ones(256, np.float32)},
-            r"other names: Conv2D_7/folded \(256,\)",
+            {"aspp/conv2/bias": None, "Conv2D_7/folded": np.ones(64, np.float32)},
+            r"other names: Conv2D_7/folded \(64,\)",
         ),
         (
             {"aspp/conv2/bias": np.ones(9, np.float32), "aspp/conv1_1/bias": np.ones((9, 9), np.float32)},
-            r"2 do not fit: aspp/conv1_1/bias is \(9, 9\), .*; aspp/conv2/bias is \(9,\), .* is \(256,\)",
+            r"2 do not fit: aspp/conv1_1/bias is \(9, 9\), .*; aspp/conv2/bias is \(9,\), .* is \(64,\)",
         ),
-        ({"aspp/conv2/bias": np.full(256, np.nan, np.float32)}, "aspp/conv2/bias has values that are not finite"),
+        ({"aspp/conv2/bias": np.full(64, np.nan, np.float32)}, "aspp/conv2/bias has values that are not finite"),
     ],
 )
 def test_faults_are_listed(expected, changes, message):

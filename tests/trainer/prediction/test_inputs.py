@@ -1,5 +1,6 @@
 """Which images a command line names, and how their results are named."""
 
+import os
 import pathlib
 
 import pytest
@@ -117,10 +118,14 @@ def test_a_name_without_images_is_reported_and_does_not_stop_the_others(folder, 
     [
         ("nowhere/a.jpg", r"cannot read nowhere/a\.jpg: No such file or directory"),
         ("large.png", "large.png has 1,001 bytes"),
+        ("loop.png", r"loop\.png"),
+        ("pipe.png", r"pipe\.png is a folder, a pipe or a device"),
     ],
 )
 def test_a_file_that_cannot_be_read_raises_the_reason(folder, name, reason):
     pathlib.Path("large.png").write_bytes(bytes(1001))
+    pathlib.Path("loop.png").symlink_to("loop.png")
+    os.mkfifo("pipe.png")
     with pytest.raises(UserError, match=reason):
         find_inputs([name]).inputs[0].read(MAX_BYTES)
 

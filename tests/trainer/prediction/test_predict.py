@@ -124,26 +124,6 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
         run(narrow_model, f"{place}/0.png")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "give either images, or --compare"),
-        (["--compare", "a", "b"], "nothing to write or measure"),
-        (["--compare", "a", "b", "--opacity", "0.5", "--output-dir", "maps"], "--opacity cannot be used with"),
-        (["photos"], "photos is a folder; name a folder for the results"),
-        (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "several regions are named a"),
-        (["--compare", "photos", "photos/0.png", "--json", "-"], "photos has 4 images"),
-        (["photos", "--json", "photos/more/../more/3.png"], "is an image and would be overwritten"),
-        (["photos/0.png", "--json", "link.png"], "is an image and would be overwritten"),
-    ],
-)
-def test_mistakes_are_reported_before_the_model_is_loaded(photos, arguments, message):
-    (photos / "link.png").symlink_to("photos/0.png")
-    with pytest.raises(SystemExit, match=f"error: .*{message}"):
-        run("no-model", *arguments)
-    assert sorted(path.name for path in photos.iterdir()) == ["link.png", "photos"]
-
-
 def test_names_are_printed_literally(narrow_model, photos, capsys):
     names = ["[draft] :smile:.png", "new\nline.png"]
     for name in names:
@@ -196,13 +176,6 @@ def test_images_in_memory_do_not_grow_with_the_number_of_images(predictor, photo
         most = max(most, ahead[0] - done)
     assert done == 60
     assert most <= 3 * 4 + 4 * (os.cpu_count() or 1)
-
-
-def test_a_result_that_cannot_be_written_is_reported(predictor, photos):
-    (photos / "maps").write_text("a file where the folder should be")
-    inputs = find_inputs(["photos/0.png"]).inputs
-    (outcome,) = predict.predict(predictor, inputs, [{"png": photos / "maps" / "0.png"}])
-    assert "cannot write" in outcome.error
 
 
 def test_a_prediction_that_is_not_finite_is_refused(predictor, photos):

@@ -76,18 +76,3 @@ def test_regions_that_predict_writes_are_read(tmp_path):
     images = [{"image": "bad.png", "error": "it is no image"}, {"image": "a.png", "regions": entries}]
     (tmp_path / "predicted.json").write_text(json.dumps({"model": "m", "images": images}))
     assert read_regions(tmp_path / "predicted.json") == regions
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[", "is not JSON"),
-        ('{"images": [{"image": "a.png", "regions": []}]}', "has no regions"),
-        ('[{"picture": "A", "region": "logo", "x": "1"}]', "is damaged"),
-        ('[{"picture": "A", "region": "logo", "x": NaN, "y": 2, "width": 1, "height": 1}]', "is not of the form"),
-    ],
-)
-def test_other_files_are_refused(tmp_path, text, message):
-    (tmp_path / "regions.json").write_text(text)
-    with pytest.raises(UserError, match=message):
-        read_regions(tmp_path / "regions.json")

@@ -7,8 +7,6 @@ from tests.browser import Watched
 from trainer.evaluation.per_image import PerImage
 from trainer.reports import gallery, report
 
-CHROMIUM_WIDTHS = (1280, 390)
-
 
 def table(scores, others):
     images = [f"{index}.png" for index in range(len(scores))]
@@ -39,9 +37,9 @@ def address(evaluated, tmp_path_factory):
     return path.as_uri()
 
 
-@pytest.fixture(params=CHROMIUM_WIDTHS)
-def page(browser, address, request):
-    context = browser.new_context(viewport={"width": request.param, "height": 844})
+@pytest.fixture
+def page(browser, address):
+    context = browser.new_context(viewport={"width": 390, "height": 844})
     watched = Watched(context, address)
     yield watched.page
     assert watched.troubles == []

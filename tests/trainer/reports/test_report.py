@@ -13,9 +13,7 @@ import pytest
 from PIL import Image
 
 from trainer import artifacts
-from trainer.errors import UserError
 from trainer.evaluation import confidence
-from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
 from trainer.reports import report, score_tables
 from trainer.reports.report import write_curve, write_preview
@@ -107,18 +105,6 @@ def test_report_is_one_file_with_the_decision_and_the_origins(page, evaluation):
     assert re.search(r"<dt>Date</dt><dd>20\d\d-\d\d-\d\d \d\d:\d\d UTC</dd>", page.text)
 
 
-def test_report_shows_each_image_once_with_stimulus_truth_and_predictions(page, evaluation):
-    shown = [
-        image
-        for result in evaluation["datasets"].values()
-        for image in {picture["image"] for picture in result["pictures"]}
-    ]
-    for panel in ("Stimulus", "Ground truth", "Candidate", "Current default"):
-        assert page.text.count(f"<figcaption>{panel}</figcaption>") == len(shown)
-    assert len(page.pictures) == 4 * len(shown)
-    assert page.text.count(">Worst KLD<") == 3  # of four images, none is left for it
-
-
 @pytest.mark.parametrize(
     ("changes", "registers", "headline"),
     [
@@ -188,20 +174,6 @@ def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
     assert len(page.cells) == 5 * epochs
 
 
-@pytest.mark.parametrize(
-    ("write", "message"),
-    [
-        (report.write_report, "is not an evaluation; make one with `python -m trainer evaluate`"),
-        (write_preview, "is not a prepared dataset"),
-        (write_curve, "has no epoch"),
-    ],
-)
-def test_wrong_folder_is_an_error_and_writes_nothing(write, message, tmp_path):
-    with pytest.raises(UserError, match=message):
-        write(tmp_path, tmp_path / "page.html")
-    assert not list(tmp_path.iterdir())
-
-
 def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path):
     report.write_report(evaluated, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
@@ -212,19 +184,3 @@ def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path)
         low, high = (round(100 * shares[model]["nss"][end]) for end in ("low", "high"))
         assert f"({low} to {high})".replace("-", confidence.MINUS) in text
     assert "Undefined for sAUC" in text
-
-
-def test_bars_from_the_centre_bias_to_people_hold_every_share():
-    labels = {"candidate": ("Candidate", "blue"), "champion": ("Default", "red")}
-    shares = {"candidate": Share(0.8, 0.7, 0.9), "champion": Share(5.0, -3.0, 9.0)}
-    none = dict.fromkeys(labels, Share(None, None, None))
-    rows = [{"label": "A", "shares": shares}, {"label": "B", "shares": none}]
-    drawn = score_tables.draw(rows, labels)
-    candidate, champion = drawn["rows"][0]["marks"]
-    assert 0 < drawn["start"] < candidate["left"] < candidate["dot"] < drawn["end"] < 100
-    scale = drawn["end"] - drawn["start"]
-    assert candidate["dot"] == pytest.approx(drawn["start"] + 0.8 * scale, abs=0.02)
-    assert (champion["left"] >= 0, champion["left"] + champion["width"]) == (True, 100)
-    assert [mark["text"] for mark in drawn["rows"][1]["marks"]] == ["undefined"] * 2
-    assert all("dot" not in mark for mark in drawn["rows"][1]["marks"])
-    assert "B" in score_tables.notes(rows, 100, 0.95)[0]

@@ -4,7 +4,6 @@ import io
 import json
 import pathlib
 import resource
-import shutil
 import threading
 import zipfile
 
@@ -343,27 +342,6 @@ def test_the_next_call_reports_no_space_and_the_earlier_checkpoint_stays(saved):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert sorted(path.name for path in folder.iterdir()) == names
     assert restored(folder)[0] == progress
-
-
-def test_an_error_on_exit_is_printed_but_does_not_hide_the_original_error(tmp_path, capsys):
-    run = Run(seed=1)
-    with pytest.raises(KeyError, match="first"), run.checkpoints(tmp_path / "state") as checkpoints:  # noqa: PT012
-        checkpoints.save(Progress())
-        checkpoints.wait()
-        shutil.rmtree(tmp_path / "state")
-        (tmp_path / "state").touch()
-        checkpoints.save(Progress(step=1))
-        raise KeyError("first")
-    assert "in addition: cannot write" in capsys.readouterr().err
-
-
-def test_a_folder_that_cannot_be_made_is_an_error_at_the_start(tmp_path):
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(UserError, match=r"cannot write .*file/state"),
-        Run(seed=1).checkpoints(tmp_path / "file" / "state") as checkpoints,
-    ):
-        checkpoints.restore()
 
 
 # === Cloud Storage ===

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import h5py
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,14 +16,14 @@ import tensorflow as tf
 from tests.narrow import narrowed, quick_trainings, unexported
 from tests.prepared import write_prepared
 from tests.reference_graph import write_checkpoint
-from tests.weight_files import by_layer, write_legacy
+from tests.weight_files import by_layer, narrow_weights, write_legacy
 from trainer import accelerators, runtime
 from trainer.accelerators import ACCELERATORS
-from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
+from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest
 from trainer.config import RECIPES, Recipe, TrainConfig, with_batch
 from trainer.errors import UserError
 from trainer.models import weight_sources
-from trainer.models.load import load_model
+from trainer.models.load import ENCODER, load_model
 from trainer.training import loop
 from trainer.training.loop import Compiled
 from trainer.training.strategy import Cluster, Devices
@@ -40,9 +39,9 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(dataset, tmp_path_factory):
-    """One complete run with steps of its own and an export: (model folder, folder of checkpoints)."""
+    """One complete run with steps of its own: (model folder, folder of checkpoints)."""
     folder = tmp_path_factory.mktemp("trained")
-    with narrowed(), pytest.MonkeyPatch.context() as patch:
+    with narrowed(), unexported(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "Compiled", Kept)
         train(CONFIG, dataset, folder / "model", folder / "checkpoints")
     return folder / "model", folder / "checkpoints"
@@ -106,7 +105,7 @@ def weights(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 def test_training_writes_a_whole_model_and_the_loss_falls(trained):
     model, _ = trained
-    assert {path.name for path in model.iterdir()} == {HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS}
+    assert {path.name for path in model.iterdir()} == {HISTORY, MODEL_CONFIG, WEIGHTS}
     first, second = history(model)
     assert (first["epoch"], first["steps"], first["best"]) == (1, 3, True)
     assert second["loss"] < first["loss"]
@@ -315,13 +314,6 @@ def test_default_batch_is_that_of_the_devices_named_or_not(machine, batch_size):
     assert (chosen.batch_size, chosen.learning_rate_scaling) == (batch_size, "capped")
 
 
-def test_remedies_for_a_batch_that_two_devices_cannot_share_work():
-    with pytest.raises(UserError, match="batch_size is 1, which 2 replicas cannot share; set it to 2"):
-        batch_for(TrainConfig(batch_size=1))
-    assert batch_for(TrainConfig(batch_size=2)).batch_size == 2
-    assert batch_for(TrainConfig(batch_size=0)).batch_size == 64
-
-
 # === The initial weights ===
 
 INPUT = (16, 16)
@@ -329,11 +321,11 @@ INPUT = (16, 16)
 
 @pytest.fixture(scope="module")
 def vgg16(tmp_path_factory):
-    """A VGG16 no-top file in Keras' layout, and its network."""
-    network = keras.applications.VGG16(include_top=False, weights=None)
-    layers = {layer.name: layer.get_weights() for layer in network.layers}
-    path = tmp_path_factory.mktemp("vgg16") / "vgg16_notop.h5"
-    return write_legacy(path, layers, roles=("W_1:0", "b_1:0")), network
+    """A file of a narrow VGG16 in the layout of Keras' no-top file, and its layers."""
+    with narrow_weights():
+        layers = {f"block{name[4]}_conv{name[-1]}": pair for name, pair in by_layer().items() if name in ENCODER}
+        path = tmp_path_factory.mktemp("vgg16") / "vgg16_notop.h5"
+        yield write_legacy(path, layers, roles=("W_1:0", "b_1:0")), layers
 
 
 def network_from(source, **more):
@@ -341,13 +333,12 @@ def network_from(source, **more):
 
 
 def test_encoder_gets_vgg16_with_the_channels_of_its_first_kernel_reversed(vgg16):
-    path, network = vgg16
+    path, layers = vgg16
     model = network_from(path)
-    kernel, bias = network.get_layer("block1_conv1").get_weights()
+    kernel, bias = layers["block1_conv1"]
     np.testing.assert_array_equal(model.get_layer("conv1_conv1_1").kernel, kernel[:, :, ::-1])
     np.testing.assert_array_equal(model.get_layer("conv1_conv1_1").bias, bias)
-    last = network.get_layer("block5_conv3").get_weights()[0]
-    np.testing.assert_array_equal(model.get_layer("conv5_conv5_3").kernel, last)
+    np.testing.assert_array_equal(model.get_layer("conv5_conv5_3").kernel, layers["block5_conv3"][0])
 
 
 def test_layers_without_vgg16_are_seeded(vgg16):
@@ -364,12 +355,12 @@ def test_from_scratch_has_larger_kernels_than_with_an_encoder(vgg16):
     scratch, with_encoder = (
         network_from(source).get_layer("aspp_conv1_2").get_weights()[0].std() for source in ("none", vgg16[0])
     )
-    fan_in, fan_out = 9 * 1280, 9 * 256
+    fan_in, fan_out = 9 * (64 + 128 + 128), 9 * 64
     assert scratch == pytest.approx((2 / fan_in) ** 0.5, rel=0.05)  # He et al. 2015, equation 10
     assert with_encoder == pytest.approx((2 / (fan_in + fan_out)) ** 0.5, rel=0.05)  # Glorot, Bengio 2010, eq. 16
 
 
-def test_any_file_of_the_whole_network_can_be_the_start(tmp_path):
+def test_any_file_of_the_whole_network_can_be_the_start(vgg16, tmp_path):
     model = network_from(write_checkpoint(tmp_path / "model_salicon_gpu.ckpt"))
     for layer, pair in by_layer().items():
         for array, expected in zip(model.get_layer(layer).get_weights(), pair, strict=True):

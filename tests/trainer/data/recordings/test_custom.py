@@ -186,33 +186,6 @@ def test_rows_of_one_number_and_time_are_one_fixation_also_apart(tmp_path):
     }
 
 
-def test_what_was_understood_and_left_out_is_said(recorded):
-    write_images(recorded, ("f.png",), first=9)
-    more = rows("", "nowhere.png,1,2", "a.png,,3", "a.png,nan,3", "a.png,inf,3", ",1,2", "a.png,1", "a.png,1,2,3")
-    write_table(recorded / "fixations.csv", plain_rows().replace("x,y", "x [px],y [px]").strip() + more)
-    write_table(recorded / "participants.tsv", rows("participant_id\tage", "p\t30"))
-    write_table(recorded / "readme.txt", "These are the fixations of five people, x and y.\n")
-    _, row, notes, printed = understand(recorded)
-    said = " ".join(notes)
-    for part in (
-        "x is 'x [px]', y is 'y [px]', image is 'image'",
-        "participants.tsv",
-        "sigma 2.1",
-        "x 10, y 5 of pictures/a.png: pixel 10 from the left, 5 from the top",
-        "4 training, 1 validation; fixations: 15",
-        "1 with more cells",
-        "4 without a position",
-        "1 (f.png)",
-        "1 without the name of an image",
-        "1 of images that are not there ('nowhere.png')",
-    ):
-        assert part in said
-    assert row.blur_sigma_px == 2.1
-    assert understand(recorded, blur_px=3.5, pixels_per_degree=6.0)[1].blur_sigma_px == 3.5
-    assert understand(recorded, pixels_per_degree=6.0)[1].blur_sigma_px == 6.0
-    assert "pictures/a.png" in printed
-
-
 # === Splits ===
 
 

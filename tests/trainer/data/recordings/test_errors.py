@@ -8,9 +8,6 @@ import pytest
 
 from tests.small_sources import density_map, save
 from tests.trainer.data.recordings.recorded import SIZE, plain_rows, rows, understand, write_images, write_table
-from trainer.config import FetchConfig
-from trainer.data import fetch
-from trainer.data.recordings import tables
 from trainer.errors import UserError
 
 
@@ -75,27 +72,7 @@ def test_files_that_are_no_table_of_fixations(content, name, message, refused):
     refused(content, rf"{name}.* {message}", name)
 
 
-def test_a_table_with_too_many_rows(tmp_path, monkeypatch):
-    path = tmp_path / "fix.csv"
-    write_table(path, plain_rows())
-    monkeypatch.setattr(tables, "MAX_ROWS", 9)
-    head = tables.parse_head(path, path.name, {})
-    with pytest.raises(UserError, match=r"fix\.csv .* 9 rows"):
-        tables.parse_table(path, path.name, head, {"x": head.header.index("x")})
-
-
 # === Images ===
-
-
-def test_images_that_are_not_there(refused):
-    text = rows("image,x,y", *(f"foo{n},{m},2" for n in range(5) for m in range(3)))
-    refused(text, r"15 of images that are not there \('foo0', 'foo1', 'foo2' and 2 more\)")
-
-
-def test_nothing_tells_where_people_looked(refused):
-    refused(lambda folder: None, "has 5 images, but nothing that tells where people looked")
-    refused(lambda folder: None, "nothing that tells where people looked", columns="image=a")
-    refused(rows("Dear all,", "see x and y"), r"letter\.txt has no columns of positions", "letter.txt")
 
 
 def test_a_name_of_two_images(refused):
@@ -104,14 +81,6 @@ def test_a_name_of_two_images(refused):
         write_table(folder / "fix.csv", plain_rows())
 
     refused(write, r"'a\.png', which may be others/a\.png or pictures/a\.png")
-
-
-def test_an_image_that_does_not_decode(refused):
-    def write(folder):
-        (folder / "pictures" / "a.png").write_bytes(b"no picture")
-        write_table(folder / "fix.csv", plain_rows())
-
-    refused(write, r"pictures/a\.png does not decode")
 
 
 def test_fixations_of_both_kinds(refused):
@@ -160,11 +129,6 @@ def test_a_screen_for_positions_on_the_image(refused):
     refused(text, "on the image, but screen_size is given", screen_size="100x100")
 
 
-@pytest.mark.parametrize("name", ["blur_px", "pixels_per_degree"])
-def test_a_blur_as_large_as_the_images(name, refused):
-    refused(plain_rows(), f"{name} is 80, but .* 64 pixels", **{name: 80.0})
-
-
 # === Splits ===
 
 
@@ -179,35 +143,3 @@ def test_splits_that_are_not_told(refused):
     text = rows("image,x,y,split", "a,1,2,A", "b,1,2,val")
     refused(text, "splits has 'A'", split="column")
     refused(text.replace(",A", ","), r"pictures/a\.png has rows without a split", split="column")
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"columns": "image"}, "columns is 'image'"),
-        ({"columns": "img=a"}, "'img'"),
-        ({"columns": "x=a,x=b,y=c"}, "x=a,x=b,y=c"),
-        ({"columns": "x=a"}, "columns is 'x=a'"),
-        ({"coordinates": "degrees"}, "pixels_per_degree"),
-        ({"screen_size": "1920"}, "1080x1920"),
-        ({"image_on_screen": "fit"}, "screen_size"),
-    ],
-)
-def test_settings_that_are_malformed(settings, named):
-    with pytest.raises(UserError, match=named):
-        FetchConfig("custom", **settings)
-
-
-def test_recordings_have_no_public_place_and_no_sample(tmp_path):
-    with pytest.raises(UserError, match="no public place"):
-        fetch.fetch_dataset(FetchConfig("custom"), tmp_path / "out")
-    with pytest.raises(UserError, match=r"custom .* source is 'sample'"):
-        FetchConfig("custom", "sample")
-
-
-def test_nothing_is_left_of_recordings_that_are_refused(tmp_path):
-    write_images(tmp_path / "set")
-    write_table(tmp_path / "set" / "fix.csv", "image,x,y\n")
-    with pytest.raises(UserError, match="only a header"):
-        fetch.fetch_dataset(FetchConfig("custom", str(tmp_path / "set")), tmp_path / "out" / "data")
-    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
