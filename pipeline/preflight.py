@@ -27,7 +27,7 @@ from trainer import storage
 from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig, with_recipe
 from trainer.downloads.servers import addresses_in
 from trainer.errors import Checks, UserError, check
-from trainer.models import author, weight_sources
+from trainer.models import author
 from trainer.storage import PROBE, Folder
 
 MOUNTED = f"{storage.MOUNT}/"
@@ -168,6 +168,8 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
             the base model, the initial weights, an image or the endpoint is not there. `MistakesError` has a line
             for each.
     """
+    from trainer.models import weight_sources  # loads NumPy
+
     given = {**parameters.converted(compiled), **parameters.values_of(arguments)}
     values = {**DEFAULTS, **given}
     checks = Checks()
