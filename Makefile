@@ -33,7 +33,7 @@ given = $(if $(filter command,$(origin $(1))),$(call quote,$(1)))
 option = $(if $(call given,$(2)), $(1) $(call quote,$(2)))
 
 # What `make` itself takes; every other variable on its command line is a parameter of the pipeline.
-OPTIONS := TARGET ENV RUN_DIR RESUME CRON TIMEZONE ARGS VENV GPU
+OPTIONS := TARGET ENV RUN_DIR RESUME CRON TIMEZONE ONLY ARGS VENV GPU
 NAMES = $(strip $(foreach name,$(sort $(filter-out $(OPTIONS),$(.VARIABLES))),$(if $(call given,$(name)),$(name))))
 PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
 
@@ -76,8 +76,8 @@ help: ## List the commands
 
 ### On Vertex AI
 
-images: $(INSTALLED) ## Build the images on Cloud Build, publish the template: ENV=prod [ARGS='--machine e2-highcpu-8']
-	$(BIN)/python -m pipeline images$(call option,--env,ENV)$(extra)
+images: $(INSTALLED) ## Build the images on Cloud Build, publish the template: ENV=prod [ONLY=cpu,gpu] [ARGS='--machine e2-highcpu-8']
+	$(BIN)/python -m pipeline images$(call option,--env,ENV)$(call option,--only,ONLY)$(extra)
 
 schedule: $(INSTALLED) ## Retrain on Vertex AI at set times: CRON='0 3 * * 1' [TIMEZONE=Europe/London] [ENV=vertex] [any parameter]
 	$(BIN)/python -m pipeline schedule create$(call option,--env,ENV)$(call option,--cron,CRON)$(call option,--timezone,TIMEZONE)$(extra) $(PARAMETERS)

@@ -85,6 +85,11 @@ def test_schedule_has_its_times_and_parameters():
     assert arguments == ["schedule", "create", "--env", "prod", "--cron", "0 3 * * 1", "seed=1"]
 
 
+def test_part_of_the_images_can_be_built():
+    arguments = pipeline_arguments("ENV=prod", "ONLY=cpu,gpu", command="images")
+    assert arguments == ["images", "--env", "prod", "--only", "cpu,gpu"]
+
+
 def test_variables_of_the_shell_choose_nothing():
     assert pipeline_arguments(ENV="prod", TARGET="vertex", ARGS="--wait", base_epochs="3") == ["run"]
 

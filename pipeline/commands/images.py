@@ -15,12 +15,14 @@ from collections.abc import Sequence
 
 from pipeline.commands.flags import add_environment
 from pipeline.graph import environment as environments
-from pipeline.graph.environment import IMAGE_KINDS, Environment, load_environment
+from pipeline.graph.environment import COMMON_IMAGES, IMAGE_KINDS, Environment, load_environment
 from trainer.errors import UserError, check, check_choice
 
 HELP = "build the images on Cloud Build and publish the template"
 ROOT = pathlib.Path(__file__).parents[2]
 BUILD = "images/cloudbuild.yaml"
+PART = "build/cloudbuild.yaml"
+"""Where the build of some images is written; git ignores the folder."""
 MACHINES = {"e2-standard-2": 0.006, "e2-highcpu-8": 0.016, "e2-highcpu-32": 0.064}
 """Machine of a build -> USD a minute (cloud.google.com/build/pricing, November 2026).
 
@@ -36,6 +38,12 @@ REGIONS = "us-central1, us-west2, europe-west1, asia-east1, australia-southeast1
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_environment(parser)
+    parser.add_argument(
+        "--only",
+        default="",
+        help=f"images to build, such as cpu,gpu; {' and '.join(COMMON_IMAGES)} are always among them, since every "
+        "run needs them; all if empty",
+    )
     parser.add_argument("--machine", default=DEFAULT_MACHINE, help=f"machine of the build: {', '.join(MACHINES)}")
     parser.add_argument("--region", default="", help="region of the build; that of the environment if empty")
     parser.add_argument("--replace", action="store_true", help="build a tag again that exists already")
@@ -46,12 +54,14 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
     environment.require_target("vertex")
     check_choice("machine", parsed.machine, MACHINES)
+    kinds = kinds_of(parsed.only)
     check_buildable(environment)
     commit = commit_of_images()
-    command = build_command(environment, commit, parsed.machine, parsed.region)
+    config = BUILD if kinds == IMAGE_KINDS else write_part(kinds)
+    command = build_command(environment, commit, parsed.machine, parsed.region, config)
     if not (parsed.replace or parsed.dry_run):
         check_tag(environment)
-    names = ", ".join(environment.image_of(kind).rpartition("/")[2] for kind in IMAGE_KINDS)
+    names = ", ".join(environment.image_of(kind).rpartition("/")[2] for kind in kinds)
     print(
         f"Builds {names} of commit {commit} in {environment.image_repository},\n"
         f"then publishes the template {environment.image_tag} in {environment.template_repository}.\n"
@@ -67,6 +77,32 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     os.chdir(ROOT)
     # In place of this process, so that Ctrl-C reaches gcloud alone, which then cancels the build.
     return os.execvp(command[0], command)
+
+
+def kinds_of(only: str) -> tuple[str, ...]:
+    """The images to build for the value of --only. Raises `UserError` for an unknown one."""
+    chosen = only.split(",") if only else IMAGE_KINDS
+    for kind in chosen:
+        check_choice("image", kind, IMAGE_KINDS)
+    return tuple(kind for kind in IMAGE_KINDS if kind in (*COMMON_IMAGES, *chosen))
+
+
+def write_part(kinds: Sequence[str]) -> str:
+    """Write the build without the steps of other images than `kinds`; returns its path in the repository."""
+    import yaml
+
+    build = yaml.safe_load((ROOT / BUILD).read_text())
+    others = [kind for kind in IMAGE_KINDS if kind not in kinds]
+    omitted = {f"{verb}-{kind}" for verb in ("build", "push") for kind in others}
+    build["steps"] = [step for step in build["steps"] if step["id"] not in omitted]
+    for step in build["steps"]:
+        if "waitFor" in step:
+            step["waitFor"] = [each for each in step["waitFor"] if each not in omitted]
+    build["images"] = [name for name in build["images"] if not any(f"-{kind}:" in name for kind in others)]
+    path = ROOT / PART
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(build, sort_keys=False))
+    return PART
 
 
 def check_buildable(environment: Environment) -> None:
@@ -124,7 +160,9 @@ def check_tag(environment: Environment) -> None:
     )
 
 
-def build_command(environment: Environment, commit: str, machine: str, region: str) -> list[str]:
+def build_command(
+    environment: Environment, commit: str, machine: str, region: str, config: str = BUILD
+) -> list[str]:
     """The command line of gcloud that builds the images and publishes the template.
 
     The log goes to the environment's bucket: the released gcloud shows logs on Cloud Storage alone
@@ -142,7 +180,7 @@ def build_command(environment: Environment, commit: str, machine: str, region: s
     options = {
         "project": environment.project,
         "region": region or environment.location,
-        "config": BUILD,
+        "config": config,
         "gcs-source-staging-dir": builds,
         "gcs-log-dir": f"{builds}/logs",
         "substitutions": ",".join(f"{name}={value}" for name, value in substitutions.items()),

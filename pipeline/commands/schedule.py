@@ -1,29 +1,32 @@
 """\
-Schedule runs on Vertex AI: create, list, show, pause, resume, replace or delete.
+Schedule runs on Vertex AI: create, list, show, pause, resume, replace or delete one, or apply files.
 
 create and replace accept parameters, --template and --cache like `submit`, and --cron with --timezone. Runs of one
 schedule never overlap: a run is skipped if the previous one has not ended. A run ends after a few minutes, without
 training, if data, settings, code and start are those of the default or the challenger (skip_unchanged=false trains
 in any case). replace deletes the old schedule after it has created the new one. Without --cron it keeps the times,
-but not the parameters; pass them again.
+but not the parameters; pass them again. apply makes the schedules of the environment equal to the files of a folder
+(schedules/weekly.toml.example describes them), and shows first what differs.
 """
 
 import argparse
 import datetime
 import json
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
-from pipeline.graph.environment import load_environment
+from pipeline.graph.environment import CONFIGS, load_environment
 from pipeline.jobs import state_of
-from pipeline.vertex import runs, schedule, submit
+from pipeline.vertex import runs, schedule, schedule_files, submit
 from trainer.cli import Parser
 from trainer.errors import check
 
 HELP = "schedule runs on Vertex AI"
-ACTIONS = ("create", "list", "show", "pause", "resume", "replace", "delete")
+ACTIONS = ("create", "list", "show", "pause", "resume", "replace", "delete", "apply")
+FOLDER = CONFIGS.parent / "schedules"
 TIME = "%a %Y-%m-%d %H:%M %Z"
 
 
@@ -44,9 +47,15 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--timezone", default="", help="time zone of --cron, such as Europe/London (default: UTC)")
     parser.add_argument("--start", default="", help="first date or time for runs, such as 2026-03-01T12:00")
     parser.add_argument("--end", default="", help="date or time from which no run starts")
+    parser.add_argument(
+        "--folder", default=str(FOLDER), help="for apply: folder of the files *.toml; schedules in the repository"
+    )
+    parser.add_argument(
+        "--prune", action="store_true", help="for apply: delete schedules of the environment that have no file"
+    )
     add_template(parser)
     parser.add_argument(
-        "--dry-run", action="store_true", help="for create: say what would be scheduled, and send nothing"
+        "--dry-run", action="store_true", help="for create and apply: say what would be done, and change nothing"
     )
     parser.add_argument("--json", action="store_true", help="for --dry-run: print the whole request as JSON")
     add_parameters(parser)
@@ -56,8 +65,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
     changes = parsed.action in ("create", "replace")
     check(changes or not passed, f"{parsed.action} takes no parameters; see `python -m pipeline schedule --help`")
+    check(parsed.action in ("create", "apply") or not parsed.dry_run, "--dry-run is for create and apply")
     environment = load_environment(parsed.env)
     environment.require_target("vertex")
+    if parsed.action == "apply":
+        return _apply(parsed, environment)
     if parsed.action == "list":
         for entry in schedule.listed(environment):
             print(_line(entry))
@@ -77,11 +89,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -> int:
     is_new = parsed.action == "create"
-    check(is_new or not parsed.dry_run, "--dry-run is for create")
     check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
     if parsed.when_changed:
-        passed.setdefault("skip_unchanged", True)
-        check(passed["skip_unchanged"] is True, "--when-changed trains only then; omit skip_unchanged=false")
+        passed = schedule.only_on_changes(passed)
         parsed.cron = parsed.cron or schedule.OFTEN
     check(
         bool(parsed.cron) or not is_new,
@@ -109,6 +119,28 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     submit.refuse_missing(plan)
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)
+    return 0
+
+
+def _apply(parsed: argparse.Namespace, environment: Any) -> int:
+    flags = ("name", "cron", "when_changed", "timezone", "start", "end")
+    given = [f"--{flag.replace('_', '-')}" for flag in flags if getattr(parsed, flag)]
+    check(not given, f"apply takes no {', '.join(given)}; the files of {parsed.folder} say it")
+    wanted = schedule_files.read(environment, pathlib.Path(parsed.folder), parsed.template, parsed.cache)
+    steps = schedule_files.compare(environment, wanted, parsed.prune)
+    for step in steps:
+        number = f" ({schedule.id_of(step.old)})" if step.old else ""
+        print("\n    ".join([f"{step.action:<8}{step.name}{number}", *step.differences]))
+    steps = [step for step in steps if step.is_change]
+    if parsed.dry_run or not steps:
+        print("Nothing was changed; without --dry-run, it is done." if steps else "There is nothing to do.")
+        return 0
+    for step in steps:
+        if step.wanted:
+            submit.refuse_missing(step.wanted.plan)
+    for step in steps:
+        made = schedule_files.take(environment, step)
+        print(f"Done: {step.action} {step.name} ({schedule.id_of(made)})", flush=True)
     return 0
 
 

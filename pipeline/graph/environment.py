@@ -24,6 +24,9 @@ from trainer.errors import UserError, check, check_choice, nearest
 
 PIPELINE_NAME = "msinet"
 IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")
+COMMON_IMAGES = ("cpu", "serving")
+"""Images that every run on Vertex AI needs: tasks run in the first, and the registry copies the other with each
+version (`ModelContainerSpec.image_uri` of the API)."""
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 SAMPLE_FILE = str(CONFIGS / f"{SAMPLE}.toml")
 GUIDE = "docs/vertex.md, step 3"

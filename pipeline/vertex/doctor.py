@@ -17,7 +17,7 @@ from typing import Any
 
 from pipeline import cloud, parameters, preflight, training_job
 from pipeline.cloud import Api, UnansweredError
-from pipeline.graph.environment import IMAGE_KINDS, Environment, layered
+from pipeline.graph.environment import COMMON_IMAGES, Environment, layered
 from pipeline.parameters import PARAMETERS, Value
 from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX, Address
@@ -218,7 +218,7 @@ def _places(case: Case, api: Api) -> Iterator[Question]:
         yield f"bucket gs://{bucket}", partial(checks.check_bucket, api, bucket, bucket in case.written)
     for name, address in case.sources:
         yield f"{name} {address}", partial(checks.check_source, api, name, address)
-    for kind in IMAGE_KINDS:
+    for kind in dict.fromkeys((*COMMON_IMAGES, *(plan.accelerator.image for plan in case.plans.values()))):
         yield (
             f"image {kind}",
             partial(checks.check_image, api, case.environment.name, case.environment.image_of(kind)),

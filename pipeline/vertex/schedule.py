@@ -17,7 +17,7 @@ from pipeline.graph.environment import Environment
 from pipeline.jobs import state_of
 from pipeline.parameters import Value
 from pipeline.vertex.submit import Planned, compose
-from trainer.errors import UserError, check, nearest
+from trainer.errors import Checks, UserError, check, nearest
 
 PAUSED = "paused"
 OFTEN = "0 */6 * * *"
@@ -37,13 +37,26 @@ class Timing:
 def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing:
     """A timing from texts; `start` and `end` are ISO dates or times, in `zone` unless they name another offset.
 
-    Raises `UserError` if the zone is unknown, or a time is malformed.
+    Raises `UserError` with all mistakes if `expression` has not five fields, the zone is unknown, or a time is
+    malformed.
     """
+    checks, place, moments = Checks(), zoneinfo.ZoneInfo("UTC"), []
+    with checks.also():
+        check(len(expression.split()) == 5, f"cron is {expression!r}; write five fields, such as '0 3 * * 1'")
+    with checks.also():
+        place = _place(zone)
+    for name, text in (("start", start), ("end", end)):
+        with checks.also():
+            moments.append(_moment(name, text, place))
+    checks.refuse()
+    return Timing(f"TZ={zone} {expression}", *moments)
+
+
+def _place(zone: str) -> zoneinfo.ZoneInfo:
     try:
-        place = zoneinfo.ZoneInfo(zone)
+        return zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise UserError(f"unknown time zone {zone!r}{nearest(zone, zoneinfo.available_timezones())}") from None
-    return Timing(f"TZ={zone} {expression}", _moment("start", start, place), _moment("end", end, place))
 
 
 def _moment(name: str, text: str, place: zoneinfo.ZoneInfo) -> datetime.datetime | None:
@@ -99,6 +112,15 @@ def prepare(
     """
     job = compose(environment, passed, source, caching, {"skip_unchanged": True})
     return SchedulePlan(environment, job, name, when)
+
+
+def only_on_changes(passed: Mapping[str, Value]) -> dict[str, Value]:
+    """The parameters of runs that look for new data. Raises `UserError` if they say to train in any case."""
+    check(
+        passed.get("skip_unchanged", True) is True,
+        "runs for changed data train only then; omit skip_unchanged=false",
+    )
+    return {**passed, "skip_unchanged": True}
 
 
 def service_of(environment: Environment) -> Any:

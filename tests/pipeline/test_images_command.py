@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from pipeline.__main__ import main
 from pipeline.commands import images
@@ -100,6 +101,21 @@ def test_build_is_given_every_substitution(prod):
     assert dict(each.split("=") for each in given.split(",")).keys() == BUILD["substitutions"].keys()
 
 
+@pytest.mark.parametrize("only", ["cpu,gpu", "gpu"])
+def test_part_of_the_images_is_built_with_those_that_every_run_needs(clone, prod, gcloud, capsys, only):
+    assert main(["images", "--env", "prod", "--only", only]) == 0
+    assert "Builds msinet-cpu:v1, msinet-gpu:v1, msinet-serving:v1 of" in capsys.readouterr().out
+    (path,) = (flag.partition("=")[2] for flag in calls(gcloud) if flag.startswith("--config="))
+    part = yaml.safe_load((clone / path).read_text())
+    steps = {step["id"]: step for step in part.pop("steps")}
+    whole = {step["id"]: step for step in BUILD["steps"]}
+    assert whole.keys() - steps.keys() == {"build-tpu", "push-tpu"}
+    assert steps["publish-template"].pop("waitFor") == ["push-cpu", "push-gpu", "push-serving"]
+    assert all(fields.items() <= whole[step].items() for step, fields in steps.items())
+    assert part.pop("images") == [name for name in BUILD["images"] if "-tpu:" not in name]
+    assert part.items() <= BUILD.items()
+
+
 def test_machine_region_and_the_default_account_are_a_choice(prod, clone, gcloud, capsys):
     write_config(dataclasses.replace(prod, build_service_account=""), clone / "configs")
     assert main(["images", "--env", "prod", "--machine", "e2-highcpu-8", "--region", "europe-west1"]) == 0
@@ -141,6 +157,7 @@ def test_environment_that_the_build_would_not_find_is_refused(prod, clone, gclou
     ("changes", "arguments", "complaint"),
     [
         ({}, ["--machine", "e2-highcpu-16"], "e2-highcpu-16"),
+        ({}, ["--only", "cpu,gpus"], "did you mean 'gpu'?"),
         ({"target": "kubeflow"}, [], "target kubeflow"),
         ({"template_repository": ""}, [], "template_repository is empty"),
     ],

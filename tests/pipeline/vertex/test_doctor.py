@@ -96,8 +96,8 @@ CHANGES = {
         "gcloud services enable logg",
     ),
     "image": (
-        lambda project: project.repositories["msinet"]["tags"].remove("msinet-gpu/v1"),
-        *("msinet/msinet-gpu:v1 does not exist", "make images ENV=prod"),
+        lambda project: project.repositories["msinet"]["tags"].remove("msinet-serving/v1"),
+        *("msinet/msinet-serving:v1 does not exist", "make images ENV=prod"),
     ),
     "region": (
         lambda project: next(iter(project.buckets.values())).update(location="EUROPE-WEST4"),
@@ -120,6 +120,17 @@ CHANGES = {
         *("lacks logging.logEntries.create on project", f"--member={ACCOUNT} --role=roles/logging.logWriter"),
     ),
 }
+
+
+def test_images_are_those_of_the_plan(vertex, project):
+    for kind in ("gpu", "tpu"):
+        project.repositories["msinet"]["tags"].remove(f"msinet-{kind}/v1")
+    missing = [
+        finding.text for finding in found(vertex, accelerator="l4", base_batch_size=0) if finding.state == MISSING
+    ]
+    assert [text for text in missing if "image" in text] == [
+        f"image {vertex.environment.image_of('gpu')} does not exist"
+    ]
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -1,0 +1,223 @@
+"""Schedules as files: one TOML file each, compared with the schedules on Vertex AI, which are made equal to them.
+
+A file that cannot be used is refused before the first request. What a file and its environment leave empty is the
+service's to choose; of that, only the end and the parameters are compared.
+"""
+
+import dataclasses
+import datetime
+import json
+import pathlib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.graph.environment import PIPELINE_NAME, Environment
+from pipeline.jobs import as_json, state_of
+from pipeline.parameters import SETTINGS, converted, refuse_replaced
+from pipeline.registry.versions import OWNER
+from pipeline.vertex import schedule
+from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
+from trainer.errors import Checks, MistakesError, UserError, check, nearest
+
+TEXT, MOMENT, CHOICE = (
+    (str, "a string"),
+    ((str, datetime.date), "a date or a time, such as 2026-03-01T12:00"),
+    (bool, "true or false"),
+)
+KEYS: dict[str, tuple[Any, str]] = {
+    "cron": TEXT,
+    "timezone": TEXT,
+    "start": MOMENT,
+    "end": MOMENT,
+    "when_changed": CHOICE,
+    "paused": CHOICE,
+    "parameters": (dict, "a table: write [parameters], and below it NAME = VALUE"),
+}
+"""Keys of a file -> their type and its description."""
+PARAMETER = "parameters."
+CREATE, CHANGE, LEAVE, DELETE, KEEP = "create", "change", "leave", "delete", "no file"
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """A schedule as its file describes it."""
+
+    plan: SchedulePlan
+    paused: bool | None
+    """None leaves a schedule paused or active as it is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What is to be done about one schedule."""
+
+    action: str
+    """CREATE, CHANGE, LEAVE, or for a schedule without a file DELETE or KEEP."""
+    name: str
+    wanted: Wanted | None = None
+    old: Any = None
+    differences: Sequence[str] = ()
+    """One line for each setting or parameter that differs between the schedule and its file."""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether this step changes something on the service."""
+        return self.action in (CREATE, CHANGE, DELETE)
+
+
+# === Files ===
+
+
+def read(
+    environment: Environment, folder: pathlib.Path, source: str = "", caching: str = "as-compiled"
+) -> list[Wanted]:
+    """The schedules of all `*.toml` in a folder, by name; template and caching are as in `submit.prepare`.
+
+    The file STEM.toml describes the schedule msinet-ENV-STEM. Raises `UserError` with all mistakes of all files.
+    """
+    paths = sorted(folder.glob("*.toml"))
+    check(bool(paths), f"there is no *.toml in {folder}; docs/vertex.md, step 9, describes the files")
+    wanted, mistakes = [], []
+    for path in paths:
+        try:
+            wanted.append(_read(environment, path, source, caching))
+        except UserError as error:
+            lines = error.lines if isinstance(error, MistakesError) else [str(error)]
+            mistakes += [f"{path}: {line}" for line in lines]
+    if mistakes:
+        raise MistakesError(mistakes) if len(mistakes) > 1 else UserError(mistakes[0])
+    return wanted
+
+
+def _read(environment: Environment, path: pathlib.Path, source: str, caching: str) -> Wanted:
+    try:
+        content = tomllib.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot be read as TOML in UTF-8 ({error})") from None
+    checks, fields = Checks(), {}
+    for key, value in content.items():
+        with checks.also():
+            check(key in KEYS, f"unknown key {key!r}{nearest(key, KEYS)}; parameters belong below [parameters]")
+            kind, description = KEYS[key]
+            check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
+            fields[key] = value
+    name = f"{PIPELINE_NAME}-{environment.name}-{path.stem}"
+    with checks.also():
+        passed = converted(fields.get("parameters", {}))
+        refuse_replaced(passed)
+        if fields.get("when_changed"):
+            passed = schedule.only_on_changes(passed)
+        plan = schedule.prepare(environment, name, Timing(""), passed, source, caching)
+    with checks.also():
+        cron = fields.get("cron", schedule.OFTEN if fields.get("when_changed") else "")
+        check(bool(cron) or "cron" in content, "cron is missing; add cron = '0 3 * * 1', or when_changed = true")
+        limits = (str(fields.get(key, "")) for key in ("start", "end"))
+        when = schedule.timing(cron or schedule.OFTEN, fields.get("timezone", "UTC"), *limits)
+    checks.refuse()
+    if when.start and _is_past(when.start):  # it has no effect any more, and the service refuses it
+        when = dataclasses.replace(when, start=None)
+    return Wanted(dataclasses.replace(plan, timing=when), fields.get("paused"))
+
+
+def _is_past(moment: datetime.datetime) -> bool:
+    return moment <= datetime.datetime.now(datetime.UTC)
+
+
+# === Differences ===
+
+
+def compare(environment: Environment, wanted: Sequence[Wanted], prune: bool = False) -> list[Step]:
+    """What makes the environment's schedules equal to the wanted ones; those without a file go only with `prune`.
+
+    Raises `UserError` for two schedules of one name, and for one that has ended according to its file alone.
+    """
+    own = [each for each in schedule.listed(environment) if _is_of(environment, each)]
+    steps = []
+    for each in wanted:
+        name, end = each.plan.name, each.plan.timing.end
+        same = [old for old in own if old.display_name == name]
+        ids = ", ".join(map(id_of, same))
+        check(
+            len(same) <= 1,
+            f"there are {len(same)} schedules {name!r} ({ids}); delete all but one with "
+            f"`python -m pipeline schedule delete --env {environment.name} --name ID`",
+        )
+        lines = _differences(each, same[0]) if same else []
+        ended = end is not None and _is_past(end)
+        check(
+            not (ended and lines),
+            f"{name}: its end, {end}, has passed, but the schedule is another one ({'; '.join(lines)}); set a later "
+            "end, or remove the file and apply with --prune",
+        )
+        action = LEAVE if ended or (same and not lines) else CHANGE if same else CREATE
+        steps.append(Step(action, name, each, same[0] if same else None, lines))
+    names = {each.plan.name for each in wanted}
+    without = [old for old in own if old.display_name not in names]
+    return [*steps, *(Step(DELETE if prune else KEEP, old.display_name, None, old) for old in without)]
+
+
+def _is_of(environment: Environment, found: Any) -> bool:
+    """Whether a schedule is one of this project, for this environment."""
+    job = found.create_pipeline_job_request.pipeline_job
+    pipeline = as_json(job)["pipelineSpec"].get("pipelineInfo", {}).get("name", "")
+    return OWNER.items() <= dict(job.labels).items() and job.display_name == f"{pipeline}-{environment.name}"
+
+
+def _differences(wanted: Wanted, old: Any) -> list[str]:
+    new, known = _facts(wanted.plan.request["schedule"]), _facts(as_json(old))
+    is_paused = state_of(old) == PAUSED
+    if wanted.paused is not None:
+        new["paused"], known["paused"] = wanted.paused, is_paused
+    keys = [key for key in {**new, **known} if key in new or key == "end" or key.startswith(PARAMETER)]
+    return [_line(key, known.get(key), new.get(key)) for key in keys if known.get(key) != new.get(key)]
+
+
+def _facts(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared of a schedule as JSON of the API: setting or `parameters.NAME` -> value, unless it is empty."""
+    job = content["createPipelineJobRequest"]["pipelineJob"]
+    values = dict(job["runtimeConfig"].get("parameterValues") or {})
+    values |= values.pop(SETTINGS, None) or {}
+    facts = {
+        "cron": content["cron"],
+        "start": content.get("startTime"),
+        "end": content.get("endTime"),
+        "outputs": job["runtimeConfig"]["gcsOutputDirectory"],
+        "service_account": job.get("serviceAccount"),
+        "network": job.get("network"),
+        "template": job["pipelineSpec"],
+        **{f"labels.{key}": value for key, value in job.get("labels", {}).items()},
+    }
+    parameters = {f"{PARAMETER}{name}": value for name, value in values.items()}
+    return {key: value for key, value in facts.items() if value} | parameters
+
+
+def _line(key: str, old: Any, new: Any) -> str:
+    before, after = _shown(old), _shown(new)
+    return f"{key}: {before} -> {after}" if before != after else f"{key}: another one of {after}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict) and "pipelineInfo" in value:
+        images = sorted(set(re.findall(r'"image": "(?:[^"]*/)?([^"/]+)"', json.dumps(value))))
+        return f"{value['pipelineInfo']['name']} with {', '.join(images)}"
+    return "not set" if value is None else f"{value:g}" if isinstance(value, float) else json.dumps(value)
+
+
+# === Changes ===
+
+
+def take(environment: Environment, step: Step) -> Any:
+    """Do what a step says; returns the schedule that there is then, or the deleted one."""
+    if step.wanted is None:
+        schedule.change(environment, step.old, "delete")
+        return step.old
+    made, paused = step.old, step.wanted.paused
+    if step.action == CREATE:
+        made = schedule.create(step.wanted.plan)
+    elif any(not line.startswith("paused:") for line in step.differences):
+        made = schedule.replace(step.wanted.plan, step.old)
+    if paused is not None and (state_of(made) == PAUSED) != paused:
+        schedule.change(environment, made, "pause" if paused else "resume")
+    return made
