@@ -83,3 +83,9 @@ variable "retrain_settings" {
   type        = any
   default     = {}
 }
+
+variable "release_repository" {
+  description = "Repository of Cloud Build whose tags v... release: projects/P/locations/L/connections/C/repositories/R; none if empty."
+  type        = string
+  default     = ""
+}

@@ -5,8 +5,8 @@ create and replace accept parameters, --template and --cache like `submit`, and 
 schedule never overlap: a run is skipped if the previous one has not ended. A run ends after a few minutes, without
 training, if data, settings, code and start are those of the default or the challenger (skip_unchanged=false trains
 in any case). replace deletes the old schedule after it has created the new one. Without --cron it keeps the times,
-but not the parameters; pass them again. apply makes the schedules of the environment equal to the files of a folder
-(schedules/weekly.toml.example describes them), and shows first what differs.
+but not the parameters; pass them again. apply makes the schedules of the environment equal to the files of a
+folder (schedules/weekly.toml.example describes them), and shows first what differs.
 """
 
 import argparse

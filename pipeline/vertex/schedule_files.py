@@ -148,8 +148,8 @@ def compare(environment: Environment, wanted: Sequence[Wanted], prune: bool = Fa
         ended = end is not None and _is_past(end)
         check(
             not (ended and lines),
-            f"{name}: its end, {end}, has passed, but the schedule is another one ({'; '.join(lines)}); set a later "
-            "end, or remove the file and apply with --prune",
+            f"{name}: its end, {end}, has passed, but the schedule is another one ({'; '.join(lines)}); set a "
+            "later end, or remove the file and apply with --prune",
         )
         action = LEAVE if ended or (same and not lines) else CHANGE if same else CREATE
         steps.append(Step(action, name, each, same[0] if same else None, lines))
@@ -175,7 +175,7 @@ def _differences(wanted: Wanted, old: Any) -> list[str]:
 
 
 def _facts(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What is compared of a schedule as JSON of the API: setting or `parameters.NAME` -> value, unless it is empty."""
+    """What is compared of a schedule as JSON of the API: setting or `parameters.NAME` -> value, if not empty."""
     job = content["createPipelineJobRequest"]["pipelineJob"]
     values = dict(job["runtimeConfig"].get("parameterValues") or {})
     values |= values.pop(SETTINGS, None) or {}

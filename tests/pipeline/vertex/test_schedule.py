@@ -218,3 +218,60 @@ def test_start_in_the_zone_is_sent_in_utc():
     request = schedule.SchedulePlan(environment("", "bucket"), {}, "mine", timing).request["schedule"]
     assert request["startTime"] == f"{year}-07-01T16:00:00Z"
     assert request["endTime"] == f"{year}-12-24T05:00:00Z"
+
+
+# === Files ===
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Writes schedules/NAME.toml, or removes it if there is no text; returns the arguments of `apply`."""
+    folder = tmp_path / "schedules"
+    folder.mkdir()
+
+    def write(**texts):
+        for name, text in texts.items():
+            path = folder / f"{name}.toml"
+            if text:
+                path.write_text(text)
+            else:
+                path.unlink()
+        return "--folder", str(folder)
+
+    return write
+
+
+def test_apply_makes_the_service_equal_to_the_files_and_says_first_what_differs(vertex, do, files):
+    weekly = 'cron = "0 3 * * 1"\ntimezone = "Europe/London"\n[parameters]\nbase_epochs = {}\n'
+    folder = files(weekly=weekly.format(2), often="when_changed = true\npaused = true\n")
+    assert do("apply", *folder, "--dry-run")[-1].startswith("Nothing was changed")
+    assert not vertex.kept("schedules")
+    do("apply", *folder)
+    named = {each["displayName"]: each for each in vertex.kept("schedules").values()}
+    assert {name: each["state"] for name, each in named.items()} == {
+        "msinet-prod-often": "PAUSED",
+        "msinet-prod-weekly": "ACTIVE",
+    }
+    assert named["msinet-prod-weekly"]["cron"] == "TZ=Europe/London 0 3 * * 1"
+    assert do("apply", *folder)[-1] == "There is nothing to do."
+
+    folder = files(weekly=weekly.format(3), often="")
+    lines = do("apply", *folder)
+    assert "    parameters.base_epochs: 2 -> 3" in lines
+    assert any("no file" in line and "msinet-prod-often" in line for line in lines)
+    assert len(vertex.kept("schedules")) == 2
+    do("apply", *folder, "--prune")
+    (left,) = vertex.kept("schedules").values()
+    values = left["createPipelineJobRequest"]["pipelineJob"]["runtimeConfig"]["parameterValues"]
+    assert (left["displayName"], values["settings"]["base_epochs"]) == ("msinet-prod-weekly", 3)
+
+
+def test_one_wrong_file_stops_all_before_any_request_and_every_mistake_is_named(vertex, do, files):
+    folder = files(
+        good='cron = "0 3 * * 1"\n', bad='corn = "0 3 * * 1"\ntimezone = 3\n[parameters]\ngate = "kdl"\n'
+    )
+    with pytest.raises(UserError) as refused:
+        do("apply", *folder)
+    for named in ("bad.toml", "did you mean 'cron'", "timezone is 3", "gate is 'kdl'"):
+        assert named in str(refused.value)
+    assert not vertex.requests
