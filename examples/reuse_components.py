@@ -12,7 +12,7 @@ fetch, train, evaluate = (
 )
 
 
-@dsl.pipeline(name="msinet-example")
+@dsl.pipeline(name="msinet-example")  # type: ignore[untyped-decorator]
 def example(source: str = "sample", image_size: str = "72x96", epochs: int = 1, settings: dict = {}) -> None:  # type: ignore[type-arg]  # noqa: B006
     """Train MSI-Net on SALICON, or on generated pictures."""
     data = fetch(dataset="salicon", source=source, image_size=image_size, settings=settings).outputs["prepared"]
