@@ -42,7 +42,7 @@ def told(registry, capsys, monkeypatch):
 
     def tell(run, state):
         ended = types.SimpleNamespace(state=state, error_message="", pipeline_job_resource_name="")
-        report_end.python_func("msinet", str(registry.root), run, "", False, ended)
+        report_end.python_func("msinet", str(registry.root), {}, run, "", False, ended)
         return capsys.readouterr().out
 
     return tell
@@ -113,7 +113,13 @@ def test_task_takes_the_state_in_the_form_of_each_service(registry, added, capsy
     status["pipelineJobResourceName"] = "msinet-x7k2p"
     if form == "vertex":
         status["error"] = {"code": 9, "message": "The DAG failed because some tasks failed."}
-    values = {"model_name": "msinet", "registry": str(registry.root), "run": "run-2", "webhook": ""}
+    values = {
+        "model_name": "msinet",
+        "registry": "elsewhere",
+        "settings": {"registry": str(registry.root)},
+        "run": "run-2",
+        "webhook": "",
+    }
     inputs = {"parameterValues": {**values, "only_failures": True, "status": status}}
     message = {"inputs": inputs, "outputs": {"outputFile": str(tmp_path / "out.json")}}
     Executor(message, report_end.python_func).execute()
@@ -135,9 +141,7 @@ def access(server, request, project, name):
 @pytest.fixture
 def failed(vertex):
     """The state of a run on Vertex AI with a task that failed."""
-    vertex.state["script"] = [
-        ("RUNNING", {"check-registry": "SUCCEEDED", "upload-model": ("FAILED", "No space.")})
-    ]
+    vertex.state["script"] = [("RUNNING", {"check-run": "SUCCEEDED", "upload-model": ("FAILED", "No space.")})]
     job = submit.prepare(vertex.environment, {}).job
     submit.send(submit.Submission(vertex.environment, job, "msinet-1"))
     return types.SimpleNamespace(
@@ -153,22 +157,22 @@ def test_failure_names_the_task_and_its_message_and_goes_to_the_address_in_the_s
     hook.statuses = [200]
     vertex.kept("secrets")["hook"] = hook.address
     secret = f"projects/{PROJECT}/secrets/hook"
-    report_end.python_func("msinet", address, "msinet-1", secret, True, failed)
+    report_end.python_func("msinet", address, {}, "msinet-1", secret, True, failed)
     ((_, posted),) = hook.received
     assert posted["text"].startswith("msinet: failed at Registration. No space.")
     assert posted["text"].splitlines()[1].startswith("Run msinet-1: https://console.cloud.google.com/")
     assert capsys.readouterr().out == f"{posted['text']}\n"
     done = types.SimpleNamespace(**{**vars(failed), "state": "SUCCEEDED"})
-    report_end.python_func("msinet", address, "msinet-1", secret, True, done)
+    report_end.python_func("msinet", address, {}, "msinet-1", secret, True, done)
     assert len(hook.received) == 1
 
 
 def test_secret_that_may_not_be_read_is_told_in_the_log(vertex, address, failed, capsys):
-    report_end.python_func("msinet", address, "msinet-1", f"projects/{PROJECT}/secrets/hook", False, failed)
+    report_end.python_func("msinet", address, {}, "msinet-1", f"projects/{PROJECT}/secrets/hook", False, failed)
     assert "secretmanager.versions.access" in capsys.readouterr().out
 
 
 def test_failed_run_is_told_even_if_vertex_ai_does_not_say_what_failed(vertex, address, failed, capsys):
     vertex.fail(403, times=9, method="GET", path="pipelineJobs")
-    report_end.python_func("msinet", address, "msinet-1", "", True, failed)
+    report_end.python_func("msinet", address, {}, "msinet-1", "", True, failed)
     assert capsys.readouterr().out.startswith("msinet: failed. The DAG failed.")
