@@ -139,6 +139,7 @@ class _Worker:
 
     def _exchange(self, request: _Call) -> _Answer | int:
         process, connection = self._begun()
+        signal.siginterrupt(signal.SIGINT, True)  # Polars, once imported, has reads go on after Ctrl-C
         try:
             connection.send(request)
             answer: _Answer = connection.recv()
