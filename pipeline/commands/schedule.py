@@ -136,7 +136,7 @@ def _apply(parsed: argparse.Namespace, environment: Any) -> int:
         print("Nothing was changed; without --dry-run, it is done." if steps else "There is nothing to do.")
         return 0
     for step in steps:
-        if step.wanted:
+        if step.wanted and step.makes_one:
             submit.refuse_missing(step.wanted.plan)
     for step in steps:
         made = schedule_files.take(environment, step)

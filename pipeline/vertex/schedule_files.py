@@ -66,6 +66,11 @@ class Step:
         """Whether this step changes something on the service."""
         return self.action in (CREATE, CHANGE, DELETE)
 
+    @property
+    def makes_one(self) -> bool:
+        """Whether this step makes a schedule, not only pauses, resumes or deletes one."""
+        return self.action == CREATE or any(not line.startswith("paused:") for line in self.differences)
+
 
 # === Files ===
 
@@ -161,7 +166,8 @@ def compare(environment: Environment, wanted: Sequence[Wanted], prune: bool = Fa
 def _is_of(environment: Environment, found: Any) -> bool:
     """Whether a schedule is one of this project, for this environment."""
     job = found.create_pipeline_job_request.pipeline_job
-    pipeline = as_json(job)["pipelineSpec"].get("pipelineInfo", {}).get("name", "")
+    # A schedule made in the console may have the address of its template alone.
+    pipeline = as_json(job).get("pipelineSpec", {}).get("pipelineInfo", {}).get("name", "")
     return OWNER.items() <= dict(job.labels).items() and job.display_name == f"{pipeline}-{environment.name}"
 
 
@@ -213,11 +219,9 @@ def take(environment: Environment, step: Step) -> Any:
     if step.wanted is None:
         schedule.change(environment, step.old, "delete")
         return step.old
-    made, paused = step.old, step.wanted.paused
-    if step.action == CREATE:
-        made = schedule.create(step.wanted.plan)
-    elif any(not line.startswith("paused:") for line in step.differences):
-        made = schedule.replace(step.wanted.plan, step.old)
+    made, plan, paused = step.old, step.wanted.plan, step.wanted.paused
+    if step.makes_one:
+        made = schedule.replace(plan, step.old) if step.old else schedule.create(plan)
     if paused is not None and (state_of(made) == PAUSED) != paused:
         schedule.change(environment, made, "pause" if paused else "resume")
     return made

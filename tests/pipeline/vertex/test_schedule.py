@@ -1,5 +1,6 @@
 """Schedules, as requests to a server on loopback: each action, its failures, and the checks before any request."""
 
+import copy
 import datetime
 import json
 
@@ -264,6 +265,27 @@ def test_apply_makes_the_service_equal_to_the_files_and_says_first_what_differs(
     (left,) = vertex.kept("schedules").values()
     values = left["createPipelineJobRequest"]["pipelineJob"]["runtimeConfig"]["parameterValues"]
     assert (left["displayName"], values["settings"]["base_epochs"]) == ("msinet-prod-weekly", 3)
+
+
+def test_schedule_of_others_with_the_address_of_its_template_alone_is_left(vertex, do, files):
+    folder = files(weekly='cron = "0 3 * * 1"\n')
+    do("apply", *folder)
+    other = copy.deepcopy(vertex.kept("schedules")["7000"]) | {
+        "name": f"{NAMES}/schedules/8000",
+        "displayName": "x",
+    }
+    job = other["createPipelineJobRequest"]["pipelineJob"]
+    del job["pipelineSpec"]
+    job |= {"templateUri": "https://us-central1-kfp.pkg.dev/proj/r/x/v1", "labels": {}}
+    vertex.kept("schedules")["8000"] = other
+    assert do("apply", *folder, "--prune")[-1] == "There is nothing to do."
+
+
+def test_schedule_can_be_paused_by_its_file_while_an_image_is_missing(vertex, do, files):
+    do("apply", *files(weekly='cron = "0 3 * * 1"\n'))
+    vertex.state["project"].repositories["msinet"]["tags"].remove("msinet-cpu/v1")
+    do("apply", *files(weekly='cron = "0 3 * * 1"\npaused = true\n'))
+    assert states(vertex) == {"7000": "PAUSED"}
 
 
 def test_one_wrong_file_stops_all_before_any_request_and_every_mistake_is_named(vertex, do, files):
