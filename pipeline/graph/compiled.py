@@ -229,7 +229,7 @@ def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
 
     try:
         # The parser in C, if there is one: the other takes most of a second.
-        spec = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        spec = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
         assert spec["root"]
         assert spec["pipelineInfo"]["name"]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, AssertionError, TypeError, KeyError) as error:
