@@ -426,6 +426,7 @@ class LocalRegistry(NumberedRegistry):
         folder.mkdir(parents=True, exist_ok=True)
         lock = _lock(folder / LOCK)
         try:
+            files.remove_leftovers(folder)
             yield
         finally:
             os.close(lock)

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from pipeline.registry.numbered import BucketRegistry, LocalRegistry
+from pipeline.registry.numbered import LOCK, BucketRegistry, LocalRegistry
 from pipeline.registry.register import check_shared, connect, lineage
 from pipeline.registry.versions import NO_VERSION
 from tests.pipeline.registry.places import BucketFiles, FolderFiles
@@ -18,6 +18,7 @@ from tests.registering import record, register_at_once
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
+from trainer.files import PARTIAL
 from trainer.models.find import find_model
 from trainer.models.weight_sources import fingerprint
 
@@ -243,6 +244,15 @@ def test_processes_registering_at_once_get_different_versions_and_one_default(fo
     assert [alias for _, alias in outcomes].count(DEFAULT) == 1
     assert len(folder.versions("msinet")) == PROCESSES
     assert (folder.default("msinet").number, DEFAULT) in outcomes
+
+
+def test_next_writer_removes_what_a_killed_one_has_left(folder, model):
+    add(folder, model)
+    partial = folder.root / "msinet" / f"{PARTIAL}killed" / "2"
+    partial.mkdir(parents=True)
+    (partial / "saved_model.pb").write_bytes(b"half")
+    folder.set_alias("msinet", DEFAULT, 1)
+    assert {path.name for path in partial.parents[1].glob(".*")} == {LOCK}
 
 
 # === A bucket, which others write too ===
