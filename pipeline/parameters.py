@@ -250,9 +250,9 @@ def converted(values: Mapping[str, object]) -> dict[str, Value]:
     for name, value in values.items():
         if current := RENAMED.get(name):
             print(f"warning: {name} is called {current} now", file=sys.stderr)
-        with checks.also():
+        with checks.collect():
             result[current or name] = convert(current or name, value)
-    checks.refuse()
+    checks.raise_errors()
     return result
 
 
@@ -313,11 +313,11 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
     """
     checks = Checks()
     for step, title in STEPS.items():
-        with checks.also(title.lower()):
+        with checks.collect(title.lower()):
             datasets.get(config_for(FetchConfig, step, values).dataset)
-        with checks.also(title.lower()):
+        with checks.collect(title.lower()):
             config_for(AcceleratorConfig, step, values)
-        with checks.also(title.lower()):
+        with checks.collect(title.lower()):
             training = with_recipe(
                 config_for(TrainConfig, step, values),
                 fine_tuning=step == FINETUNE,
@@ -329,19 +329,19 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
                 machines = config_for(AcceleratorConfig, step, values)
                 check_platform(platform, machines, training)
     for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
-        with checks.also():
+        with checks.collect():
             config_for(config, "", values)
-    with checks.also():
+    with checks.collect():
         _validate_test_set({**DEFAULTS, **values})
-    if checks:
+    if checks.passed:
         steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
-        with checks.also():
+        with checks.collect():
             check_recordings_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
-        with checks.also():
+        with checks.collect():
             Address.at(registry).check_serving()
-    checks.refuse()
+    checks.raise_errors()
 
 
 def _validate_test_set(values: Mapping[str, Value]) -> None:

@@ -54,16 +54,16 @@ def check_parameters(
     given = values if given is None else given
     values = {**DEFAULTS, **values}
     checks = Checks()
-    with checks.also():
+    with checks.collect():
         parameters.validate(values, platform, given)
-    with checks.also():
+    with checks.collect():
         parameters.require_sources(values)
-    with checks.also():
+    with checks.collect():
         _check_places(platform, values)
-    if checks and platform != "local":
-        with checks.also():
+    if checks.passed and platform != "local":
+        with checks.collect():
             plans(values, platform, location)
-    checks.refuse()
+    checks.raise_errors()
 
 
 def plans(values: Mapping[str, Value], platform: str = "vertex", location: str = "") -> dict[str, TrainingPlan]:
@@ -75,9 +75,9 @@ def plans(values: Mapping[str, Value], platform: str = "vertex", location: str =
     made = {}
     checks = Checks()
     for step, title in parameters.steps_of(values).items():
-        with checks.also(title.lower()):
+        with checks.collect(title.lower()):
             made[step] = _plan(step, values, platform, location)
-    checks.refuse()
+    checks.raise_errors()
     return made
 
 
@@ -97,7 +97,7 @@ def _check_places(platform: str, values: Mapping[str, Value]) -> None:
     registry, checkpoint_dir = str(values["registry"]), str(values["checkpoint_dir"])
     if platform == "kubeflow":
         for name, address in (("registry", registry), ("checkpoint_dir", checkpoint_dir)):
-            with checks.also():
+            with checks.collect():
                 check_outside_pod(name, address)
     if platform == "vertex":
         unused = {f"{name}_source" for name in DATA if name not in parameters.fetched_steps(values)}
@@ -106,17 +106,17 @@ def _check_places(platform: str, values: Mapping[str, Value]) -> None:
             value = str(values[name])
             is_fetched = bool(addresses_in(value)) if name.endswith("_source") else author.is_named(value)
             is_named = name == "base_model_uri" and REGISTERED_NAME.fullmatch(value) is not None
-            with checks.also():
+            with checks.collect():
                 check(
                     value in words or is_fetched or is_named or value.startswith(REACHABLE),
                     f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// address",
                 )
-        with checks.also():
+        with checks.collect():
             check(
                 registry.startswith((VERTEX, *REACHABLE)),
                 f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use {FORM}",
             )
-    checks.refuse()
+    checks.raise_errors()
 
 
 # === The first task of a run ===
@@ -173,33 +173,33 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
     given = {**parameters.converted(compiled), **parameters.values_of(arguments)}
     values = {**DEFAULTS, **given}
     checks = Checks()
-    with checks.also():
+    with checks.collect():
         check_parameters(given, target.platform, target.location)
-    with checks.also():
+    with checks.collect():
         check_writable(str(values["checkpoint_dir"]))
     registry, name = str(values["registry"]), str(values["model_name"])
     if target.platform != "local":
-        with checks.also():
+        with checks.collect():
             check_shared(registry, name, str(values["endpoint"]))
     digests = dict.fromkeys(DATA, "")
     for step, title in parameters.fetched_steps(values).items():
-        with checks.also(title.lower()):
+        with checks.collect(title.lower()):
             digests[step] = _digest_of_data(step, values)
     base_model = base_digest = weights_digest = ""
-    with checks.also():
+    with checks.collect():
         if uri := str(values["base_model_uri"]):
             base_model = resolve_base_model(uri, registry)
             base_digest = weight_sources.fingerprint(base_model)
         else:
             weights_digest = weight_sources.fingerprint_of_initial(str(values["initial_weights"]))
-    if checks and target.platform == "vertex":
+    if checks.passed and target.platform == "vertex":
         for image in {plan.accelerator.image for plan in plans(values, location=target.location).values()}:
-            with checks.also():
+            with checks.collect():
                 _check_image(target.image_pattern.format(image), registry)
-    if checks and values["experiment"] and target.platform == "vertex":
-        with checks.also():
+    if checks.passed and values["experiment"] and target.platform == "vertex":
+        with checks.collect():
             _join_experiment(Address.at(registry), str(values["experiment"]), run)
-    checks.refuse()
+    checks.raise_errors()
     for step, title in DATA.items():
         print(f"{title}: {'found' if digests[step] else 'not needed'}")
     inputs = digest_of_run(values, *digests.values(), base_digest, weights_digest)

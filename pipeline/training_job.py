@@ -246,11 +246,11 @@ def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[st
     for title, settings in trainings.items():
         if settings:
             config, machines, job = configs_of(settings, TrainConfig, AcceleratorConfig, JobConfig)
-            with checks.also(title):
+            with checks.collect(title):
                 plan = plan_on(config, machines, target, artifacts.Manifest.load(data[title]))
                 if plan and target.platform == "vertex":
                     planning.timeout_of(plan, job.timeout_hours)
-    checks.refuse()
+    checks.raise_errors()
 
 
 def _publish(text: str, markdown: str) -> None:

@@ -122,9 +122,9 @@ def check_ranges(config: Any) -> None:
     """
     checks = Checks()
     for field in dataclasses.fields(config):
-        with checks.also():
+        with checks.collect():
             _check_range(field.name, getattr(config, field.name), field.metadata["range"])
-    checks.refuse()
+    checks.raise_errors()
 
 
 def _check_range(name: str, value: Any, limits: Range) -> None:

@@ -115,18 +115,19 @@ class MistakesError(UserError):
 class Checks:
     """Several checks, so that a user learns of all mistakes at once, and of each once.
 
-    `with checks.also(title):` keeps the error of a check for `refuse`, which raises all of them.
+    `with checks.collect(title):` keeps the errors of a check for `raise_errors`, which raises all.
     """
 
     def __init__(self) -> None:
         self._titles: dict[str, str] = {}
 
-    def __bool__(self) -> bool:
-        """Whether there is no mistake yet."""
+    @property
+    def passed(self) -> bool:
+        """Whether there is no mistake so far."""
         return not self._titles
 
     @contextmanager
-    def also(self, title: str = "") -> Iterator[None]:
+    def collect(self, title: str = "") -> Iterator[None]:
         """Keep each `UserError` of this context, below `title`; an error that several titles have needs none."""
         try:
             yield
@@ -135,7 +136,7 @@ class Checks:
                 if not any(known.endswith(f": {line}") for known in self._titles):
                     self._titles[line] = title if self._titles.get(line, title) == title else ""
 
-    def refuse(self) -> None:
+    def raise_errors(self) -> None:
         """Raise `UserError` with the mistake, or `MistakesError` with all of them, if there are any."""
         lines = [f"{title}: {line}" if title else line for line, title in self._titles.items()]
         if len(lines) == 1:

@@ -41,14 +41,14 @@ def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing
     malformed.
     """
     checks, place, moments = Checks(), zoneinfo.ZoneInfo("UTC"), []
-    with checks.also():
+    with checks.collect():
         check(len(expression.split()) == 5, f"cron is {expression!r}; write five fields, such as '0 3 * * 1'")
-    with checks.also():
+    with checks.collect():
         place = _place(zone)
     for name, text in (("start", start), ("end", end)):
-        with checks.also():
+        with checks.collect():
             moments.append(_moment(name, text, place))
-    checks.refuse()
+    checks.raise_errors()
     return Timing(f"TZ={zone} {expression}", *moments)
 
 

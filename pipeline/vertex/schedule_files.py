@@ -103,24 +103,24 @@ def _read(environment: Environment, path: pathlib.Path, source: str, caching: st
         raise UserError(f"cannot be read as TOML in UTF-8 ({error})") from None
     checks, fields = Checks(), {}
     for key, value in content.items():
-        with checks.also():
+        with checks.collect():
             check(key in KEYS, f"unknown key {key!r}{nearest(key, KEYS)}; parameters belong below [parameters]")
             kind, description = KEYS[key]
             check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
             fields[key] = value
     name = f"{PIPELINE_NAME}-{environment.name}-{path.stem}"
-    with checks.also():
+    with checks.collect():
         passed = converted(fields.get("parameters", {}))
         refuse_replaced(passed)
         if fields.get("when_changed"):
             passed = schedule.only_on_changes(passed)
         plan = schedule.prepare(environment, name, Timing(""), passed, source, caching)
-    with checks.also():
+    with checks.collect():
         cron = fields.get("cron", schedule.OFTEN if fields.get("when_changed") else "")
         check(bool(cron) or "cron" in content, "cron is missing; add cron = '0 3 * * 1', or when_changed = true")
         limits = (str(fields.get(key, "")) for key in ("start", "end"))
         when = schedule.timing(cron or schedule.OFTEN, fields.get("timezone", "UTC"), *limits)
-    checks.refuse()
+    checks.raise_errors()
     if when.start and _is_past(when.start):  # it has no effect any more, and the service refuses it
         when = dataclasses.replace(when, start=None)
     return Wanted(dataclasses.replace(plan, timing=when), fields.get("paused"))
