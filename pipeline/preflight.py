@@ -36,8 +36,8 @@ REACHABLE = ("gs://", MOUNTED)
 """Prefixes of the locations that machines on Vertex AI can access."""
 MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
 """Settings that a model depends on."""
-PLACES = ("source", "test_source")
-"""Fields of theirs that say where data is; its content counts, not its place."""
+SOURCE_FIELDS = ("source", "test_source")
+"""Fields of theirs that say where data is: a model depends on the content of data, not on its address."""
 
 
 def check_parameters(
@@ -129,7 +129,8 @@ class Prepared(NamedTuple):
     """
 
     Output: str
-    """Digest of what the run makes its model of; empty if the registry already has that model."""
+    """`digest_of_run`; empty if the registry already has that model. kfp.local resolves an output in a condition
+    (`dsl.If`) only if it has this name."""
     registry: str
     checkpoint_dir: str
     data: dict[str, Any]
@@ -142,7 +143,7 @@ class Prepared(NamedTuple):
     """Those of `EvaluateConfig`."""
     evaluate_base: bool
     base_model: str
-    """Where the model to fine-tune is; empty if the run trains one."""
+    """Path or address of the model to fine-tune; empty if the run trains one."""
     base_model_digest: str
     weights_digest: str
     """Digest of the initial weights of base training; empty if they are not a file."""
@@ -168,8 +169,6 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
             the base model, the initial weights, an image or the endpoint is not there. `MistakesError` has a line
             for each.
     """
-    from trainer.models import weight_sources  # loads NumPy
-
     given = {**parameters.converted(compiled), **parameters.values_of(arguments)}
     values = {**DEFAULTS, **given}
     checks = Checks()
@@ -177,46 +176,33 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
         check_parameters(given, target.platform, target.location)
     with checks.collect():
         check_writable(str(values["checkpoint_dir"]))
-    registry, name = str(values["registry"]), str(values["model_name"])
     if target.platform != "local":
         with checks.collect():
-            check_shared(registry, name, str(values["endpoint"]))
-    digests = dict.fromkeys(DATA, "")
-    for step, title in parameters.fetched_steps(values).items():
-        with checks.collect(title.lower()):
-            digests[step] = _digest_of_data(step, values)
-    base_model = base_digest = weights_digest = ""
+            check_shared(str(values["registry"]), str(values["model_name"]), str(values["endpoint"]))
+    data_digests = _find_data(values, checks)
+    start = _Start()
     with checks.collect():
-        if uri := str(values["base_model_uri"]):
-            base_model = resolve_base_model(uri, registry)
-            base_digest = weight_sources.fingerprint(base_model)
-        else:
-            weights_digest = weight_sources.fingerprint_of_initial(str(values["initial_weights"]))
+        start = _find_start(values)
     if checks.passed and target.platform == "vertex":
-        for image in {plan.accelerator.image for plan in plans(values, location=target.location).values()}:
-            with checks.collect():
-                _check_image(target.image_pattern.format(image), registry)
-    if checks.passed and values["experiment"] and target.platform == "vertex":
-        with checks.collect():
-            _join_experiment(Address.at(registry), str(values["experiment"]), run)
+        _check_images(values, target, checks)
     checks.raise_errors()
-    for step, title in DATA.items():
-        print(f"{title}: {'found' if digests[step] else 'not needed'}")
-    inputs = digest_of_run(values, *digests.values(), base_digest, weights_digest)
+    if values["experiment"] and target.platform == "vertex":
+        _join_experiment(Address.at(str(values["registry"])), str(values["experiment"]), run)
+    for name, title in DATA.items():
+        print(f"{title}: {'found' if data_digests[name] else 'not needed'}")
+    digest = digest_of_run(values, *data_digests.values(), start.base_model_digest, start.weights_digest)
     return Prepared(
-        Output="" if values["skip_unchanged"] and _is_unchanged(inputs, registry, name) else inputs,
-        registry=registry,
+        Output="" if values["skip_unchanged"] and _is_unchanged(digest, values) else digest,
+        registry=str(values["registry"]),
         checkpoint_dir=str(values["checkpoint_dir"]),
         data=parameters.settings_of(FetchConfig, "", values),
         data_gate=parameters.settings_of(DataGateConfig, "", values),
-        base_training={} if base_model else training_settings("base", values),
+        base_training={} if start.base_model else training_settings("base", values),
         finetune_training=training_settings(FINETUNE, values),
         evaluation=parameters.settings_of(EvaluateConfig, "", values),
         evaluate_base=bool(values["evaluate_base"]),
-        base_model=base_model,
-        base_model_digest=base_digest,
-        weights_digest=weights_digest,
-        **{f"{name}_digest": digest for name, digest in digests.items()},
+        **start._asdict(),
+        **{f"{name}_digest": digest for name, digest in data_digests.items()},
         endpoint=str(values["endpoint"]),
         traffic=int(values["traffic"]),
     )
@@ -230,13 +216,6 @@ def training_settings(step: str, values: Mapping[str, Value]) -> dict[str, Any]:
     }
 
 
-def _digest_of_data(step: str, values: Mapping[str, Value]) -> str:
-    from trainer.data import fetch
-
-    config = FetchConfig(**parameters.data_settings(step, values))
-    return fetch.fingerprint(config.dataset, config.source, config.private_sources)
-
-
 def check_writable(checkpoint_dir: str) -> None:
     """Raise `UserError` if checkpoints could not be saved; empty for a folder beside the output of a training."""
     if not checkpoint_dir:
@@ -246,6 +225,56 @@ def check_writable(checkpoint_dir: str) -> None:
         Folder(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
     except UserError as error:
         raise UserError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
+
+
+def _find_data(values: Mapping[str, Value], checks: Checks) -> dict[str, str]:
+    """The digest of the source of each dataset of DATA; empty for one that the run does not need."""
+    from trainer.data import fetch  # loads NumPy
+
+    digests = dict.fromkeys(DATA, "")
+    for name, title in parameters.fetched_steps(values).items():
+        with checks.collect(title.lower()):
+            config = FetchConfig(**parameters.data_settings(name, values))
+            digests[name] = fetch.fingerprint(config.dataset, config.source, config.private_sources)
+    return digests
+
+
+class _Start(NamedTuple):
+    """What the first training starts from; fields as in `Prepared`."""
+
+    base_model: str = ""
+    base_model_digest: str = ""
+    weights_digest: str = ""
+
+
+def _find_start(values: Mapping[str, Value]) -> _Start:
+    """The base model, or the digest of the initial weights; raises `UserError` if they are not there."""
+    from trainer.models import weight_sources  # loads NumPy
+
+    if uri := str(values["base_model_uri"]):
+        base_model = resolve_base_model(uri, str(values["registry"]))
+        return _Start(base_model, weight_sources.fingerprint(base_model))
+    return _Start(weights_digest=weight_sources.fingerprint_of_initial(str(values["initial_weights"])))
+
+
+def _check_images(values: Mapping[str, Value], target: Target, checks: Checks) -> None:
+    """Collect an error for each image of a training that Artifact Registry does not have."""
+    for image in {plan.accelerator.image for plan in plans(values, location=target.location).values()}:
+        with checks.collect():
+            _check_image(target.image_pattern.format(image), str(values["registry"]))
+
+
+def _check_image(image: str, registry: str) -> None:
+    """Raise `UserError` if Artifact Registry says that it has no such image; any other answer counts as one."""
+    path = cloud.tag_path(image)
+    if not path or not registry.startswith(VERTEX):
+        return
+    try:
+        found = cloud.Api(Address.at(registry)).find("artifactregistry", path)
+    except (cloud.UnansweredError, UserError) as error:
+        print(f"image {image}: {error}")
+        return
+    check(found is not None, f"image {image} does not exist; build it, or choose an accelerator of another image")
 
 
 def _join_experiment(place: Address, experiment: str, run: str) -> None:
@@ -274,31 +303,23 @@ def _join_experiment(place: Address, experiment: str, run: str) -> None:
         )
 
 
-def _check_image(image: str, registry: str) -> None:
-    """Raise `UserError` if Artifact Registry says that it has no such image; any other answer counts as one."""
-    path = cloud.tag_path(image)
-    if not path or not registry.startswith(VERTEX):
-        return
-    try:
-        found = cloud.Api(Address.at(registry)).find("artifactregistry", path)
-    except (cloud.UnansweredError, UserError) as error:
-        print(f"image {image}: {error}")
-        return
-    check(found is not None, f"image {image} does not exist; build it, or choose an accelerator of another image")
-
-
 def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
-    """The digest of what the run makes its model of."""
+    """SHA-256 of the code's version, the settings, and the digests of the data and of the start of the training.
+
+    Runs with an equal digest make the same model.
+    """
     made_of = {
         name: values[name]
         for name, parameter in parameters.PARAMETERS.items()
-        if parameter.config in MODEL_CONFIGS and parameter.field not in PLACES
+        if parameter.config in MODEL_CONFIGS and parameter.field not in SOURCE_FIELDS
     }
     return digest_of_inputs(json.dumps(made_of, sort_keys=True), *digests)
 
 
-def _is_unchanged(inputs: str, registry: str, name: str) -> bool:
-    version = version_made_of(inputs, connect(registry), name)
+def _is_unchanged(digest: str, values: Mapping[str, Value]) -> bool:
+    """Whether the default or the challenger of the registry is the model of a run with this digest."""
+    name = str(values["model_name"])
+    version = version_made_of(digest, connect(str(values["registry"])), name)
     if version:
         print(f"unchanged: version {version.number} of {name} already is this model")
     return version is not None

@@ -98,7 +98,10 @@ def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def digest_of_inputs(*inputs: str) -> str:
-    """SHA-256 of what a run makes its model of and of the code's version; UNKNOWN if its commit is not known."""
+    """SHA-256 of the code's version and of a run's settings, data and initial weights, which are `inputs`.
+
+    Runs with an equal digest make the same model. UNKNOWN if the commit of the code is not known.
+    """
     code = artifacts.code_version()
     if "+" not in code or code.endswith("-dirty"):
         return UNKNOWN
