@@ -43,15 +43,37 @@ TEST = "test"
 DATA = {**STEPS, TEST: "Test set"}
 """The prepared datasets of a run: those of the training steps and the test set -> their titles."""
 PER_STEP = (
-    *("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate"),
-    *("step_accelerator", "workers"),
+    "dataset",
+    "source",
+    "image_size",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "step_accelerator",
+    "workers",
 )
 """Settings that differ between the two training steps."""
 FINETUNE_DATASET = "fixationadd1000"
-FORM = (
-    *("accelerator", "provisioning", "base_dataset", "base_source", "base_image_size", "base_batch_size"),
-    *("base_model_uri", "finetune_dataset", "finetune_source", "finetune_image_size", "finetune_batch_size"),
-    *("test_dataset", "test_source", "test_share", "gate", "gate_on", "model_name", "recipe", "seed"),
+CONSOLE_FIELDS = (
+    "accelerator",
+    "provisioning",
+    "base_dataset",
+    "base_source",
+    "base_image_size",
+    "base_batch_size",
+    "base_model_uri",
+    "finetune_dataset",
+    "finetune_source",
+    "finetune_image_size",
+    "finetune_batch_size",
+    "test_dataset",
+    "test_source",
+    "test_share",
+    "gate",
+    "gate_on",
+    "model_name",
+    "recipe",
+    "seed",
 )
 """Parameters with a field of their own in the compiled pipeline, so that a console's form stays short."""
 SETTINGS = "settings"
@@ -131,7 +153,7 @@ class PipelineConfig:
             check(
                 not value or self.registry.startswith(VERTEX),
                 f"{name} is {value!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
-                f"registry to {address.FORM}, or leave out {name}",
+                f"registry to {address.ADDRESS_SYNTAX}, or leave out {name}",
             )
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
@@ -258,8 +280,8 @@ def converted(values: Mapping[str, object]) -> dict[str, Value]:
 
 def form_of(values: Mapping[str, Value]) -> dict[str, Any]:
     """The arguments of the compiled pipeline for parameters: the fields of its form, and SETTINGS if necessary."""
-    fields: dict[str, Any] = {name: value for name, value in values.items() if name in FORM}
-    others = {name: value for name, value in values.items() if name not in FORM}
+    fields: dict[str, Any] = {name: value for name, value in values.items() if name in CONSOLE_FIELDS}
+    others = {name: value for name, value in values.items() if name not in CONSOLE_FIELDS}
     return fields | ({SETTINGS: others} if others else {})
 
 
@@ -271,7 +293,7 @@ def values_of(arguments: Mapping[str, Any]) -> dict[str, Value]:
     fields = {name: value for name, value in arguments.items() if name != SETTINGS}
     settings = arguments.get(SETTINGS) or {}
     for name in settings:
-        check(name not in FORM, f"{SETTINGS} has {name}, which is a field of its own; fill in that")
+        check(name not in CONSOLE_FIELDS, f"{SETTINGS} has {name}, which is a field of its own; fill in that")
     return converted({**fields, **settings})
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pipeline import cloud, parameters
 from pipeline.parameters import DATA, DEFAULTS, FINETUNE, KEYWORDS, Value
 from pipeline.plan import AcceleratorConfig, TrainingPlan, check_outside_pod, data_size, make_plan, timeout_of
-from pipeline.registry.address import FORM, VERTEX, Address
+from pipeline.registry.address import ADDRESS_SYNTAX, VERTEX, Address
 from pipeline.registry.register import (
     REGISTERED_NAME,
     check_shared,
@@ -114,7 +114,8 @@ def _check_places(platform: str, values: Mapping[str, Value]) -> None:
         with checks.collect():
             check(
                 registry.startswith((VERTEX, *REACHABLE)),
-                f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use {FORM}",
+                f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use "
+                f"{ADDRESS_SYNTAX}",
             )
     checks.raise_errors()
 

@@ -55,7 +55,7 @@ from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
-from pipeline.parameters import DATA, FORM, SETTINGS, STEPS, TEST
+from pipeline.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS, TEST
 from pipeline.webhook import VARIABLE
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
@@ -212,10 +212,10 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
     env = environment or Environment("local")
 
     values = layered(env.derived, env.parameters)
-    compiled = {name: value for name, value in values.items() if name not in FORM}
+    compiled = {name: value for name, value in values.items() if name not in CONSOLE_FIELDS}
 
     def pipeline(*channels: PipelineChannel) -> None:
-        parameters = dict(zip((*FORM, SETTINGS), channels, strict=True))
+        parameters = dict(zip((*CONSOLE_FIELDS, SETTINGS), channels, strict=True))
         run = RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)
         with _notify_on_exit(env, parameters, str(compiled.get("registry", "")), run):
             # Constants, unlike parameters, are safe inside of a JSON object.

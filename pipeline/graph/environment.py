@@ -53,10 +53,10 @@ KEY_TYPES: dict[str, tuple[type, str]] = {
     "labels": (dict, "a table of strings"),
 }
 """Keys of a TOML file whose values are not strings -> their type and its description."""
-FORM = "projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?"
-"""Name of a secret of Secret Manager."""
-WEBHOOKS = {"vertex": FORM, "kubeflow": f"{FORM}|{KUBERNETES}[^/]+/[^/]+"}
-"""Target -> form of the name of the secret that has the address of a webhook."""
+RESOURCE_PATTERN = "projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?"
+"""Pattern of the name of a secret of Secret Manager."""
+WEBHOOKS = {"vertex": RESOURCE_PATTERN, "kubeflow": f"{RESOURCE_PATTERN}|{KUBERNETES}[^/]+/[^/]+"}
+"""Target -> pattern of the name of the secret that has the address of a webhook."""
 BASE = {name for name, parameter in PARAMETERS.items() if parameter.step == "base"}
 """Parameters of base training."""
 

@@ -7,7 +7,7 @@ files of this project, so the texts are for a person who has only the form.
 import inspect
 from collections.abc import Mapping
 
-from pipeline.parameters import FINETUNE_DATASET, FORM, PARAMETERS, SETTINGS, Value
+from pipeline.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS, Value
 from pipeline.plan import TrainingPlan, compare_accelerators, data_size
 from trainer import datasets
 from trainer.accelerators import ACCELERATORS, PROVISIONING
@@ -78,7 +78,7 @@ def signature(defaults: Mapping[str, Value]) -> inspect.Signature:
         inspect.Parameter(
             name, by_name, default=defaults.get(name, PARAMETERS[name].default), annotation=PARAMETERS[name].kind
         )
-        for name in FORM
+        for name in CONSOLE_FIELDS
     ]
     return inspect.Signature([*fields, inspect.Parameter(SETTINGS, by_name, default={}, annotation=dict)])
 

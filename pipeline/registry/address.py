@@ -15,7 +15,7 @@ from trainer.errors import check
 
 VERTEX = "vertex://"
 """Prefix of such an address; an address without it is a folder."""
-FORM = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=IMAGE&staging=gs://BUCKET/FOLDER"
+ADDRESS_SYNTAX = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=IMAGE&staging=gs://BUCKET/FOLDER"
 GOOGLES = {"cpu": "tf2-cpu.2-15", "gpu": "tf2-gpu.2-15"}
 """Google's images that serve a SavedModel; those of TensorFlow 2.15 can load ours."""
 GOOGLES_END = datetime.date(2027, 1, 14)
@@ -33,19 +33,20 @@ SERVING_PORT = 8080
 
 
 def check_bucket(what: str, address: str) -> None:
-    """Raise `UserError` unless `address` has the form of a bucket or of a folder in one."""
+    """Raise `UserError` unless `address` has the syntax of a bucket or of a folder in one."""
     is_valid = re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
     check(is_valid, f"{what} is {address!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER")
 
 
 def check_registry(address: str) -> None:
-    """Raise `UserError` unless `address` has the form of a registry's: a folder, gs:// or vertex://."""
+    """Raise `UserError` unless `address` has the syntax of a registry's: a folder, gs:// or vertex://."""
     if address.startswith(VERTEX):
         Address.at(address)
     elif address.startswith("gs://"):
         check_bucket("registry", address)
     else:
-        check("://" not in address, f"registry is {address!r}; give a folder, gs://BUCKET/FOLDER, or {FORM}")
+        message = f"registry is {address!r}; give a folder, gs://BUCKET/FOLDER, or {ADDRESS_SYNTAX}"
+        check("://" not in address, message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Address:
         for field in ("project", "location"):
             value = getattr(self, field)
             is_valid = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value) is not None
-            check(is_valid, f"the registry's {field} is {value!r}; write {FORM}")
+            check(is_valid, f"the registry's {field} is {value!r}; write {ADDRESS_SYNTAX}")
         check(
             self.serving in GOOGLES or "/" in self.serving,
             f"serving is {self.serving!r}; choose an image as HOST/PATH:TAG, or "

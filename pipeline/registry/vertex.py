@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pipeline import cloud
-from pipeline.registry.address import FORM, Address
+from pipeline.registry.address import ADDRESS_SYNTAX, Address
 from pipeline.registry.endpoint import Endpoints
 from pipeline.registry.versions import (
     NO_VERSION,
@@ -343,7 +343,7 @@ def root_of(model: pathlib.Path, configured: str) -> str:
     folder = model.absolute()
     check(
         bool(configured) or folder.is_relative_to(MOUNT),
-        f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {FORM}",
+        f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {ADDRESS_SYNTAX}",
     )
     return configured.rstrip("/") or f"{REMOTE}{folder.relative_to(MOUNT).parts[0]}/{STAGING}"
 

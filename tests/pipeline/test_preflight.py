@@ -11,7 +11,7 @@ from components.check_run import check_run
 from pipeline import preflight
 from pipeline.graph.environment import load_environment
 from pipeline.local.run_folder import prepare_run
-from pipeline.parameters import DEFAULTS, FORM, PARAMETERS, converted, form_of, values_of
+from pipeline.parameters import CONSOLE_FIELDS, DEFAULTS, PARAMETERS, converted, form_of, values_of
 from pipeline.registry import register
 from pipeline.training_job import Target
 from pipeline.vertex import submit
@@ -72,7 +72,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 def first_task(values, target=LOCAL):
-    fields = form_of({**{name: DEFAULTS[name] for name in FORM}, **values})
+    fields = form_of({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values})
     return preflight.prepare({"settings": {}, **fields}, {}, target)
 
 
@@ -127,8 +127,8 @@ def test_all_mistakes_are_in_one_list(tmp_path):
     ],
 )
 def test_mistake_in_the_settings_of_the_form_is_named(changes, named):
-    arguments = {name: DEFAULTS[name] for name in FORM} | SAMPLE
-    arguments = {name: value for name, value in arguments.items() if name in FORM} | changes
+    arguments = {name: DEFAULTS[name] for name in CONSOLE_FIELDS} | SAMPLE
+    arguments = {name: value for name, value in arguments.items() if name in CONSOLE_FIELDS} | changes
     with pytest.raises(UserError, match=named):
         preflight.prepare(arguments, {}, LOCAL)
 
@@ -141,7 +141,7 @@ def test_old_name_is_understood_with_a_warning(capsys):
 def test_fields_and_settings_are_all_parameters_again():
     values = {**DEFAULTS, "finetune_epochs": 3, "gate": "cc"}
     arguments = form_of(values)
-    assert set(arguments) == {*FORM, "settings"}
+    assert set(arguments) == {*CONSOLE_FIELDS, "settings"}
     assert values_of(arguments) == values
 
 
@@ -151,8 +151,9 @@ def test_outputs_of_the_first_task_are_those_of_its_component():
     expected = typing.get_type_hints(preflight.Prepared)
     assert declared == {name: typing.get_origin(kind) or kind for name, kind in expected.items()}
     assert list(declared) == list(expected)
-    fields = [name for name in inspect.signature(check_run.python_func).parameters if name in (*FORM, "settings")]
-    assert fields == [*FORM, "settings"]
+    inputs = inspect.signature(check_run.python_func).parameters
+    fields = [name for name in inputs if name in (*CONSOLE_FIELDS, "settings")]
+    assert fields == [*CONSOLE_FIELDS, "settings"]
 
 
 def test_first_task_reads_what_the_run_needs_and_nothing_else(tmp_path, monkeypatch):
@@ -227,7 +228,7 @@ def test_run_joins_the_experiment_that_is_named(vertex):
     values = {**SAMPLE, "registry": place, "base_model_uri": "pretrained", "experiment": "photographs"}
     target = Target("vertex", "us-central1", vertex.environment.image_of("{}"))
     for run in ("first", "second"):
-        fields = form_of({**{name: DEFAULTS[name] for name in FORM}, **values})
+        fields = form_of({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values})
         preflight.prepare(fields, {}, target, run)
     (experiment,) = [each for each in vertex.kept("contexts").values() if each.get("schemaTitle")]
     assert experiment["schemaTitle"] == "system.Experiment"

@@ -12,7 +12,7 @@ from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.local.worker import outline
-from pipeline.parameters import FORM, SETTINGS
+from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.preflight import Prepared
 from trainer.errors import UserError
 
@@ -225,8 +225,8 @@ def test_first_task_has_every_field_of_the_form_and_each_of_its_outputs_is_used(
     for target, pipeline in compiled.items():
         given = pipeline["root"]["dag"]["tasks"]["check-run"]["inputs"]["parameters"]
         fields = {name for name, each in given.items() if each.get("componentInputParameter") == name}
-        assert fields == {*FORM, SETTINGS}
-        assert set(pipeline["root"]["inputDefinitions"]["parameters"]) == {*FORM, SETTINGS}
+        assert fields == {*CONSOLE_FIELDS, SETTINGS}
+        assert set(pipeline["root"]["inputDefinitions"]["parameters"]) == {*CONSOLE_FIELDS, SETTINGS}
         used = set().union(*(checked(task) for task in tasks(pipeline).values()))
         assert used == set(Prepared._fields), target
 
