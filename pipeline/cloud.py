@@ -32,8 +32,8 @@ SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 Result = TypeVar("Result")
 
 
-class Place(Protocol):
-    """A project in a location."""
+class Region(Protocol):
+    """A project in a region, and the address of its API."""
 
     @property
     def project(self) -> str:
@@ -60,65 +60,65 @@ def check_endpoint(endpoint: str) -> None:
     )
 
 
-def address(place: Place, service: str) -> str:
+def address(region: Region, service: str) -> str:
     """Address of a Google API without regions, such as `artifactregistry`; an http:// endpoint stands for all."""
-    check_endpoint(place.endpoint)
-    if place.endpoint.startswith("http://"):  # a server of this machine, as in tests
-        return place.endpoint.rstrip("/")
+    check_endpoint(region.endpoint)
+    if region.endpoint.startswith("http://"):  # a server of this machine, as in tests
+        return region.endpoint.rstrip("/")
     return f"https://{service}.googleapis.com"
 
 
-def session(place: Place) -> Any:
+def session(region: Region) -> Any:
     """A session of the library requests that sends this machine's credentials with each request.
 
-    The project of `place` pays for requests of people who have not chosen another.
+    The project of `region` pays for requests of people who have not chosen another.
     """
     import google.auth
     from google.auth.transport.requests import AuthorizedSession, Request
     from google.oauth2.credentials import Credentials
 
     with reported_errors():
-        found = _credentials(place) or google.auth.default(scopes=[SCOPE])[0]
+        found = _credentials(region) or google.auth.default(scopes=[SCOPE])[0]
         if isinstance(found, Credentials) and not found.quota_project_id:
-            found = found.with_quota_project(place.project)
-        if not place.endpoint.startswith("http://"):
+            found = found.with_quota_project(region.project)
+        if not region.endpoint.startswith("http://"):
             found.refresh(Request())
     return AuthorizedSession(found)  # type: ignore[no-untyped-call]
 
 
-def client(kind: Any, place: Place) -> Any:
+def client(kind: Any, region: Region) -> Any:
     """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`."""
     from google.api_core.client_options import ClientOptions
 
-    check_endpoint(place.endpoint)
-    address = place.endpoint or f"{place.location}-aiplatform.googleapis.com"
+    check_endpoint(region.endpoint)
+    address = region.endpoint or f"{region.location}-aiplatform.googleapis.com"
     options = ClientOptions(api_endpoint=address)
     # REST everywhere, not gRPC: the tests then check the requests that Vertex AI gets.
     with reported_errors():
-        return kind(credentials=_credentials(place), transport="rest", client_options=options)
+        return kind(credentials=_credentials(region), transport="rest", client_options=options)
 
 
-def _credentials(place: Place) -> Any:
+def _credentials(region: Region) -> Any:
     """Anonymous for http:// endpoints, so that no token travels unencrypted; None (this machine's) otherwise."""
     from google.auth.credentials import AnonymousCredentials
 
     anonymous: Any = AnonymousCredentials
-    return anonymous() if place.endpoint.startswith("http://") else None
+    return anonymous() if region.endpoint.startswith("http://") else None
 
 
-def parent_of(place: Place) -> str:
+def parent_of(region: Region) -> str:
     """The prefix of the names of all resources there."""
-    return f"projects/{place.project}/locations/{place.location}"
+    return f"projects/{region.project}/locations/{region.location}"
 
 
-def run_link(place: Place, run: str) -> str:
+def run_link(region: Region, run: str) -> str:
     """The console's page of a run."""
-    return f"{CONSOLE}/pipelines/locations/{place.location}/runs/{run}?project={place.project}"
+    return f"{CONSOLE}/pipelines/locations/{region.location}/runs/{run}?project={region.project}"
 
 
-def schedule_link(place: Place, schedule: str) -> str:
+def schedule_link(region: Region, schedule: str) -> str:
     """The console's page of a schedule."""
-    return f"{CONSOLE}/locations/{place.location}/pipelines/schedules/{schedule}?project={place.project}"
+    return f"{CONSOLE}/locations/{region.location}/pipelines/schedules/{schedule}?project={region.project}"
 
 
 def transient() -> tuple[type[Exception], ...]:
@@ -225,9 +225,9 @@ class UnansweredError(Exception):
 class Api:
     """Google's APIs, asked with this machine's credentials. The methods raise `UnansweredError`."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.session = session(place)
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.session = session(region)
 
     def get(self, service: str, path: str, **query: Any) -> dict[str, Any]:
         """The reply to a GET of `path`, such as `v1/projects/my-project`."""
@@ -247,7 +247,7 @@ class Api:
         import requests
         from google.auth.exceptions import GoogleAuthError
 
-        url = f"{address(self.place, service)}/{path}"
+        url = f"{address(self.region, service)}/{path}"
         try:
             reply = self.session.request(method, url, timeout=ANSWER_S, max_allowed_time=2 * ANSWER_S, **content)
             answer = dict(reply.json())

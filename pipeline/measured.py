@@ -84,7 +84,7 @@ def find(
 
 
 def add(measurement: Measurement) -> None:
-    """Keep a measurement, in the place of the one at the same settings and image size."""
+    """Keep a measurement, instead of the one at the same settings and image size."""
     key = (measurement.settings, measurement.image_size)
     others = [each for each in load() if (each.settings, each.image_size) != key]
     write_json(FILE, dataclasses.asdict(_Content([measurement, *others])))

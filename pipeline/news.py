@@ -148,10 +148,10 @@ def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | 
         return End(model, result, f"{' '.join(tasks.values())} More is not known: {error}".strip())
 
 
-def _failed_tasks(place: Address, name: str) -> dict[str, str]:
+def _failed_tasks(region: Address, name: str) -> dict[str, str]:
     from google.cloud.aiplatform_v1 import PipelineServiceClient
 
-    service = cloud.client(PipelineServiceClient, place)
+    service = cloud.client(PipelineServiceClient, region)
     with cloud.reported_errors():
         job = cloud.retried(lambda: service.get_pipeline_job(name=name, timeout=cloud.TIMEOUT_S))
     return failed_tasks(job, titles_of_job(job))

@@ -238,12 +238,13 @@ def config_for(config: type[Config], step: str, values: Mapping[str, Any]) -> Co
 def data_settings(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `FetchConfig` for the data of a training step, or for the test set.
 
-    The settings of the test set are those of the fine-tuning data, such as the image size, but for its place.
+    The settings of the test set, such as the image size, are those of the fine-tuning data, but for its dataset
+    and its source.
     """
     if name != TEST:
         return settings_of(FetchConfig, name, values)
-    place = settings_of(HeldOutConfig, "", values)
-    renamed = {field.removeprefix(f"{TEST}_"): value for field, value in place.items()}
+    held_out = settings_of(HeldOutConfig, "", values)
+    renamed = {field.removeprefix(f"{TEST}_"): value for field, value in held_out.items()}
     return {**settings_of(FetchConfig, "finetune", values), **renamed}
 
 
@@ -384,10 +385,10 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
     is_labelled = held_out.test_dataset == CUSTOM and values["split"] in ("folders", "column")
     if values["test_share"] or is_labelled:
         return
-    place = held_out.test_dataset, held_out.test_source.rstrip("/")
+    tested_on = held_out.test_dataset, held_out.test_source.rstrip("/")
     for step, title in steps_of(values).items():
         check(
-            place != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
+            tested_on != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
             f"test_dataset and test_source are those of {title.lower()}, so nothing would be only tested on; set "
             "test_share, such as 0.5, to keep a part of its validation images apart (images that recordings of "
             "your own label test need split=folders or split=column), or name other data, or none",

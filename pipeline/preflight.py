@@ -59,7 +59,7 @@ def check_parameters(
     with checks.collect():
         parameters.require_sources(values)
     with checks.collect():
-        _check_places(platform, values)
+        _check_addresses(platform, values)
     if checks.passed and platform != "local":
         with checks.collect():
             plans(values, platform, location)
@@ -91,7 +91,7 @@ def _plan(step: str, values: Mapping[str, Value], platform: str, location: str) 
     return made
 
 
-def _check_places(platform: str, values: Mapping[str, Value]) -> None:
+def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
     """Raise `UserError` for an address that the machines of the run cannot read from or write to."""
     checks = Checks()
     registry, checkpoint_dir = str(values["registry"]), str(values["checkpoint_dir"])
@@ -278,7 +278,7 @@ def _check_image(image: str, registry: str) -> None:
     check(found is not None, f"image {image} does not exist; build it, or choose an accelerator of another image")
 
 
-def _join_experiment(place: Address, experiment: str, run: str) -> None:
+def _join_experiment(region: Address, experiment: str, run: str) -> None:
     """Make a run of Vertex AI part of an experiment, which is created if there is none of this name.
 
     Both are contexts of Vertex ML Metadata, as `aiplatform.PipelineJob.submit(experiment=...)` makes them.
@@ -286,7 +286,7 @@ def _join_experiment(place: Address, experiment: str, run: str) -> None:
     from google.api_core.exceptions import Conflict
     from google.cloud.aiplatform_v1 import MetadataServiceClient
 
-    store = f"{cloud.parent_of(place)}/metadataStores/default"
+    store = f"{cloud.parent_of(region)}/metadataStores/default"
     context = {
         "display_name": experiment,
         "schema_title": "system.Experiment",
@@ -294,7 +294,7 @@ def _join_experiment(place: Address, experiment: str, run: str) -> None:
         "metadata": {"experiment_deleted": False},
     }
     with cloud.reported_errors(f"experiment {experiment!r}"):
-        service = cloud.client(MetadataServiceClient, place)
+        service = cloud.client(MetadataServiceClient, region)
         request = {"parent": store, "context_id": experiment, "context": context}
         with contextlib.suppress(Conflict):
             service.create_context(request, timeout=cloud.TIMEOUT_S)

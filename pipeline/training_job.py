@@ -112,7 +112,7 @@ class Target:
     platform: str
     location: str
     image_pattern: str
-    """Image name with `{}` in place of cpu, gpu or tpu."""
+    """Image name with `{}` instead of cpu, gpu or tpu."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,7 +238,7 @@ def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[st
     """Raise `UserError` unless each training fits its machines and its prepared data, before any of them starts.
 
     Args:
-        trainings: Title of a training step -> its settings, machines and job; empty if it does not take place.
+        trainings: Title of a training step -> its settings, machines and job; empty if there is no such training.
         data: Title of a training step -> the folder of its prepared data.
         target: The platform of the run.
     """

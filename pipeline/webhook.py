@@ -54,14 +54,14 @@ def _post(text: str, address: Callable[[], str], limit_s: float) -> str:
     return wrong
 
 
-def read_secret(name: str, place: cloud.Place) -> str:
+def read_secret(name: str, region: cloud.Region) -> str:
     """The content of a secret of Secret Manager, projects/P/secrets/S, in its latest version if `name` has none.
 
     Raises `UserError` if it cannot be read.
     """
     version = name if "/versions/" in name else f"{name}/versions/latest"
     with cloud.reported_errors(name):
-        url = f"{cloud.address(place, 'secretmanager')}/v1/{version}:access"
-        reply = cloud.session(place).get(url, timeout=cloud.TIMEOUT_S)
+        url = f"{cloud.address(region, 'secretmanager')}/v1/{version}:access"
+        reply = cloud.session(region).get(url, timeout=cloud.TIMEOUT_S)
         reply.raise_for_status()
     return base64.b64decode(reply.json()["payload"]["data"]).decode()

@@ -75,7 +75,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     print("The log follows; Ctrl-C cancels the build.", flush=True)
     os.chdir(ROOT)
-    # In place of this process, so that Ctrl-C reaches gcloud alone, which then cancels the build.
+    # Instead of this process, so that Ctrl-C reaches gcloud alone, which then cancels the build.
     return os.execvp(command[0], command)
 
 

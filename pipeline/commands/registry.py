@@ -109,7 +109,7 @@ def _tell(version: Version) -> None:
 
 
 def table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) -> list[str]:
-    """A line for each version of model `name`, below one of headings. Its last cell, the place, may be long."""
+    """A line for each version of model `name`, below one of headings. Its last cell, the address, may be long."""
     rows = [COLUMNS, *(_row(name, version, _aliases_of(version, aliases)) for version in versions)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     sides = [">" if column.lower() in SCORES else "<" for column in COLUMNS]
@@ -134,16 +134,16 @@ def facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
         "Code": lineage.get("code_version", ""),
         "Run": lineage.get("run", ""),
         "Report": str(report) if report and report.is_file() else "",
-        "Place": version.place,
+        "Place": version.address,
     }
     width = max(len(key) for key, value in known.items() if value) + 3
     return [f"{key + ':':<{width}}{printable(str(value))}" for key, value in known.items() if value]
 
 
 def as_json(name: str, version: Version, aliases: Mapping[str, int]) -> dict[str, Any]:
-    """A version for programs: its whole record, with its name, number, aliases and place."""
+    """A version for programs: its whole record, with its name, number, aliases and address."""
     about = {"model": name, "version": version.number, "aliases": _aliases_of(version, aliases)}
-    return {**about, "place": version.place, **version.record}
+    return {**about, "place": version.address, **version.record}
 
 
 def _metrics(version: Version) -> dict[str, dict[str, float]]:
@@ -168,7 +168,7 @@ def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]
         printable(", ".join(generated.datasets(version.model_config))) or UNKNOWN,
         *(f"{scores[metric]:.3f}" if metric in scores else UNKNOWN for metric in SCORES),
         ", ".join(aliases) or UNKNOWN,
-        printable(version.place),
+        printable(version.address),
     )
 
 

@@ -108,9 +108,9 @@ class Environment:
         check_endpoint(self.endpoint)
         if self.volume_claim:
             check_outside_pod("bucket", self.bucket)
-        place = "/" if self.volume_claim else "gs://"
+        prefix = "/" if self.volume_claim else "gs://"
         check(
-            not self.bucket or self.bucket.startswith(place),
+            not self.bucket or self.bucket.startswith(prefix),
             f"bucket is {self.bucket!r}; write gs://NAME or gs://NAME/FOLDER, or with volume_claim the folder "
             "where the volume is mounted",
         )

@@ -296,8 +296,8 @@ def _print_end(run: Run, console: Console) -> int:
     if not registry and (run.model_name, alias, is_sample) == (artifacts.MODEL_NAME, artifacts.DEFAULT, False):
         _print_fact(console, "Try it", "make demo")
     elif not registry.startswith(VERTEX):
-        place = f"{registry.rstrip('/')}/" if registry else ""
-        model = f"--model {place}{run.model_name}@{number}"
+        prefix = f"{registry.rstrip('/')}/" if registry else ""
+        model = f"--model {prefix}{run.model_name}@{number}"
         _print_fact(console, "Try it", f"make demo ARGS={shlex.quote(model)}")
     option = f" --registry {shlex.quote(registry)}" if registry else ""
     _print_fact(console, "All models", f"python -m pipeline registry list{option}")
@@ -382,7 +382,7 @@ def print_stopped(run: Run, progress: Progress, status: int, console: Console) -
     if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
         from trainer.reports.report import write_report
 
-        # The report was written before the registration, which did not take place.
+        # The report was written before the registration, which did not run.
         write_report(evaluation, report, registers=False)
     if _print_scores(run, console, registers=False):
         _print_fact(console, "Registered", f"not yet; `{resume}` goes on")

@@ -67,9 +67,9 @@ def shares(split: Mapping[str, int], deployed: str, traffic: int) -> dict[str, i
 
 @dataclasses.dataclass(frozen=True)
 class Endpoints:
-    """The endpoints of a project in a location, for the versions of the model called `name`."""
+    """The endpoints of a project in a region, for the versions of the model called `name`."""
 
-    place: Address
+    region: Address
     name: str
 
     def find(self, endpoint: str, entries: Sequence[Any]) -> Any:
@@ -81,8 +81,9 @@ class Endpoints:
         found = [each for each in known if endpoint in (each.display_name, _id(each.name))]
         check(
             len(found) == 1,
-            f"endpoint is {endpoint!r}, which {len(found) or 'none'} of the endpoints in {self.place.project}, "
-            f"{self.place.location} are called ({', '.join(_shown(each) for each in known) or 'there are none'}); "
+            f"endpoint is {endpoint!r}, which {len(found) or 'none'} of the endpoints in "
+            f"{self.region.project}, {self.region.location} are called "
+            f"({', '.join(_shown(each) for each in known) or 'there are none'}); "
             "name one of them, by its ID if need be, or create one with `gcloud ai endpoints create`",
         )
         others = {_id(each.model) for each in found[0].deployed_models} - {_id(entry.name) for entry in entries}
@@ -143,7 +144,9 @@ class Endpoints:
         title = f"{self.name}-{entry.version_id}-trial"
         trial = {"display_name": title, "labels": {**OWNER, TRIAL: label(self.name)}}
         _tell(f"trying version {entry.version_id} at an endpoint of its own, {title}, which takes minutes")
-        created = self._client.create_endpoint(parent=cloud.parent_of(self.place), endpoint=trial).result(DEPLOY_S)
+        created = self._client.create_endpoint(parent=cloud.parent_of(self.region), endpoint=trial).result(
+            DEPLOY_S
+        )
         try:
             one = {"min_replica_count": 1, "max_replica_count": 1}
             resources = {"machine_spec": machines["dedicated_resources"]["machine_spec"], **one}
@@ -162,10 +165,10 @@ class Endpoints:
         from google.api_core import exceptions
 
         # As google-cloud-aiplatform does it: the client of the API would wrap the body into another JSON.
-        host = cloud.address(self.place, f"{self.place.location}-aiplatform")
+        host = cloud.address(self.region, f"{self.region.location}-aiplatform")
         image = base64.b64encode(SHIPPED_IMAGE.read_bytes()).decode()
         body = {"signature_name": "serve_bytes", "instances": [{"b64": image}]}
-        reply = cloud.session(self.place).post(
+        reply = cloud.session(self.region).post(
             f"{host}/v1/{endpoint}:rawPredict", json=body, timeout=cloud.TIMEOUT_S
         )
         if not reply.ok:
@@ -192,10 +195,10 @@ class Endpoints:
     def _client(self) -> Any:
         from google.cloud.aiplatform_v1 import EndpointServiceClient
 
-        return cloud.client(EndpointServiceClient, self.place)
+        return cloud.client(EndpointServiceClient, self.region)
 
     def _list(self) -> list[Any]:
-        parent = cloud.parent_of(self.place)
+        parent = cloud.parent_of(self.region)
         return cloud.retried(lambda: list(self._client.list_endpoints(parent=parent, timeout=cloud.TIMEOUT_S)))
 
     def _get(self, endpoint: str) -> Any:

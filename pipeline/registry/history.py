@@ -32,7 +32,7 @@ def terms(registry: Registry, name: str, data: pathlib.Path, kept: pathlib.Path)
     found = []
     for since, version in moves:
         # A registry may be removed and begun again: then a number has another model, of another time.
-        key = f"{version.place} of {version.created} on {manifest.fingerprint}, {size_text(manifest.image_size)}"
+        key = f"{version.address} of {version.created} on {manifest.fingerprint}, {size_text(manifest.image_size)}"
         if key not in scores:
             print(f"evaluate {name}@{version.number}", flush=True)
             scores[key] = _scores(version, data, manifest)
@@ -45,7 +45,7 @@ def _scores(version: Version, data: pathlib.Path, manifest: Manifest) -> dict[st
     from trainer.evaluation.scoring import Scorer, load_network
     from trainer.evaluation.seen import Seen
 
-    model = find_model(version.place)
+    model = find_model(version.address)
     table = Scorer(data, manifest, {CANDIDATE: load_network(model)}).score(f"version {version.number}")
     return {
         "means": table.means(CANDIDATE),

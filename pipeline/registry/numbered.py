@@ -151,14 +151,14 @@ class NumberedRegistry(abc.ABC):
             f"(versions: {listed(sorted(models)) or 'none'}); set the default to another with "
             f"`python -m pipeline registry set-default VERSION`, or without a version remove {artifacts.ALIASES}",
         )
-        place = f"{self.address}/{name}/{number}"
+        version_dir = f"{self.address}/{name}/{number}"
         missing = ", ".join(file for file in (VERSION, *NEEDED) if file not in models[number])
         if missing:
             raise ContentError(
-                f"version {number} of model {name!r} is incomplete: {model_at(place)} has no {missing}; "
-                f"restore it, or remove {place}"
+                f"version {number} of model {name!r} is incomplete: {model_at(version_dir)} has no {missing}; "
+                f"restore it, or remove {version_dir}"
             )
-        return Version(number, self._folder(place), place, self._record(place))
+        return Version(number, self._folder(version_dir), version_dir, self._record(version_dir))
 
     def _registered(self, name: str, record: Mapping[str, Any]) -> int | None:
         """The version that an earlier attempt of this run has registered; None if there is none."""
@@ -199,11 +199,11 @@ class NumberedRegistry(abc.ABC):
         """The versions, except those that are being written."""
 
     @abc.abstractmethod
-    def _folder(self, place: str) -> pathlib.Path:
-        """Where a task finds the version at `place` as the trainer reads it."""
+    def _folder(self, version_dir: str) -> pathlib.Path:
+        """Where a task finds the version at `version_dir` as the trainer reads it."""
 
     @abc.abstractmethod
-    def _record(self, place: str) -> dict[str, Any]:
+    def _record(self, version_dir: str) -> dict[str, Any]:
         """The content of VERSION; raises `UserError` if it is damaged."""
 
     @abc.abstractmethod
@@ -273,7 +273,7 @@ class BucketRegistry(NumberedRegistry):
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = super().default(name)
-        return version and dataclasses.replace(version, model=fetch(version.place))
+        return version and dataclasses.replace(version, model=fetch(version.address))
 
     @functools.cached_property
     def _client(self) -> Any:
@@ -301,13 +301,13 @@ class BucketRegistry(NumberedRegistry):
             if not is_claim(sizes)
         }
 
-    def _folder(self, place: str) -> pathlib.Path:
-        return mounted(place)
+    def _folder(self, version_dir: str) -> pathlib.Path:
+        return mounted(version_dir)
 
-    def _record(self, place: str) -> dict[str, Any]:
-        address = f"{model_at(place)}/{VERSION}"
+    def _record(self, version_dir: str) -> dict[str, Any]:
+        address = f"{model_at(version_dir)}/{VERSION}"
         content = storage.read_object(address, self._client)
-        return dict(parse_json(content, address, f"restore it, or remove {place}", artifacts.Version))
+        return dict(parse_json(content, address, f"restore it, or remove {version_dir}", artifacts.Version))
 
     def _locked(self, name: str) -> AbstractContextManager[object]:
         """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
@@ -317,10 +317,10 @@ class BucketRegistry(NumberedRegistry):
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
         number, claim = self._claim(name)
-        place = f"{self.root}/{name}/{number}"
-        copy_version(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
+        version_dir = f"{self.root}/{name}/{number}"
+        copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), self._client)
         content = record_bytes({"version": number, **record})
-        storage.replace_state(f"{model_at(place)}/{VERSION}", content, claim, self._client)
+        storage.replace_state(f"{model_at(version_dir)}/{VERSION}", content, claim, self._client)
         return number
 
     def _claim(self, name: str) -> tuple[int, int]:
@@ -411,12 +411,12 @@ class LocalRegistry(NumberedRegistry):
 
         return {number: names(number) for number in find.version_numbers(self.root / name)}
 
-    def _folder(self, place: str) -> pathlib.Path:
-        return model_in(pathlib.Path(place))
+    def _folder(self, version_dir: str) -> pathlib.Path:
+        return model_in(pathlib.Path(version_dir))
 
-    def _record(self, place: str) -> dict[str, Any]:
-        path = self._folder(place) / VERSION
-        return dict(files.read_json(path, f"restore it, or remove {place}", artifacts.Version))
+    def _record(self, version_dir: str) -> dict[str, Any]:
+        path = self._folder(version_dir) / VERSION
+        return dict(files.read_json(path, f"restore it, or remove {version_dir}", artifacts.Version))
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:

@@ -47,8 +47,8 @@ def resource_of(registry: Registry, name: str, number: int) -> tuple[str, str]:
     if isinstance(registry, VertexRegistry):
         resource = registry.resource(name, number)
         return f"https://{registry.location}-aiplatform.googleapis.com/v1/{resource}", resource
-    (place,) = [version.place for version in registry.versions(name) if version.number == number]
-    return place, place
+    (address,) = [version.address for version in registry.versions(name) if version.number == number]
+    return address, address
 
 
 def resolve_base_model(uri: str, location: str) -> str:
@@ -61,13 +61,13 @@ def resolve_base_model(uri: str, location: str) -> str:
         return uri
     name, version = match.groups()
     registry = connect(location)
-    places = {entry.number: entry.place for entry in registry.versions(name)}
+    addresses = {entry.number: entry.address for entry in registry.versions(name)}
     shown = f"{location or artifacts.REGISTRY}/{name}"
     check(
-        bool(places),
+        bool(addresses),
         f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
     )
-    return places[number_of(shown, version, sorted(places), registry.aliases(name))]
+    return addresses[number_of(shown, version, sorted(addresses), registry.aliases(name))]
 
 
 def check_endpoint(location: str, name: str, endpoint: str) -> None:

@@ -32,7 +32,7 @@ class Version:
     number: int
     model: pathlib.Path
     """Folder of the model as the trainer reads it, to evaluate it again or to train from it."""
-    place: str
+    address: str
     """Folder or `gs://` address of the model for `predict` and `compare`."""
     record: dict[str, Any]
     """Time of creation, metrics, and lineage: run, code, data and settings."""
@@ -149,8 +149,8 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
 # === On Cloud Storage ===
 
 
-def copy_version(place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
-    """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `place`, by a `storage.client(write=True)`.
+def copy_version(address: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
+    """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `address`, by a `storage.client(write=True)`.
 
     The graph is written last: until then a server that watches the folder finds nothing that it could load.
     """
@@ -158,15 +158,15 @@ def copy_version(place: str, saved_model: pathlib.Path, extras: Mapping[str, pat
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}
     files |= {f"{artifacts.VERSION_EXTRA}/{name}": path for name, path in extras.items()}
     for name in sorted(files, key=lambda name: name == GRAPH):
-        storage.write_object(f"{place}/{name}", files[name], client)
+        storage.write_object(f"{address}/{name}", files[name], client)
 
 
-def mounted(place: str) -> pathlib.Path:
-    """The folder where a task on Vertex AI finds the version at `place` as the trainer reads it."""
-    return model_in(MOUNT / place.removeprefix(REMOTE))
+def mounted(address: str) -> pathlib.Path:
+    """The folder where a task on Vertex AI finds the version at `address` as the trainer reads it."""
+    return model_in(MOUNT / address.removeprefix(REMOTE))
 
 
-def fetch(place: str) -> pathlib.Path:
-    """Download the version at `place` as the trainer reads it; the folder is removed when this process ends."""
-    source = model_at(place)
+def fetch(address: str) -> pathlib.Path:
+    """Download the version at `address` as the trainer reads it; the folder is removed when this process ends."""
+    source = model_at(address)
     return storage.download_for_now(source, storage.list_objects(source))

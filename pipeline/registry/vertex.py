@@ -76,7 +76,8 @@ class VertexRegistry(Address):
             with ThreadPoolExecutor(READERS) as pool:
                 records = list(pool.map(functools.partial(_record, client=storage.client()), entries))
         return [
-            _version(entry, mounted(_place(entry)), record) for entry, record in zip(entries, records, strict=True)
+            _version(entry, mounted(_address(entry)), record)
+            for entry, record in zip(entries, records, strict=True)
         ]
 
     def aliases(self, name: str) -> dict[str, int]:
@@ -91,7 +92,7 @@ class VertexRegistry(Address):
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = self._default(name)
-        return version and dataclasses.replace(version, model=fetch(version.place))
+        return version and dataclasses.replace(version, model=fetch(version.address))
 
     def _default(self, name: str) -> Version | None:
         """The default version, or None; nothing is downloaded."""
@@ -104,10 +105,10 @@ class VertexRegistry(Address):
         check(
             "lineage" in record,
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
-            f"({_place(entry)} has no version.json of ours); select another with "
+            f"({_address(entry)} has no version.json of ours); select another with "
             "`python -m pipeline registry set-default VERSION`",
         )
-        return _version(entry, mounted(_place(entry)), record)
+        return _version(entry, mounted(_address(entry)), record)
 
     def add(
         self,
@@ -126,14 +127,14 @@ class VertexRegistry(Address):
         run = label(record["lineage"]["run"])
         root = f"{root_of(model, self.staging)}/{name}"
         uri = f"{root}/{run}" if self.is_served_by_google else f"{root}/{run}/{NUMBERED}"
-        place = _place_of(uri)
+        version_dir = _address_of(uri)
         client = storage.client(write=True)
         with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
             if entry is None:
-                copy_version(place, model / SAVED_MODEL, files_of(model, evaluation), client)
-                storage.write_object(f"{model_at(place)}/{VERSION}", record_bytes(record), client)
+                copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), client)
+                storage.write_object(f"{model_at(version_dir)}/{VERSION}", record_bytes(record), client)
                 # Two runs that end together would each find no model and make one, or no new default and be it.
                 with locked(f"{root}/{LOCK}", client):
                     entry = self._upload(name, uri, record, promote, compared_with)
@@ -324,7 +325,7 @@ def _aliases(entries: list[Any]) -> dict[str, int]:
 
 
 def _version(entry: Any, model: pathlib.Path, record: dict[str, Any]) -> Version:
-    return Version(int(entry.version_id), model, _place(entry), record)
+    return Version(int(entry.version_id), model, _address(entry), record)
 
 
 def _parent(entries: list[Any]) -> str:
@@ -348,12 +349,12 @@ def root_of(model: pathlib.Path, configured: str) -> str:
     return configured.rstrip("/") or f"{REMOTE}{folder.relative_to(MOUNT).parts[0]}/{STAGING}"
 
 
-def _place(entry: Any) -> str:
+def _address(entry: Any) -> str:
     """Address of the version's SavedModel."""
-    return _place_of(entry.artifact_uri)
+    return _address_of(entry.artifact_uri)
 
 
-def _place_of(uri: str) -> str:
+def _address_of(uri: str) -> str:
     """The address of the SavedModel in the artifacts at `uri`."""
     return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
 
@@ -362,20 +363,27 @@ def _record(entry: Any, client: Any) -> dict[str, Any]:
     """The record in a version's folder, or what the API says about a version that is not ours."""
     created = entry.version_create_time.isoformat(timespec="seconds")
     record = {"version": int(entry.version_id), "created": created, "description": entry.version_description}
-    place = _place(entry)
-    if place.startswith(REMOTE):
-        address = f"{model_at(place)}/{VERSION}"
+    version_dir = _address(entry)
+    if version_dir.startswith(REMOTE):
+        address = f"{model_at(version_dir)}/{VERSION}"
         with suppress(storage.MissingError):
             content = storage.read_object(address, client)
-            return {**record, **parse_json(content, address, f"restore it, or remove {place}", artifacts.Version)}
+            return {
+                **record,
+                **parse_json(content, address, f"restore it, or remove {version_dir}", artifacts.Version),
+            }
     return record
 
 
 def _expected_map(entry: Any) -> bytes:
     """The version's SHIPPED_MAP; empty for one that was registered without it."""
-    place = _place(entry)
+    version_dir = _address(entry)
     with suppress(storage.MissingError):
-        return storage.read_object(f"{model_at(place)}/{SHIPPED_MAP}") if place.startswith(REMOTE) else b""
+        return (
+            storage.read_object(f"{model_at(version_dir)}/{SHIPPED_MAP}")
+            if version_dir.startswith(REMOTE)
+            else b""
+        )
     return b""
 
 

@@ -140,10 +140,10 @@ def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -
     )
 
 
-def _link(place: cloud.Place, job_name: str) -> str:
+def _link(region: cloud.Region, job_name: str) -> str:
     """The console's page of a job."""
     number = job_name.rpartition("/")[2]
-    return f"{cloud.CONSOLE}/locations/{place.location}/training/{number}?project={place.project}"
+    return f"{cloud.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
 
 
 # === The log of a job ===
@@ -151,7 +151,7 @@ def _link(place: cloud.Place, job_name: str) -> str:
 
 def _outcome(api: Api, job: Any, name: str) -> Measurement | str:
     """The measurement of a job that has ended, or why there is none."""
-    link = _link(api.place, job.name)
+    link = _link(api.region, job.name)
     state = job.state.name.removeprefix("JOB_STATE_").lower()
     if state != "succeeded":
         return f"the job ended as {state}{f' ({job.error.message})' if job.error.message else ''}; see {link}"
@@ -183,7 +183,7 @@ def _find_result(api: Api, number: str) -> str:
 def _entries(api: Api, condition: str) -> list[dict[str, Any]]:
     """The newest entries of the logs of training jobs in the last 24 hours; raises `UnansweredError`."""
     request = {
-        "resourceNames": [f"projects/{api.place.project}"],
+        "resourceNames": [f"projects/{api.region.project}"],
         "filter": f'resource.type="ml_job" AND {condition}',
         "orderBy": "timestamp desc",
         "pageSize": 10,

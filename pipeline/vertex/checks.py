@@ -74,7 +74,7 @@ def _answer(question: Question) -> Finding:
 
 def check_apis(api: Api) -> Finding:
     """Whether the APIs are on, by one request."""
-    project = api.place.project
+    project = api.region.project
     services = [f"{each}.googleapis.com" for each in APIS]
     names = [f"projects/{project}/services/{each}" for each in services]
     answer = api.get("serviceusage", f"v1/projects/{project}/services:batchGet", names=names)
@@ -87,19 +87,19 @@ def check_apis(api: Api) -> Finding:
 
 def check_bucket(api: Api, name: str, is_written: bool) -> Finding:
     """Whether a bucket exists, and is in the region of the runs if they write to it."""
-    location, project = api.place.location, api.place.project
+    location, project = api.region.location, api.region.project
     found = api.find("storage", f"storage/v1/b/{cloud.quoted(name)}")
     if found is None:
         command = f"gcloud storage buckets create gs://{name} --location={location} --project={project}"
         return Finding(MISSING, f"bucket gs://{name} does not exist", f"{command} --uniform-bucket-level-access")
-    place = str(found["location"]).lower()
-    # Larger places, such as us, eu and nam4, have several regions.
-    fits = not is_written or place == location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", place) is None
+    found_in = str(found["location"]).lower()
+    # Larger areas, such as us, eu and nam4, have several regions.
+    fits = not is_written or found_in == location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", found_in) is None
     remedy = f"set bucket to one in {location}, or location to the bucket's region"
     return (
-        Finding(OK, f"bucket gs://{name} is in {place}")
+        Finding(OK, f"bucket gs://{name} is in {found_in}")
         if fits
-        else Finding(MISSING, f"bucket gs://{name} is in {place}, but runs are in {location}", remedy)
+        else Finding(MISSING, f"bucket gs://{name} is in {found_in}, but runs are in {location}", remedy)
     )
 
 
@@ -180,7 +180,7 @@ def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -
 
 def check_quota(api: Api, metric: str, count: int) -> Finding:
     """Whether the project's limit of a metric in the region is `count` at least."""
-    location, project = api.place.location, api.place.project
+    location, project = api.region.location, api.region.project
     link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}&metric={VERTEX}/{metric}"
     subject = f"quota {metric} in {location}"
     path = f"v1beta1/projects/{project}/services/{VERTEX}/consumerQuotaMetrics/{VERTEX}%2F{metric}"

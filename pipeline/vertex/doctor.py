@@ -163,7 +163,7 @@ class Case:
         found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
         for step in parameters.fetched_steps(self.values):
             config = FetchConfig(**parameters.data_settings(step, self.values))
-            public = [place.address for place in datasets.get(config.dataset).archives]
+            public = [archive.address for archive in datasets.get(config.dataset).archives]
             given = (addresses_in(config.source) or [config.source]) if config.source else public
             found += [(f"{step}_source", address) for address in given]
         return [(name, storage.unmounted(address)) for name, address in found if _buckets([address])]
@@ -208,11 +208,11 @@ def examine(case: Case, api: Api) -> Iterator[Group]:
     yield "Project", ask([("APIs", partial(checks.check_apis, api))])
     yield f"Your account ({member})", ask(_rights(case, caller, DEPLOYER, account))
     yield f"Account that runs the pipeline ({account})", ask(_rights(case, other, needed, account))
-    yield "Buckets, data, images", ask(_places(case, api))
+    yield "Buckets, data, images", ask(_about_addresses(case, api))
     yield "Quota", ask(checks.about_quota(api, case.plans))
 
 
-def _places(case: Case, api: Api) -> Iterator[Question]:
+def _about_addresses(case: Case, api: Api) -> Iterator[Question]:
     """A question for each bucket, source and image."""
     for bucket in dict.fromkeys((*case.written, *_buckets(address for _, address in case.sources))):
         yield f"bucket gs://{bucket}", partial(checks.check_bucket, api, bucket, bucket in case.written)
@@ -260,7 +260,7 @@ class Account:
     def held(self, resource: Resource, grant: Grant) -> set[str]:
         """The grant's permissions that the account has on a resource. Raises `UnansweredError`."""
         if not self.is_caller:
-            roles = self._roles(resource) | self._roles(Resource("project", self.api.place.project))
+            roles = self._roles(resource) | self._roles(Resource("project", self.api.region.project))
             return {each for role in roles for each in self._permissions(role)} & set(grant.permissions)
         service, _, path, _ = KINDS[resource.kind]
         path, wanted = resource.filled(path), {"permissions": list(grant.permissions)}
@@ -286,7 +286,7 @@ class Account:
 def _rights(case: Case, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Question]:
     """A question for each role on each resource; `account` is the one that runs the pipeline."""
     environment, written = case.environment, case.written
-    public = _buckets(place.address for row in datasets.DATASETS.values() for place in row.archives)
+    public = _buckets(archive.address for row in datasets.DATASETS.values() for archive in row.archives)
     read = [name for name in _buckets(address for _, address in case.sources) if name not in (*written, *public)]
     accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}
     repositories = {IMAGES: environment.image_repository, TEMPLATES: environment.template_repository}
@@ -322,7 +322,7 @@ def check_grant(account: Account, resource: Resource, grant: Grant) -> Finding:
 
 def project_number(api: Api) -> str:
     """The number of the environment's project. Raises `UnansweredError`."""
-    answer = api.get("cloudresourcemanager", f"v3/projects/{api.place.project}")
+    answer = api.get("cloudresourcemanager", f"v3/projects/{api.region.project}")
     return str(answer["name"]).rpartition("/")[2]
 
 

@@ -40,33 +40,33 @@ def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing
     Raises `UserError` with all mistakes if `expression` has not five fields, the zone is unknown, or a time is
     malformed.
     """
-    checks, place, moments = Checks(), zoneinfo.ZoneInfo("UTC"), []
+    checks, zone_info, moments = Checks(), zoneinfo.ZoneInfo("UTC"), []
     with checks.collect():
         check(len(expression.split()) == 5, f"cron is {expression!r}; write five fields, such as '0 3 * * 1'")
     with checks.collect():
-        place = _place(zone)
+        zone_info = _zone_info(zone)
     for name, text in (("start", start), ("end", end)):
         with checks.collect():
-            moments.append(_moment(name, text, place))
+            moments.append(_moment(name, text, zone_info))
     checks.raise_errors()
     return Timing(f"TZ={zone} {expression}", *moments)
 
 
-def _place(zone: str) -> zoneinfo.ZoneInfo:
+def _zone_info(zone: str) -> zoneinfo.ZoneInfo:
     try:
         return zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise UserError(f"unknown time zone {zone!r}{nearest(zone, zoneinfo.available_timezones())}") from None
 
 
-def _moment(name: str, text: str, place: zoneinfo.ZoneInfo) -> datetime.datetime | None:
+def _moment(name: str, text: str, zone: zoneinfo.ZoneInfo) -> datetime.datetime | None:
     if not text:
         return None
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise UserError(f"{name} is {text!r}; write a date or a time as 2026-03-01 or 2026-03-01T12:00") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=place)
+    return moment if moment.tzinfo else moment.replace(tzinfo=zone)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -136,7 +136,7 @@ def _values(planned: Planned) -> dict[str, Any]:
 
 
 def settle(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
-    """The job with one accelerator in place of several, and sentences about those that were passed over.
+    """The job with one accelerator instead of several, and sentences about those that were passed over.
 
     Raises `UserError` if no accelerator is left.
     """
@@ -159,7 +159,7 @@ def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
 
 
 def summary(planned: Planned, **first: str) -> list[str]:
-    """A run in about ten lines: `first`, its place, account and parameters, and its estimates."""
+    """A run in about ten lines: `first`, its project and region, account and parameters, and its estimates."""
     environment, job = planned.environment, planned.job
     chosen = Template(job["pipelineSpec"])
     defaults, given = chosen.values(), chosen.values(job["runtimeConfig"]["parameterValues"])

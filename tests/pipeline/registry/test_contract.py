@@ -80,7 +80,7 @@ def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, lo
         resolve_base_model("msinet@default", location)
     for number in (1, 2):
         add(registry, model, f"msinet-{number}", promote=number == 1)
-    places = [version.place for version in registry.versions("msinet")]
+    places = [version.address for version in registry.versions("msinet")]
     named = ("msinet@default", "msinet@1", "msinet@challenger", "msinet@2")
     assert [resolve_base_model(name, location) for name in named] == [*places[:1] * 2, *places[1:] * 2]
     assert weight_sources.fingerprint(places[0])
@@ -138,7 +138,7 @@ def test_version_keeps_the_model_its_record_and_the_scores_of_each_image(registr
         artifacts.HISTORY: '{"epoch": 1}\n',
         **dict(zip(SCORES, SCORES, strict=True)),
     }
-    found = find_model(default.place)
+    found = find_model(default.address)
     assert [(found / name).read_text() for name in SCORES] == list(SCORES)
     add(registry, model, "msinet-2", default=1)
     assert not any((registry.default("msinet").model / name).exists() for name in SCORES)
@@ -176,7 +176,7 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
 def test_default_is_moved_by_number_or_alias(registry, model, command):
     add(registry, model)
     add(registry, model, "msinet-2", promote=False, default=1)
-    places = [version.place for version in registry.versions("msinet")]
+    places = [version.address for version in registry.versions("msinet")]
     for version, aliases in (
         ("2", {DEFAULT: 2, CHALLENGER: 2}),
         ("msinet@1", {DEFAULT: 1, CHALLENGER: 2}),

@@ -316,7 +316,7 @@ def test_places_of_registries(bucket, model, tmp_path):
     assert connect(str(tmp_path)) == LocalRegistry(tmp_path)
     whole = connect(f"gs://{bucket.name}")
     assert add(whole, model) == (1, DEFAULT)
-    assert [version.place for version in whole.versions("msinet")] == [f"gs://{bucket.name}/msinet/1"]
+    assert [version.address for version in whole.versions("msinet")] == [f"gs://{bucket.name}/msinet/1"]
 
 
 def test_registry_that_only_one_container_has_is_refused(remote, tmp_path, capsys):

@@ -101,7 +101,7 @@ def test_googles_container_gets_the_savedmodel_itself(vertex, address, model, bu
     assert bucket.blob("models/msinet/msinet-1/saved_model.pb").exists()
     # The next version may be served by another container: both stay readable.
     assert add(connect(address), model, "msinet-2", default=1) == (2, DEFAULT)
-    assert [version.place for version in registry.versions("msinet")] == [
+    assert [version.address for version in registry.versions("msinet")] == [
         place,
         place.replace("msinet-1", "msinet-2/tensorflow.serving/1"),
     ]
