@@ -1,8 +1,10 @@
 """The pipeline's parameters, made from the settings so that no default and no description is repeated.
 
-A setting that differs between the two training steps becomes two parameters, `base_NAME` and `finetune_NAME`;
-`step_NAME` too, which overrides the setting `NAME` of both.
-Any other setting becomes one parameter of the same name.
+A setting that differs between the two training steps, such as `epochs`, becomes two parameters: `base_epochs` and
+`finetune_epochs`. Any other setting becomes one parameter of the same name.
+
+A field `step_X` of a settings class is the per-step form of the shared field `X`: it becomes `base_X` and
+`finetune_X`, and wins over `X` if it is not empty.
 """
 
 import dataclasses
@@ -218,6 +220,7 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
+assert PARAMETERS.keys() >= set(RENAMED.values())  # unless PER_STEP has a setting of RENAMED
 DEFAULTS = {name: parameter.default for name, parameter in PARAMETERS.items()}
 
 
@@ -338,8 +341,9 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
     for step, title in STEPS.items():
         with checks.collect(title.lower()):
             datasets.get(config_for(FetchConfig, step, values).dataset)
+        machines = training = None
         with checks.collect(title.lower()):
-            config_for(AcceleratorConfig, step, values)
+            machines = config_for(AcceleratorConfig, step, values)
         with checks.collect(title.lower()):
             training = with_recipe(
                 config_for(TrainConfig, step, values),
@@ -347,9 +351,8 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
                 named=lambda field, step=step: _parameter_name(field, step),  # type: ignore[misc]
                 given=settings_of(TrainConfig, step, values if given is None else given),
             )
-            if platform:
-                # Raises the error of its settings again, which is kept once.
-                machines = config_for(AcceleratorConfig, step, values)
+        if platform and machines and training:
+            with checks.collect(title.lower()):
                 check_platform(platform, machines, training)
     for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
         with checks.collect():

@@ -144,9 +144,8 @@ class Endpoints:
         title = f"{self.name}-{entry.version_id}-trial"
         trial = {"display_name": title, "labels": {**OWNER, TRIAL: label(self.name)}}
         _tell(f"trying version {entry.version_id} at an endpoint of its own, {title}, which takes minutes")
-        created = self._client.create_endpoint(parent=cloud.parent_of(self.region), endpoint=trial).result(
-            DEPLOY_S
-        )
+        parent = cloud.parent_of(self.region)
+        created = self._client.create_endpoint(parent=parent, endpoint=trial).result(DEPLOY_S)
         try:
             one = {"min_replica_count": 1, "max_replica_count": 1}
             resources = {"machine_spec": machines["dedicated_resources"]["machine_spec"], **one}
