@@ -89,7 +89,7 @@ def of_unchanged(registry: Registry, name: str) -> End:
 
 def earlier(registry: Registry, name: str, number: int = NO_VERSION) -> str:
     """A sentence about the last promotion of a version other than `number`; empty if there was none."""
-    moves = [move for move in registry.defaults(name) if move[1] != number]
+    moves = [move for move in registry.default_moves(name) if move[1] != number]
     if not moves:
         return ""
     since, version = moves[-1]

@@ -142,7 +142,7 @@ def _check_all(registry, rounds, killed):
     versions = {version.record["lineage"]["run"]: version for version in registry.versions(NAME)}
     assert len(registry.versions(NAME)) == len(versions) == 2 * rounds
     if killed:
-        registry.promote(NAME)
+        registry.serve_default(NAME)
     default = registry.aliases(NAME)[DEFAULT]
     bucket, _, root = registry.address.removeprefix("gs://").partition("/")
     found = {}

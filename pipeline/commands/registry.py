@@ -83,7 +83,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "promote":
         if config.endpoint:
             VertexRegistry.at(config.registry).follow(name, config.endpoint)
-        registry.promote(name)
+        registry.serve_default(name)
     if parsed.json:
         print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:

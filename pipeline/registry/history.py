@@ -26,7 +26,7 @@ def terms(registry: Registry, name: str, data: pathlib.Path, kept: pathlib.Path)
     """
     manifest = Manifest.load(data)
     versions = {version.number: version for version in registry.versions(name)}
-    moves = [(since, versions[number]) for since, number in registry.defaults(name) if number in versions]
+    moves = [(since, versions[number]) for since, number in registry.default_moves(name) if number in versions]
     check(bool(moves), f"no version of model {name!r} has been the default; a run of the pipeline adds one")
     scores = files.read_json(kept, REMEDY, dict[str, dict[str, Any]]) if kept.exists() else {}
     found = []

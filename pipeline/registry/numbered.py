@@ -4,7 +4,8 @@
     <root>/<name>/defaults.json             [{"version": 3, "since": "2026-03-02T10:00:00+00:00"}]
     <root>/<name>/<version>/                a SavedModel
     <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
-                                            history), the scores of each image, and `VERSION`: metrics and lineage
+                                            history), the scores of each image, and version.json: metrics and
+                                            lineage
     <root>/<name>/serving/<version>/        a copy of the default's SavedModel, and of no other
 
 TensorFlow Serving takes the highest number that it finds in a folder: of <root>/<name> the newest version, of
@@ -58,10 +59,15 @@ from trainer.models import find
 from trainer.models.find import NEEDED, VERSION, is_claim, listed, model_at, model_in
 from trainer.storage import ChangedError, Folder
 
-Models = Mapping[int, Collection[str]]
+FilesByVersion = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
-DAMAGED = "remove it, then set the default with `python -m pipeline registry set-default VERSION`"
-"""Remedy for a file of aliases that cannot be read."""
+KINDS = {ALIASES: artifacts.Aliases, DEFAULTS: list[artifacts.Move]}
+"""JSON file of a model -> type of its content, for pydantic. No file is the same as an empty one."""
+REMEDIES = {
+    ALIASES: "remove it, then set the default with `python -m pipeline registry set-default VERSION`",
+    DEFAULTS: "remove it",
+}
+"""JSON file of a model -> what to do if it cannot be read."""
 LOCK = ".lock"
 """File in a model's folder that a writer locks."""
 FILE_OF_VERSION = re.compile(r"(\d+)/(.+)")
@@ -76,9 +82,9 @@ class NumberedRegistry(abc.ABC):
     def address(self) -> str:
         """Path or address of the folder of all models."""
 
-    @abc.abstractmethod
     def aliases(self, name: str) -> dict[str, int]:
         """The number of the version that each alias names; see `Registry.aliases`."""
+        return dict(self._read_json(name, ALIASES))
 
     def versions(self, name: str) -> list[Version]:
         """All versions of model `name`, oldest first; see `Registry.versions`."""
@@ -86,16 +92,16 @@ class NumberedRegistry(abc.ABC):
         with ThreadPoolExecutor(READERS) as pool:
             return list(pool.map(lambda number: self._version(name, number, models), sorted(models)))
 
-    def defaults(self, name: str) -> list[tuple[datetime.datetime, int]]:
-        """When the default moved, and to which version, oldest first; see `Registry.defaults`."""
-        moves = [(datetime.datetime.fromisoformat(each["since"]), each["version"]) for each in self._moves(name)]
+    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the default moved, and to which version, oldest first; see `Registry.default_moves`."""
+        kept = self._read_json(name, DEFAULTS)
+        moves = [(datetime.datetime.fromisoformat(each["since"]), each["version"]) for each in kept]
         # A registry of an earlier version has no such file.
         return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:
-        """The default version, or None. Raises `UserError` if the alias names a version that does not exist."""
-        number = self.aliases(name).get(DEFAULT)
-        return None if number is None else self._version(name, number, self._models(name))
+        """The default version, or None; see `Registry.default`."""
+        return self._default_version(name)
 
     def add(
         self,
@@ -126,10 +132,10 @@ class NumberedRegistry(abc.ABC):
         with self._locked(name):
             self._move(name, version, lambda aliases: alias)
 
-    def promote(self, name: str) -> None:
-        """Write `SERVING` again, as after a registration that was killed; see `Registry.promote`."""
+    def serve_default(self, name: str) -> None:
+        """Write `serving/` again, as after a registration that was killed; see `Registry.serve_default`."""
         check(
-            NumberedRegistry.default(self, name) is not None,
+            self._default_version(name) is not None,
             f"model {name!r} has no default in {self.address}; name one with `python -m pipeline registry "
             "set-default VERSION`",
         )
@@ -139,11 +145,19 @@ class NumberedRegistry(abc.ABC):
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if no version could be added; see `Registry.check_writable`."""
         self._probe(name)
-        NumberedRegistry.default(self, name)
+        self._default_version(name)
 
     # === Rules ===
 
-    def _version(self, name: str, number: int, models: Models) -> Version:
+    def _default_version(self, name: str) -> Version | None:
+        """The default version, or None, without a download.
+
+        Raises `UserError` if the alias names a version that does not exist.
+        """
+        number = self.aliases(name).get(DEFAULT)
+        return None if number is None else self._version(name, number, self._models(name))
+
+    def _version(self, name: str, number: int, models: FilesByVersion) -> Version:
         """A version. Raises `UserError` if it does not exist, or if files are missing."""
         check(
             number in models,
@@ -176,26 +190,50 @@ class NumberedRegistry(abc.ABC):
             return next((number for number, same in zip(numbers, found, strict=True) if same), None)
 
     def _move(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
-        """`_point`; if that moves the default, `SERVING` follows it and DEFAULTS has an entry more."""
+        """Let the alias that `choose` selects, given all aliases, name the version; returns that alias.
+
+        If it is the default, `serving/` gets the version and `defaults.json` an entry more.
+        """
         alias = self._point(name, version, choose)
         if alias == DEFAULT:
             self._serve(name)
-            since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            self._add_move(name, {"version": version, "since": since})
+            self._add_move(name, version)
         return alias
+
+    def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
+        """Let the alias that `choose` selects name the version in `aliases.json`; returns that alias."""
+        alias = ""
+
+        def change(aliases: Mapping[str, int]) -> Mapping[str, int]:
+            nonlocal alias
+            alias = choose(aliases)
+            return {**aliases, alias: version}
+
+        self._update_json(name, ALIASES, change)
+        return alias
+
+    def _add_move(self, name: str, version: int) -> None:
+        """Append to `defaults.json` that this version became the default now, unless its last entry is it."""
+        since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+        def change(moves: list[artifacts.Move]) -> list[artifacts.Move]:
+            is_last = bool(moves) and moves[-1]["version"] == version
+            return moves if is_last else [*moves, {"version": version, "since": since}]
+
+        self._update_json(name, DEFAULTS, change)
 
     # === Files ===
 
     @abc.abstractmethod
-    def _moves(self, name: str) -> list[artifacts.Move]:
-        """The content of DEFAULTS."""
+    def _read_json(self, name: str, file: str) -> Any:
+        """The content of a file of KINDS beside the versions; empty if there is none, `UserError` if damaged."""
 
     @abc.abstractmethod
-    def _add_move(self, name: str, move: artifacts.Move) -> None:
-        """Append to DEFAULTS, unless the version of the last entry is the same."""
+    def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
+        """Replace the content of a file of KINDS by what `change`, which may be called twice, makes of it."""
 
     @abc.abstractmethod
-    def _models(self, name: str) -> Models:
+    def _models(self, name: str) -> FilesByVersion:
         """The versions, except those that are being written."""
 
     @abc.abstractmethod
@@ -204,7 +242,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _record(self, version_dir: str) -> dict[str, Any]:
-        """The content of VERSION; raises `UserError` if it is damaged."""
+        """The content of `version.json`; raises `UserError` if it is damaged."""
 
     @abc.abstractmethod
     def _locked(self, name: str) -> AbstractContextManager[object]:
@@ -217,12 +255,8 @@ class NumberedRegistry(abc.ABC):
         """Write a version with the next number, completely or not at all; returns its number."""
 
     @abc.abstractmethod
-    def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
-        """Let the alias that `choose` selects, given all aliases, name the version; returns that alias."""
-
-    @abc.abstractmethod
     def _serve(self, name: str) -> None:
-        """Copy the default's SavedModel into `SERVING`, then remove other versions there.
+        """Copy the default's SavedModel into `serving/`, then remove other versions there.
 
         A server that watches the folder finds a whole version at any time. It goes to a lower number once the
         higher one is removed.
@@ -231,10 +265,6 @@ class NumberedRegistry(abc.ABC):
     @abc.abstractmethod
     def _probe(self, name: str) -> None:
         """Raise `UserError` if nothing can be written for the model."""
-
-
-def _appended(moves: list[artifacts.Move], move: artifacts.Move) -> list[artifacts.Move]:
-    return moves if moves and moves[-1]["version"] == move["version"] else [*moves, move]
 
 
 def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
@@ -248,8 +278,8 @@ def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) ->
 class BucketRegistry(NumberedRegistry):
     """A registry at a `gs://` address, which several machines may write.
 
-    A version exists once its VERSION has content. The object is created empty, which claims the number, and gets
-    its content last. So readers never see half a version, and two writers never share a number. What a killed
+    A version exists once its `version.json` has content. The object is created empty, which claims the number, and
+    gets its content last. So readers never see half a version, and two writers never share a number. What a killed
     writer left is no version; its number is not used again, and its folder can be removed.
     """
 
@@ -266,10 +296,6 @@ class BucketRegistry(NumberedRegistry):
         """Path or address of the folder of all models."""
         return self.root
 
-    def aliases(self, name: str) -> dict[str, int]:
-        """The number of the version that each alias names; see `Registry.aliases`."""
-        return self._aliases(name)[0]
-
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = super().default(name)
@@ -279,11 +305,24 @@ class BucketRegistry(NumberedRegistry):
     def _client(self) -> Any:
         return storage.client(write=True)
 
-    def _aliases(self, name: str) -> tuple[dict[str, int], int]:
-        """The aliases, and the generation of their object."""
-        address = f"{self.root}/{name}/{ALIASES}"
+    def _read_json(self, name: str, file: str) -> Any:
+        return self._read_json_state(name, file)[0]
+
+    def _read_json_state(self, name: str, file: str) -> tuple[Any, int]:
+        """The content of a JSON file of the model, and the generation of its object; 0 if there is none."""
+        address = f"{self.root}/{name}/{file}"
         content, generation = storage.read_state(address, self._client)
-        return parse_json(content, address, DAMAGED, artifacts.Aliases) if generation else {}, generation
+        if not generation:
+            return KINDS[file](), 0
+        return parse_json(content, address, REMEDIES[file], KINDS[file]), generation
+
+    def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
+        while True:
+            value, generation = self._read_json_state(name, file)
+            content = json.dumps(change(value), indent=2) + "\n"
+            with suppress(ChangedError):
+                storage.replace_state(f"{self.root}/{name}/{file}", content.encode(), generation, self._client)
+                return
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
         """Number of each version, also of those that are being written -> name of a file below it -> its size."""
@@ -294,7 +333,7 @@ class BucketRegistry(NumberedRegistry):
                 found.setdefault(int(match[1]), {})[match[2]] = blob.size
         return found
 
-    def _models(self, name: str) -> Models:
+    def _models(self, name: str) -> FilesByVersion:
         return {
             number: {path.removeprefix(f"{VERSION_EXTRA}/") for path in sizes}
             for number, sizes in self._files(name).items()
@@ -324,39 +363,13 @@ class BucketRegistry(NumberedRegistry):
         return number
 
     def _claim(self, name: str) -> tuple[int, int]:
-        """The next number, which no other writer can have now, and the generation of its empty VERSION."""
+        """The next number, which no other writer can have now; the generation of its empty `version.json`."""
         number = max(self._files(name), default=0) + 1
         while True:
             with suppress(ChangedError):
                 address = f"{model_at(f'{self.root}/{name}/{number}')}/{VERSION}"
                 return number, storage.replace_state(address, b"", 0, self._client)
             number += 1
-
-    def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
-        while True:
-            aliases, generation = self._aliases(name)
-            alias = choose(aliases)
-            content = json.dumps({**aliases, alias: version}, indent=2) + "\n"
-            with suppress(ChangedError):
-                storage.replace_state(f"{self.root}/{name}/{ALIASES}", content.encode(), generation, self._client)
-                return alias
-
-    def _moves(self, name: str) -> list[artifacts.Move]:
-        return self._read_moves(name)[0]
-
-    def _read_moves(self, name: str) -> tuple[list[artifacts.Move], int]:
-        address = f"{self.root}/{name}/{DEFAULTS}"
-        content, generation = storage.read_state(address, self._client)
-        moves = parse_json(content, address, "remove it", list[artifacts.Move]) if generation else []
-        return moves, generation
-
-    def _add_move(self, name: str, move: artifacts.Move) -> None:
-        while True:
-            moves, generation = self._read_moves(name)
-            content = json.dumps(_appended(moves, move), indent=2) + "\n"
-            with suppress(ChangedError):
-                storage.replace_state(f"{self.root}/{name}/{DEFAULTS}", content.encode(), generation, self._client)
-                return
 
     def _serve(self, name: str) -> None:
         served = f"{self.root}/{name}/{SERVING}"
@@ -400,11 +413,14 @@ class LocalRegistry(NumberedRegistry):
         """Path or address of the folder of all models."""
         return str(self.root)
 
-    def aliases(self, name: str) -> dict[str, int]:
-        """The number of the version that each alias names; see `Registry.aliases`."""
-        return find.read_aliases(self.root / name, DAMAGED)
+    def _read_json(self, name: str, file: str) -> Any:
+        path = self.root / name / file
+        return files.read_json(path, REMEDIES[file], KINDS[file]) if path.exists() else KINDS[file]()
 
-    def _models(self, name: str) -> Models:
+    def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
+        files.write_json(self.root / name / file, change(self._read_json(name, file)))
+
+    def _models(self, name: str) -> FilesByVersion:
         def names(number: int) -> set[str]:
             folder = model_in(self.root / name / str(number))
             return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -445,19 +461,6 @@ class LocalRegistry(NumberedRegistry):
                 shutil.copy(file, extra)
             files.write_json(extra / VERSION, dated({"version": number, **record}))
         return number
-
-    def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
-        aliases = self.aliases(name)
-        alias = choose(aliases)
-        files.write_json(self.root / name / ALIASES, {**aliases, alias: version})
-        return alias
-
-    def _moves(self, name: str) -> list[artifacts.Move]:
-        path = self.root / name / DEFAULTS
-        return list(files.read_json(path, "remove it", list[artifacts.Move])) if path.exists() else []
-
-    def _add_move(self, name: str, move: artifacts.Move) -> None:
-        files.write_json(self.root / name / DEFAULTS, _appended(self._moves(name), move))
 
     def _serve(self, name: str) -> None:
         number = str(self.aliases(name)[DEFAULT])

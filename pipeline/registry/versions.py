@@ -65,7 +65,7 @@ class Registry(Protocol):
     def default(self, name: str) -> Version | None:
         """The version that the alias `default` names; None if there is no version yet."""
 
-    def defaults(self, name: str) -> list[tuple[datetime.datetime, int]]:
+    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
         """When the default moved, and to which version, oldest first.
 
         Of a registry on Vertex AI, only the moves by the gate are known.
@@ -94,8 +94,11 @@ class Registry(Protocol):
         Raises `UserError` if there is no such version.
         """
 
-    def promote(self, name: str) -> None:
-        """Let the default version answer all requests, and no other. Raises `UserError` if nothing serves it."""
+    def serve_default(self, name: str) -> None:
+        """Let the default version, and no other, answer at what serves the model: endpoints, or `serving/`.
+
+        Raises `UserError` if nothing serves it.
+        """
 
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if a version of model `name` could not be added, or its default not be read.
@@ -111,12 +114,12 @@ def promoted(versions: Iterable[Version], default: int | None) -> list[tuple[dat
 
 
 def dated(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of VERSION: when the version was created, and its record."""
+    """The content of `version.json`: when the version was created, and its record."""
     return {"created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **record}
 
 
 def record_bytes(record: Mapping[str, Any]) -> bytes:
-    """The content of `version.json`."""
+    """The content of `version.json`, as JSON."""
     return (json.dumps(dated(record), indent=2) + "\n").encode()
 
 
@@ -132,7 +135,7 @@ def check_model(model: pathlib.Path) -> None:
 
 
 def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, pathlib.Path]:
-    """The files in a version's VERSION_EXTRA, other than VERSION: name -> path.
+    """The files in a version's `assets.extra/`, other than `version.json`: name -> path.
 
     With the evaluation's scores of each image, two versions can be compared without their data.
     """
@@ -150,9 +153,10 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
 
 
 def copy_version(address: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
-    """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `address`, by a `storage.client(write=True)`.
+    """Copy a SavedModel, and the files of `assets.extra/` by name, to `address`.
 
     The graph is written last: until then a server that watches the folder finds nothing that it could load.
+    `client` is a `storage.client(write=True)`.
     """
     paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}

@@ -85,16 +85,16 @@ class VertexRegistry(Address):
         with cloud.reported_errors():
             return _aliases(cloud.retried(lambda: self._entries(name)))
 
-    def defaults(self, name: str) -> list[tuple[datetime.datetime, int]]:
-        """When the gate moved the default, and to which version, oldest first; see `Registry.defaults`."""
+    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the gate moved the default, and to which version, oldest first; see `Registry.default_moves`."""
         return promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
-        version = self._default(name)
+        version = self._default_version(name)
         return version and dataclasses.replace(version, model=fetch(version.address))
 
-    def _default(self, name: str) -> Version | None:
+    def _default_version(self, name: str) -> Version | None:
         """The default version, or None; nothing is downloaded."""
         with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
@@ -158,8 +158,8 @@ class VertexRegistry(Address):
             # Idempotent; an alias of another version is moved.
             cloud.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=[alias]))
 
-    def promote(self, name: str) -> None:
-        """Give the default all traffic of the endpoints that follow it; see `Registry.promote`."""
+    def serve_default(self, name: str) -> None:
+        """Give the default all traffic of the endpoints that follow it; see `Registry.serve_default`."""
         with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
             default = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
@@ -213,7 +213,7 @@ class VertexRegistry(Address):
         self.check_serving()
         if self.staging:
             Folder(f"{self.staging.rstrip('/')}/{name}").check_writable()
-        self._default(name)
+        self._default_version(name)
 
     # === Vertex AI ===
 

@@ -189,12 +189,12 @@ def test_default_is_moved_by_number_or_alias(registry, model, command):
 
 
 def test_moves_of_the_default_are_kept_in_order(registry, model):
-    assert registry.defaults("msinet") == []
+    assert registry.default_moves("msinet") == []
     registry.add("msinet", model, {**record(), "promote": True}, True, NO_VERSION)
     registry.add("msinet", model, {**record("msinet-2"), "promote": False}, False, 1)
     registry.add("msinet", model, {**record("msinet-3"), "promote": True}, True, 1)
     registry.add("msinet", model, {**record("msinet-3"), "promote": True}, True, 1)  # again
-    moves = registry.defaults("msinet")
+    moves = registry.default_moves("msinet")
     assert [version for _, version in moves] == [1, 3]
     assert moves == sorted(moves)
     assert all(since.tzinfo for since, _ in moves)

@@ -76,9 +76,9 @@ def test_moves_of_the_default_by_hand_are_kept_too(registry, stored, model):
     add(registry, model)
     add(registry, model, 2)
     registry.set_alias("msinet", DEFAULT, 1)
-    assert [version for _, version in registry.defaults("msinet")] == [1, 2, 1]
+    assert [version for _, version in registry.default_moves("msinet")] == [1, 2, 1]
     stored.remove("msinet/defaults.json")  # as of an earlier version
-    assert [version for _, version in registry.defaults("msinet")] == [1]
+    assert [version for _, version in registry.default_moves("msinet")] == [1]
 
 
 # === Damaged ===
@@ -178,11 +178,11 @@ def test_only_the_default_is_served_also_when_it_goes_back(registry, stored, mod
 
 def test_registry_of_an_earlier_version_serves_its_default_once_it_is_promoted(registry, stored, model):
     with pytest.raises(UserError, match="model 'msinet' has no default"):
-        registry.promote("msinet")
+        registry.serve_default("msinet")
     add(registry, model)
     stored.remove("msinet/serving")
     assert registry.default("msinet").number == 1
-    registry.promote("msinet")
+    registry.serve_default("msinet")
     assert served(stored) == {"1": WHOLE}
 
 
