@@ -403,7 +403,7 @@ def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
     return {step: title for step, title in STEPS.items() if step != "base" or not values.get("base_model_uri")}
 
 
-def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
+def needed_datasets(values: Mapping[str, Value]) -> dict[str, str]:
     """The datasets that a run with these parameters needs, of DATA -> their titles."""
     steps = STEPS if {**DEFAULTS, **values}["evaluate_base"] else steps_of(values)
     return {**steps, **({TEST: DATA[TEST]} if values.get("test_dataset") else {})}
@@ -414,10 +414,10 @@ def require_sources(values: Mapping[str, Value]) -> None:
     # Here, so that settings can be read without any package.
     from trainer.downloads.servers import checked_addresses
 
-    for step in fetched_steps(values):
-        config = FetchConfig(**data_settings(step, {**DEFAULTS, **values}))
+    for name in needed_datasets(values):
+        config = FetchConfig(**data_settings(name, {**DEFAULTS, **values}))
         check(
             bool(config.source or datasets.get(config.dataset).archives),
-            f"{config.dataset} has no public place; set {step}_source to a folder, an archive or an address",
+            f"{config.dataset} has no public place; set {name}_source to a folder, an archive or an address",
         )
         checked_addresses(config.source, config.private_sources)

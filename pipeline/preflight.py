@@ -100,7 +100,7 @@ def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
             with checks.collect():
                 check_outside_pod(name, address)
     if platform == "vertex":
-        unused = {f"{name}_source" for name in DATA if name not in parameters.fetched_steps(values)}
+        unused = {f"{name}_source" for name in DATA if name not in parameters.needed_datasets(values)}
         named = {name: words for name, words in KEYWORDS.items() if name not in unused}
         for name, words in {**named, "checkpoint_dir": ("",)}.items():
             value = str(values[name])
@@ -233,7 +233,7 @@ def _find_data(values: Mapping[str, Value], checks: Checks) -> dict[str, str]:
     from trainer.data import fetch  # loads NumPy
 
     digests = dict.fromkeys(DATA, "")
-    for name, title in parameters.fetched_steps(values).items():
+    for name, title in parameters.needed_datasets(values).items():
         with checks.collect(title.lower()):
             config = FetchConfig(**parameters.data_settings(name, values))
             digests[name] = fetch.fingerprint(config.dataset, config.source, config.private_sources)

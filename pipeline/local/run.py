@@ -39,7 +39,7 @@ LOG = "log.txt"
 GRACE_S = 10.0
 """Time for interrupted tasks to clean up."""
 TASK_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-STEPS_LINE = "pipeline steps: "
+TASKS_LINE = "pipeline tasks: "
 """Prefix of the worker's first line, followed by `pipeline.local.worker.outline` as JSON."""
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 KFP = r"^[\d:.,\- ]+ - [A-Z]+ - "
@@ -77,7 +77,7 @@ def execute_run(run: Run, console: Console) -> int:
         if status:
             stopped = print_stopped(run, progress, status, console)
             if status != 128 + signal.SIGINT:  # else a person knows
-                tell_end(run, {step.title: step.failure() for step in progress.failed}, console)
+                tell_end(run, {task.title: task.failure() for task in progress.failed}, console)
             return stopped
         dataclasses.replace(run, finished=True).save()
         # No longer needed after the training, and several times as large as the model.
@@ -90,8 +90,8 @@ def execute_run(run: Run, console: Console) -> int:
 def _copy_shown(run: Run, progress: "Progress") -> None:
     """Copy the reports of the tasks into the run's folder."""
     for (task, output), name in SHOWN.items():
-        step = progress.steps.get(task)
-        key = step.cached_as if step else ""
+        view = progress.tasks.get(task)
+        key = view.cached_as if view else ""
         path = run.cached_output(key, output) if key else run.output(task, output)
         if path is not None:
             shutil.copy(path, run.folder / name)
@@ -167,7 +167,7 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
 
 
 @dataclasses.dataclass
-class StepView:
+class TaskView:
     """One task of the run, as it is shown."""
 
     title: str
@@ -196,10 +196,10 @@ class Progress:
     """Shows a run from its output, which `feed` receives line by line; a context manager."""
 
     def __init__(self, console: Console) -> None:
-        self.steps: dict[str, StepView] = {}
+        self.tasks: dict[str, TaskView] = {}
         self._groups: dict[str, list[str]] = {}
         self._console = console
-        self._current: StepView | None = None
+        self._current: TaskView | None = None
         self._in_json = False
         self._live = Live(console=console, get_renderable=self._table, refresh_per_second=4, transient=False)
 
@@ -215,16 +215,16 @@ class Progress:
             self._live.stop()
 
     @property
-    def failed(self) -> list[StepView]:
-        """The steps that failed, else the one that was running when the run was killed."""
-        by_state = {state: [step for step in self.steps.values() if step.state == state] for state in STYLES}
+    def failed(self) -> list[TaskView]:
+        """The tasks that failed, else the one that was running when the run was killed."""
+        by_state = {state: [task for task in self.tasks.values() if task.state == state] for state in STYLES}
         return by_state["failed"] or by_state["running"]
 
     def feed(self, line: str) -> None:
         """Process one line of the output, without colours."""
-        if line.startswith(STEPS_LINE):
-            content = json.loads(line.removeprefix(STEPS_LINE))
-            self.steps = {name: StepView(title) for name, title in content["steps"].items()}
+        if line.startswith(TASKS_LINE):
+            content = json.loads(line.removeprefix(TASKS_LINE))
+            self.tasks = {name: TaskView(title) for name, title in content["tasks"].items()}
             self._groups = content["groups"]
         elif match := STARTED.match(line):
             self._current = self._enter(match[1], "running")
@@ -235,23 +235,23 @@ class Progress:
             self._enter(match[1], "cached").cached_as = match[2]
         elif match := SKIPPED.match(line):
             for name in self._groups[match[1]]:  # the branch that does not run
-                self.steps.pop(name, None)
+                self.tasks.pop(name, None)
         elif self._current is not None:
             for text in self._task_text(line):
                 self._current.lines.append(text)
                 if not text.startswith(ERROR):  # the reason of a failure, which is said at the end
                     self._log(self._current, text)
 
-    def _enter(self, name: str, state: str) -> StepView:
-        step = self.steps.setdefault(name, StepView(name))
-        step.state = state
-        self._log(step, "started" if state == "running" else "unchanged; result reused from an earlier run")
-        return step
+    def _enter(self, name: str, state: str) -> TaskView:
+        task = self.tasks.setdefault(name, TaskView(name))
+        task.state = state
+        self._log(task, "started" if state == "running" else "unchanged; result reused from an earlier run")
+        return task
 
     def _leave(self, name: str, state: str) -> None:
-        step, self._current = self.steps[name], None
-        step.state, step.finished = state, time.monotonic()
-        self._log(step, f"{state} after {format_duration(step.seconds)}")
+        task, self._current = self.tasks[name], None
+        task.state, task.finished = state, time.monotonic()
+        self._log(task, f"{state} after {format_duration(task.seconds)}")
 
     def _task_text(self, line: str) -> Iterator[str]:
         """`line` without kfp's indentation, if the task printed it and it is not CHATTER."""
@@ -262,9 +262,9 @@ class Progress:
         elif text.strip() and not CHATTER.match(text) and not re.match(KFP, line):
             yield text
 
-    def _log(self, step: StepView, text: str) -> None:
+    def _log(self, task: TaskView, text: str) -> None:
         if not self._console.is_terminal:
-            self._console.print(Text(f"[{step.title}] {text}"), soft_wrap=True)
+            self._console.print(Text(f"[{task.title}] {text}"), soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, expand=True)
@@ -272,10 +272,10 @@ class Progress:
         table.add_column("state", no_wrap=True)
         table.add_column("time", justify="right", no_wrap=True)
         table.add_column("last line", ratio=1, no_wrap=True, overflow="ellipsis")
-        for step in self.steps.values():
-            last = step.lines[-1] if step.lines else ""
-            time_taken = format_duration(step.seconds) if step.started else ""
-            table.add_row(step.title, Text(step.state, STYLES[step.state]), time_taken, Text(last, "dim"))
+        for task in self.tasks.values():
+            last = task.lines[-1] if task.lines else ""
+            time_taken = format_duration(task.seconds) if task.started else ""
+            table.add_row(task.title, Text(task.state, STYLES[task.state]), time_taken, Text(last, "dim"))
         return table
 
 
@@ -389,7 +389,7 @@ def print_stopped(run: Run, progress: Progress, status: int, console: Console) -
     interrupted = status == 128 + signal.SIGINT
     if interrupted:
         reasons = ["Interrupted."]
-    elif not (reasons := [f"{step.title} failed: {step.failure()}" for step in progress.failed]):
+    elif not (reasons := [f"{task.title} failed: {task.failure()}" for task in progress.failed]):
         tail = "\n".join((run.folder / LOG).read_text().splitlines()[-15:])
         reasons = [f"The pipeline ended with status {status}:\n{tail}"]
     for reason in reasons:

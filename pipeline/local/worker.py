@@ -22,7 +22,7 @@ def main(run_dir: pathlib.Path) -> None:
     from kfp import local
 
     from pipeline.graph.dag import build_pipeline
-    from pipeline.local.run import STEPS_LINE
+    from pipeline.local.run import TASKS_LINE
     from pipeline.local.run_folder import CACHE, Run
     from pipeline.parameters import form_of
 
@@ -32,7 +32,7 @@ def main(run_dir: pathlib.Path) -> None:
     # kfp.local warns that it ignores display names, and that images should be named python.
     warnings.filterwarnings("ignore", module="kfp")
     pipeline = build_pipeline("local")
-    print(STEPS_LINE + json.dumps(outline(pipeline.pipeline_spec)), flush=True)
+    print(TASKS_LINE + json.dumps(outline(pipeline.pipeline_spec)), flush=True)
     local.init(
         runner=local.SubprocessRunner(use_venv=False),
         pipeline_root=str(run_dir),
@@ -48,7 +48,7 @@ def main(run_dir: pathlib.Path) -> None:
 def outline(spec: Any) -> dict[str, Any]:
     """The tasks of a compiled pipeline.
 
-    `steps`: task -> display name, in the order in which kfp.local runs them. `groups`: the task of a branch or a
+    `tasks`: task -> display name, in the order in which kfp.local runs them. `groups`: the task of a branch or a
     nested pipeline -> the tasks in it.
     """
     from google.protobuf import json_format  # type: ignore[import-untyped]
@@ -57,7 +57,7 @@ def outline(spec: Any) -> dict[str, Any]:
     from pipeline.jobs import titles_of
 
     titles = titles_of(json_format.MessageToDict(spec))
-    steps: dict[str, str] = {}
+    tasks: dict[str, str] = {}
     groups: dict[str, list[str]] = {}
 
     def walk(dag: Any, parents: tuple[str, ...]) -> None:
@@ -67,12 +67,12 @@ def outline(spec: Any) -> dict[str, Any]:
                 groups[name] = []
                 walk(component.dag, (*parents, name))
                 continue
-            steps[name] = titles[name]
+            tasks[name] = titles[name]
             for group in parents:
                 groups[group].append(name)
 
     walk(spec.root.dag, ())
-    return {"steps": steps, "groups": groups}
+    return {"tasks": tasks, "groups": groups}
 
 
 def _end_with_stdin() -> None:

@@ -161,11 +161,11 @@ class Case:
     def sources(self) -> list[tuple[str, str]]:
         """The parameters and addresses of all data that the run reads from Cloud Storage."""
         found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
-        for step in parameters.fetched_steps(self.values):
-            config = FetchConfig(**parameters.data_settings(step, self.values))
+        for dataset in parameters.needed_datasets(self.values):
+            config = FetchConfig(**parameters.data_settings(dataset, self.values))
             public = [archive.address for archive in datasets.get(config.dataset).archives]
             given = (addresses_in(config.source) or [config.source]) if config.source else public
-            found += [(f"{step}_source", address) for address in given]
+            found += [(f"{dataset}_source", address) for address in given]
         return [(name, storage.unmounted(address)) for name, address in found if _buckets([address])]
 
 

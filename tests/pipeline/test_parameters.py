@@ -12,7 +12,7 @@ from pipeline.parameters import (
     PipelineConfig,
     convert,
     data_settings,
-    fetched_steps,
+    needed_datasets,
     require_sources,
     validate,
 )
@@ -153,9 +153,9 @@ def test_images_labelled_test_of_ones_own_recordings_are_a_test_set_of_the_same_
 
 def test_test_set_is_needed_if_it_has_a_name():
     sources = {"base_source": "b", "finetune_source": "f"}
-    assert list(fetched_steps(sources)) == ["base", "finetune"]
+    assert list(needed_datasets(sources)) == ["base", "finetune"]
     named = {**sources, "test_dataset": "osie", "test_source": "t"}
-    assert fetched_steps(named)["test"] == "Test set"
+    assert needed_datasets(named)["test"] == "Test set"
     require_sources(named)
     with pytest.raises(UserError, match="http is fetched only with private_sources"):
         require_sources({**named, "test_source": "http://localhost/a.zip"})

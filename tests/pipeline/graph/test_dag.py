@@ -133,7 +133,7 @@ def test_targets_differ_in_training_steps_alone(compiled):
 
 def test_steps_are_in_the_order_of_the_design():
     outlined = outline(build_pipeline("local").pipeline_spec)
-    order = list(outlined["steps"])
+    order = list(outlined["tasks"])
     fetched = ["fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"]
     assert order[0] == "check-run"
     assert sorted(order[1:4]) == fetched
@@ -146,7 +146,7 @@ def test_steps_are_in_the_order_of_the_design():
     assert sorted(groups.pop("condition-1")) == sorted(order[1:])
     trained = ["plan-training", "train-model"]
     assert sorted(groups.values()) == [["deploy-version"], ["import-model"], ["importer"], trained]
-    titles = list(outlined["steps"].values())
+    titles = list(outlined["tasks"].values())
     assert titles.count("Base model") == 1
     assert len(set(titles)) == len(titles)
 

@@ -6,7 +6,7 @@ import sys
 from rich.console import Console
 
 from pipeline.local import run
-from pipeline.local.run import Progress, StepView
+from pipeline.local.run import Progress, TaskView
 from pipeline.local.run_folder import Run
 from tests.consoles import printed
 
@@ -47,13 +47,13 @@ def test_every_failed_step_is_named_at_the_end(tmp_path):
     console = Console(file=io.StringIO(), width=160)
     with Progress(console) as progress:
         for name, state in (("base", "failed"), ("finetune", "failed"), ("test", "running")):
-            progress.steps[name] = StepView(f"Data: {name}", state)
-            progress.steps[name].lines.append(f"error: no {name}")
+            progress.tasks[name] = TaskView(f"Data: {name}", state)
+            progress.tasks[name].lines.append(f"error: no {name}")
         failed = Run(tmp_path, "sample", {})
         failed.save()
         assert run.print_stopped(failed, progress, 1, console) == 1
         lines = printed(console).splitlines()
         assert lines[:2] == ["Data: base failed: no base", "Data: finetune failed: no finetune"]
         assert lines[2].startswith("Log:")
-        del progress.steps["base"], progress.steps["finetune"]
+        del progress.tasks["base"], progress.tasks["finetune"]
         assert [step.title for step in progress.failed] == ["Data: test"]
