@@ -36,7 +36,7 @@ def write_pipeline(environment: Environment, output: pathlib.Path) -> None:
     from pipeline.graph.dag import build_pipeline
 
     with replacing(output) as partial:
-        compiler.Compiler().compile(build_pipeline(environment.target, environment), str(partial))
+        compiler.Compiler().compile(build_pipeline(environment), str(partial))
 
 
 def write_components(environment: Environment, folder: pathlib.Path) -> list[pathlib.Path]:
@@ -211,7 +211,7 @@ def _compiled(environment: Environment) -> dict[str, Any]:
 
     from pipeline.graph.dag import build_pipeline
 
-    return dict(json_format.MessageToDict(build_pipeline(environment.target, environment).pipeline_spec))
+    return dict(json_format.MessageToDict(build_pipeline(environment).pipeline_spec))
 
 
 def _download(environment: Environment, address: str, path: pathlib.Path) -> None:

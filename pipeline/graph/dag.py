@@ -94,7 +94,7 @@ class TrainingStepInputs:
 
     name: str
     """base or finetune."""
-    checked: Mapping[str, PipelineChannel]
+    check_outputs: Mapping[str, PipelineChannel]
     """The outputs of `check_run`."""
     dataset: PipelineChannel
     base_model: PipelineChannel | None
@@ -109,7 +109,7 @@ class TrainingStepInputs:
             platform=environment.target,
             location=environment.location,
             image_pattern=environment.image_of("{}"),
-            settings=self.checked[f"{self.name}_training"],
+            settings=self.check_outputs[f"{self.name}_training"],
             **self._inputs,
         )
         # After all fetching and the check of the data, so that a mistake there is found before hours of training.
@@ -130,7 +130,7 @@ class TrainingStepInputs:
         base = {} if self.base_model is None else {"base_model": self.base_model}
         return {
             "step": self.name,
-            "checkpoint_dir": self.checked["checkpoint_dir"],
+            "checkpoint_dir": self.check_outputs["checkpoint_dir"],
             "initial_weights_fingerprint": self.initial_weights_fingerprint,
             "dataset": self.dataset,
             **base,
@@ -203,34 +203,31 @@ TARGETS: dict[str, TrainingStep] = {"local": local, "vertex": vertex, "kubeflow"
 assert tuple(TARGETS) == TARGET_NAMES
 
 
-def build_pipeline(target: str = "local", environment: Environment | None = None) -> Any:
-    """The pipeline for `target`; its parameters are the same on all targets.
+def build_pipeline(env: Environment) -> Any:
+    """The pipeline for the target of `env`; its parameters are the same on all targets.
 
-    `environment` has the names of the images (without a repository by default), the addresses to notify, and the
-    defaults of parameters.
+    `env` also has the names of the images, the addresses to notify, and the defaults of parameters.
     """
-    env = environment or Environment("local")
-
     values = layered(env.derived, env.parameters)
     compiled = {name: value for name, value in values.items() if name not in CONSOLE_FIELDS}
 
     def pipeline(*channels: PipelineChannel) -> None:
         parameters = dict(zip((*CONSOLE_FIELDS, SETTINGS), channels, strict=True))
-        run = RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)
+        run = RUN.get(env.target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)
         with _notify_on_exit(env, parameters, str(compiled.get("registry", "")), run):
             # Constants, unlike parameters, are safe inside of a JSON object.
-            checked = check_run(
-                platform=target,
+            check_task = check_run(
+                platform=env.target,
                 location=env.location,
                 image_pattern=env.image_of("{}"),
                 run=run,
                 compiled=compiled,
                 **parameters,
             )
-            checked.set_display_name("Check")
-            with dsl.If(checked.outputs["Output"] != "", name="If anything is new"):
-                _train_and_register(target, env, parameters, checked.outputs, run)
-        _configure_tasks(target, env)
+            check_task.set_display_name("Check")
+            with dsl.If(check_task.outputs["Output"] != "", name="If anything is new"):
+                _train_and_register(env, parameters, check_task.outputs, run)
+        _configure_tasks(env)
 
     pipeline.__signature__ = signature(values)  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY, env.location)
@@ -238,56 +235,55 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
 
 
 def _train_and_register(
-    target: str,
     env: Environment,
     parameters: Mapping[str, PipelineChannel],
-    checked: Mapping[str, PipelineChannel],
+    check_outputs: Mapping[str, PipelineChannel],
     run: str,
 ) -> None:
-    """The tasks of a run with something new; `checked` are the outputs of `check_run`."""
-    data = {name: _fetch_data(name, parameters, checked).outputs["prepared"] for name in DATA}
-    registry = {"model_name": parameters["model_name"], "registry": checked["registry"]}
+    """The tasks of a run with something new; `check_outputs` are the outputs of `check_run`."""
+    data = {name: _fetch_data(name, parameters, check_outputs).outputs["prepared"] for name in DATA}
+    registry = {"model_name": parameters["model_name"], "registry": check_outputs["registry"]}
     registry_and_data = {**registry, **{f"{name}_data": folder for name, folder in data.items()}}
-    data_checked = check_data(
-        platform=target,
+    check_data_task = check_data(
+        platform=env.target,
         location=env.location,
-        settings=checked["data_gate"],
-        **{name: checked[name] for name in ("base_training", "finetune_training", "evaluation")},
+        settings=check_outputs["data_gate"],
+        **{name: check_outputs[name] for name in ("base_training", "finetune_training", "evaluation")},
         **registry_and_data,
     )
-    data_checked.set_display_name("Data")
+    check_data_task.set_display_name("Data")
 
     def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
         step_inputs = TrainingStepInputs(
             name=step,
-            checked=checked,
+            check_outputs=check_outputs,
             dataset=data[step],
             base_model=base_model,
-            after=[data_checked],
+            after=[check_data_task],
             # Fine-tuning starts from the base model, so it reads no initial weights.
-            initial_weights_fingerprint=checked["weights_digest"] if base_model is None else "",
+            initial_weights_fingerprint=check_outputs["weights_digest"] if base_model is None else "",
         )
-        return TARGETS[target](step_inputs, env)
+        return TARGETS[env.target](step_inputs, env)
 
-    base_model = _base_model(parameters, checked, lambda: train("base", None), cached=target != "local")
-    made = {"model": train("finetune", base_model).outputs["model"], "run": run, **registry_and_data}
+    base_model = _base_model(parameters, check_outputs, lambda: train("base", None), cached=env.target != "local")
+    common_inputs = {"model": train("finetune", base_model).outputs["model"], "run": run, **registry_and_data}
     evaluated = evaluate_model(
-        settings=checked["evaluation"],
-        evaluate_base=checked["evaluate_base"],
-        data_warnings=data_checked.outputs["warnings"],
-        **made,
+        settings=check_outputs["evaluation"],
+        evaluate_base=check_outputs["evaluate_base"],
+        data_warnings=check_data_task.outputs["warnings"],
+        **common_inputs,
     )
     evaluated.set_display_name("Evaluation")
     uploaded = upload_model(
-        platform=target,
+        platform=env.target,
         evaluation=evaluated.outputs["evaluation"],
-        inputs=checked["Output"],
-        endpoint=checked["endpoint"],
-        **made,
+        inputs=check_outputs["Output"],
+        endpoint=check_outputs["endpoint"],
+        **common_inputs,
     )
     uploaded.set_display_name("Registration")
     with dsl.If(uploaded.outputs["Output"] != "", name="If it is the new default and there is an endpoint"):
-        version, traffic = uploaded.outputs["version"], checked["traffic"]
+        version, traffic = uploaded.outputs["version"], check_outputs["traffic"]
         deployed = deploy_version(
             endpoint=uploaded.outputs["Output"], traffic=traffic, version=version, **registry
         )
@@ -305,7 +301,7 @@ def _notify_on_exit(
     ends = []
     if env.webhook:
         in_pod = env.webhook.startswith(KUBERNETES)
-        told = report_end(
+        message_task = report_end(
             **{name: parameters[name] for name in ("model_name", SETTINGS)},
             registry=registry,
             run=run,
@@ -317,8 +313,8 @@ def _notify_on_exit(
 
             secret, key = env.webhook.removeprefix(KUBERNETES).split("/")
             # Optional: a pod without its secret would wait for it, and the run would not end.
-            kubernetes.use_secret_as_env(told, secret, {key: VARIABLE}, optional=True)
-        ends.append(told.set_display_name("Message"))
+            kubernetes.use_secret_as_env(message_task, secret, {key: VARIABLE}, optional=True)
+        ends.append(message_task.set_display_name("Message"))
     if env.notify:
         from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
 
@@ -332,7 +328,7 @@ def _notify_on_exit(
         other.after(handler).ignore_upstream_failure()
 
 
-def _configure_tasks(target: str, env: Environment) -> None:
+def _configure_tasks(env: Environment) -> None:
     """Set the image of our tasks and, except on this machine, their volume, size and retries.
 
     Disables the caching of NEVER_CACHED tasks, whatever their image.
@@ -347,7 +343,7 @@ def _configure_tasks(target: str, env: Environment) -> None:
             task.set_container_image(env.image)
         elif component != "train-model":  # not ours; the image of a training is that of its plan
             continue
-        if target == "local":
+        if env.target == "local":
             continue
         if component in SIZES:
             cores, memory = SIZES[component]
@@ -357,28 +353,28 @@ def _configure_tasks(target: str, env: Environment) -> None:
 
             kubernetes.mount_pvc(task, pvc_name=env.volume_claim, mount_path=env.bucket)
         if component in RETRIES:
-            retries, limit = RETRIES[component], MAX_RETRY_TIME.get(target)
+            retries, limit = RETRIES[component], MAX_RETRY_TIME.get(env.target)
             task.set_retry(retries, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
 
 
 def _fetch_data(
-    name: str, parameters: Mapping[str, PipelineChannel], checked: Mapping[str, PipelineChannel]
+    name: str, parameters: Mapping[str, PipelineChannel], check_outputs: Mapping[str, PipelineChannel]
 ) -> dsl.PipelineTask:
     is_test = name == TEST
     task = fetch_dataset(
         dataset=parameters[f"{name}_dataset"],
         source=parameters[f"{name}_source"],
         image_size=parameters["finetune_image_size" if is_test else f"{name}_image_size"],
-        settings=checked["data"],
+        settings=check_outputs["data"],
         test_of=parameters["finetune_dataset"] if is_test else "",
-        fingerprint=checked[f"{name}_digest"],
+        fingerprint=check_outputs[f"{name}_digest"],
     )
     return task.set_caching_options(True).set_display_name(f"{DATA[name]}: data")
 
 
 def _base_model(
     parameters: Mapping[str, PipelineChannel],
-    checked: Mapping[str, PipelineChannel],
+    check_outputs: Mapping[str, PipelineChannel],
     train: Callable[[], dsl.PipelineTask],
     cached: bool,
 ) -> PipelineChannel:
@@ -391,10 +387,10 @@ def _base_model(
         trained = train()
     with dsl.Else(name="If base_model_uri is given"):
         imported = import_model(
-            base_model_uri=checked["base_model"],
+            base_model_uri=check_outputs["base_model"],
             dataset=parameters["base_dataset"],
             image_size=parameters["base_image_size"],
-            fingerprint=checked["base_model_digest"],
+            fingerprint=check_outputs["base_model_digest"],
         )
         imported.set_caching_options(cached).set_display_name("Base model: import")
     chosen = named_model(uri=dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"]))

@@ -22,6 +22,7 @@ def main(run_dir: pathlib.Path) -> None:
     from kfp import local
 
     from pipeline.graph.dag import build_pipeline
+    from pipeline.graph.environment import Environment
     from pipeline.local.run import TASKS_LINE
     from pipeline.local.run_folder import CACHE, Run
     from pipeline.parameters import form_of
@@ -31,7 +32,7 @@ def main(run_dir: pathlib.Path) -> None:
     logging.basicConfig(stream=sys.stdout, format="%(asctime)s - %(levelname)s - %(message)s", level=logging.INFO)
     # kfp.local warns that it ignores display names, and that images should be named python.
     warnings.filterwarnings("ignore", module="kfp")
-    pipeline = build_pipeline("local")
+    pipeline = build_pipeline(Environment("local"))
     print(TASKS_LINE + json.dumps(outline(pipeline.pipeline_spec)), flush=True)
     local.init(
         runner=local.SubprocessRunner(use_venv=False),

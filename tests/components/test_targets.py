@@ -58,7 +58,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pipelines():
-    specs = {target: build_pipeline(target, load_environment(target)).pipeline_spec for target in TARGET_NAMES}
+    specs = {target: build_pipeline(load_environment(target)).pipeline_spec for target in TARGET_NAMES}
     return {target: json_format.MessageToDict(spec) for target, spec in specs.items()}
 
 

@@ -10,7 +10,7 @@ from pipeline.__main__ import main
 from pipeline.commands.compile import FILES
 from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
-from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
+from pipeline.graph.environment import CONFIGS, TARGET_NAMES, Environment, load_environment
 from pipeline.local.worker import outline
 from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.preflight import Prepared
@@ -132,7 +132,7 @@ def test_targets_differ_in_training_steps_alone(compiled):
 
 
 def test_steps_are_in_the_order_of_the_design():
-    outlined = outline(build_pipeline("local").pipeline_spec)
+    outlined = outline(build_pipeline(Environment("local")).pipeline_spec)
     order = list(outlined["tasks"])
     fetched = ["fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"]
     assert order[0] == "check-run"

@@ -76,7 +76,7 @@ def test_registry_and_checkpoints_on_kubeflow_follow_from_its_bucket(bucket, pla
     assert environment.derived == {"registry": f"{place}/models", "checkpoint_dir": f"{place}/checkpoints"}
     validate(environment.derived, "kubeflow")
     chosen = dataclasses.replace(environment, parameters={"registry": "vertex://project/us-central1"})
-    values = Template(json_format.MessageToDict(build_pipeline("kubeflow", chosen).pipeline_spec)).values()
+    values = Template(json_format.MessageToDict(build_pipeline(chosen).pipeline_spec)).values()
     assert values["registry"] == "vertex://project/us-central1"
     assert values["checkpoint_dir"] == f"{place}/checkpoints"
 
