@@ -225,7 +225,7 @@ def build_pipeline(env: Environment) -> Any:
                 **parameters,
             )
             check_task.set_display_name("Check")
-            with dsl.If(check_task.outputs["Output"] != "", name="If anything is new"):
+            with dsl.If(check_task.outputs["Output"] != "", name="Anything new"):
                 _train_and_register(env, parameters, check_task.outputs, run)
         _configure_tasks(env)
 
@@ -282,7 +282,7 @@ def _train_and_register(
         **common_inputs,
     )
     uploaded.set_display_name("Registration")
-    with dsl.If(uploaded.outputs["Output"] != "", name="If it is the new default and there is an endpoint"):
+    with dsl.If(uploaded.outputs["Output"] != "", name="Deploy if default"):
         version, traffic = uploaded.outputs["version"], check_outputs["traffic"]
         deployed = deploy_version(
             endpoint=uploaded.outputs["Output"], traffic=traffic, version=version, **registry
@@ -383,9 +383,9 @@ def _base_model(
     Tasks pass its URI, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's server
     before 2026 (docs/adr/0008).
     """
-    with dsl.If(parameters["base_model_uri"] == "", name="If base_model_uri is empty"):
+    with dsl.If(parameters["base_model_uri"] == "", name="Train base model"):
         trained = train()
-    with dsl.Else(name="If base_model_uri is given"):
+    with dsl.Else(name="Import base model"):
         imported = import_model(
             base_model_uri=check_outputs["base_model"],
             dataset=parameters["base_dataset"],
