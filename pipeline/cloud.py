@@ -48,7 +48,7 @@ class Region(Protocol):
         """Address of the API; the location's public one if empty."""
 
 
-def check_endpoint(endpoint: str) -> None:
+def check_api_address(endpoint: str) -> None:
     """Raise `UserError` unless the address of an API is empty, Google's, or one of this machine.
 
     Whoever sets the parameters of a run could else have its account's token sent to a server of their own.
@@ -62,7 +62,7 @@ def check_endpoint(endpoint: str) -> None:
 
 def address(region: Region, service: str) -> str:
     """Address of a Google API without regions, such as `artifactregistry`; an http:// endpoint stands for all."""
-    check_endpoint(region.endpoint)
+    check_api_address(region.endpoint)
     if region.endpoint.startswith("http://"):  # a server of this machine, as in tests
         return region.endpoint.rstrip("/")
     return f"https://{service}.googleapis.com"
@@ -90,7 +90,7 @@ def client(kind: Any, region: Region) -> Any:
     """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`."""
     from google.api_core.client_options import ClientOptions
 
-    check_endpoint(region.endpoint)
+    check_api_address(region.endpoint)
     address = region.endpoint or f"{region.location}-aiplatform.googleapis.com"
     options = ClientOptions(api_endpoint=address)
     # REST everywhere, not gRPC: the tests then check the requests that Vertex AI gets.

@@ -213,7 +213,7 @@ class TrainingPlan:
         return self.measured.start_s if self.measured else accelerators.START_SECONDS
 
     @property
-    def source(self) -> str:
+    def time_basis(self) -> str:
         """Where the time comes from: `measured`, with the date, or `estimated`."""
         return f"measured {self.measured.date}" if self.measured else "estimated"
 
@@ -244,12 +244,12 @@ class TrainingPlan:
             is_scaled = self.measured.image_size != self.data.image_size
             start = "measured, without the reading of data"
             speed = (
-                f"Time: {self.measured.images_per_s:.3g} images/s at {height}x{width}, {self.source} over "
+                f"Time: {self.measured.images_per_s:.3g} images/s at {height}x{width}, {self.time_basis} over "
                 f"{self.measured.steps} steps with {self.measured.versions}"
                 f"{', scaled by pixels' if is_scaled else ''}."
             )
         if self._measured_memory_bytes is not None:
-            others = [f"Memory: the peak of the same steps, {self.source}."]
+            others = [f"Memory: the peak of the same steps, {self.time_basis}."]
         return (
             speed,
             *others,
@@ -400,7 +400,7 @@ def plan_markdown(plan: TrainingPlan, timeout_hours: float = 0.0) -> str:
         "Precision": plan.precision,
         "Data": f"{data.images} training images at {data.image_size[0]}x{data.image_size[1]}",
         "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
-        "Speed": plan.source,
+        "Speed": plan.time_basis,
         "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
         "Step": f"about {1000 * plan.seconds_per_step:.3g} ms",
         "Time": f"about {format_duration(3600 * plan.hours)}",

@@ -126,7 +126,7 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
         min(plans, key=lambda name: plans[name].hours),
     )
     for name, entry in sorted(plans.items(), key=lambda item: _price_first(item[1])):
-        marks = {"cheapest": name == cheapest, "fastest": name == fastest, entry.source: entry.measured}
+        marks = {"cheapest": name == cheapest, "fastest": name == fastest, entry.time_basis: entry.measured}
         table.add_row(
             name,
             entry.accelerator.machine_type,

@@ -55,7 +55,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     config = settings(PipelineConfig, parsed)
     registry, name = connect(config.registry), config.model_name
     if parsed.action == "history":
-        _history(registry, name, parsed.data, pathlib.Path(parsed.output))
+        _write_score_history(registry, name, parsed.data, pathlib.Path(parsed.output))
         return 0
     versions = {version.number: version for version in registry.versions(name)}
     aliases = registry.aliases(name)
@@ -91,7 +91,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     return 0
 
 
-def _history(registry: Registry, name: str, data: str, html: pathlib.Path) -> None:
+def _write_score_history(registry: Registry, name: str, data: str, html: pathlib.Path) -> None:
+    """Write a page and a picture of the scores of all defaults on the images in `data`, a prepared dataset."""
     check(bool(data), "name the images with --data, the folder of a prepared dataset (`python -m trainer fetch`)")
     check(html.suffix == ".html", f"output is {html}; the name of a page ends with .html")
     from pipeline.registry.history import terms

@@ -113,10 +113,10 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
         print("\n".join(submit.summary(plan, Schedule=plan.name, Times=when.cron, **shown)))
         print("Nothing was sent. --json prints the whole request; without --dry-run, the schedule is created.")
         return 0
-    plan, passed_over = submit.settle(plan)
+    plan, passed_over = submit.choose_accelerator(plan)
     for line in passed_over:
         print(line)
-    submit.refuse_missing(plan)
+    submit.check_bucket_images_and_quota(plan)
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)
     return 0
@@ -137,7 +137,7 @@ def _apply(parsed: argparse.Namespace, environment: Any) -> int:
         return 0
     for step in steps:
         if step.wanted and step.makes_one:
-            submit.refuse_missing(step.wanted.plan)
+            submit.check_bucket_images_and_quota(step.wanted.plan)
     for step in steps:
         made = schedule_files.take(environment, step)
         print(f"Done: {step.action} {step.name} ({schedule.id_of(made)})", flush=True)

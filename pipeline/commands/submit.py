@@ -47,12 +47,12 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         print("\n".join(submit.summary(submission, Run=submission.run)))
         print("Nothing was sent. --json prints the whole request; without --dry-run, the run is started.")
         return 0
-    submission, passed_over = submit.settle(submission)
+    submission, passed_over = submit.choose_accelerator(submission)
     for line in (*passed_over, *submit.estimates(submission)):
         print(line)
     # Without a network this takes up to half a minute.
     print(f"Checking bucket {environment.bucket}, images and quota ...", file=sys.stderr, flush=True)
-    submit.refuse_missing(submission)
+    submit.check_bucket_images_and_quota(submission)
     try:
         submit.send(submission)
     except UserError as error:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import IMAGE
-from pipeline.cloud import check_endpoint
+from pipeline.cloud import check_api_address
 from pipeline.parameters import FINETUNE, PARAMETERS, STEPS, Value, converted
 from pipeline.plan import check_outside_pod, check_region
 from pipeline.registry.address import VERTEX
@@ -105,7 +105,7 @@ class Environment:
             check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it")
         object.__setattr__(self, "bucket", self.bucket.rstrip("/"))
         check_region(self.location)  # part of the address of the API, to which a token is sent
-        check_endpoint(self.endpoint)
+        check_api_address(self.endpoint)
         if self.volume_claim:
             check_outside_pod("bucket", self.bucket)
         prefix = "/" if self.volume_claim else "gs://"

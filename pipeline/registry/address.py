@@ -10,7 +10,7 @@ import re
 import urllib.parse
 from typing import Any, Self
 
-from pipeline.cloud import check_endpoint
+from pipeline.cloud import check_api_address
 from trainer.errors import check
 
 VERTEX = "vertex://"
@@ -78,7 +78,7 @@ class Address:
             f"serving is {self.serving!r}; choose an image as HOST/PATH:TAG, or "
             f"{' or '.join(GOOGLES)} for Google's",
         )
-        check_endpoint(self.endpoint)
+        check_api_address(self.endpoint)
         if self.staging:
             check_bucket("staging", self.staging)
 

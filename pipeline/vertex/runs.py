@@ -66,6 +66,7 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
     )
 
     def read_pages() -> list[Any]:
+        """As many jobs as asked for: the client requests the next page when a loop reaches its first job."""
         jobs = service_of(environment).list_pipeline_jobs(request, timeout=cloud.TIMEOUT_S)
         return list(itertools.islice(jobs, limit))
 

@@ -135,7 +135,7 @@ def _values(planned: Planned) -> dict[str, Any]:
     return {**DEFAULTS, **parameters.converted(values)}
 
 
-def settle(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
+def choose_accelerator(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
     """The job with one accelerator instead of several, and sentences about those that were passed over.
 
     Raises `UserError` if no accelerator is left.
@@ -153,7 +153,7 @@ def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
         f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
         f"{format_duration(3600 * made.hours)}"
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
-        + (f" ({made.source})" if made.measured else "")
+        + (f" ({made.time_basis})" if made.measured else "")
         for step, made in plans.items()
     ]
 
@@ -176,7 +176,7 @@ def summary(planned: Planned, **first: str) -> list[str]:
     return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
 
 
-def refuse_missing(planned: Planned) -> None:
+def check_bucket_images_and_quota(planned: Planned) -> None:
     """Raise `UserError` if the bucket does not fit the runs, or if an image or quota of our pipeline is missing.
 
     Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.

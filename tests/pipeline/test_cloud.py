@@ -9,7 +9,7 @@ from google.api_core.exceptions import BadRequest, Conflict, Forbidden, ServiceU
 from google.cloud.aiplatform_v1 import ModelServiceClient
 
 from pipeline import cloud
-from pipeline.cloud import check_endpoint
+from pipeline.cloud import check_api_address
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment
 from pipeline.registry.address import check_registry
@@ -106,7 +106,7 @@ def test_credentials_are_not_sent_to_other_machines(endpoint):
     ],
 )
 def test_credentials_are_sent_to_google_and_to_this_machine(endpoint):
-    check_endpoint(endpoint)
+    check_api_address(endpoint)
 
 
 @pytest.mark.parametrize(

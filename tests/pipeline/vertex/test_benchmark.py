@@ -210,7 +210,7 @@ def test_plan_at_other_settings_is_estimated(changes):
     estimated = planned(**changes)
     measured.add(MEASURED)
     assert planned(**changes) == estimated
-    assert planned(**changes).source == "estimated"
+    assert planned(**changes).time_basis == "estimated"
 
 
 def test_time_at_another_image_size_is_scaled_by_pixels_until_that_is_measured():
