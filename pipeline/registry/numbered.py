@@ -96,7 +96,7 @@ class NumberedRegistry(abc.ABC):
         """When the default moved, and to which version, oldest first; see `Registry.default_moves`."""
         kept = self._read_json(name, DEFAULTS)
         moves = [(datetime.datetime.fromisoformat(each["since"]), each["version"]) for each in kept]
-        # A registry of an earlier version has no such file.
+        # Without the file, which is removed if it is damaged, what the versions themselves say is known.
         return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:

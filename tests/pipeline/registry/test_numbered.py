@@ -77,7 +77,7 @@ def test_moves_of_the_default_by_hand_are_kept_too(registry, stored, model):
     add(registry, model, 2)
     registry.set_alias("msinet", DEFAULT, 1)
     assert [version for _, version in registry.default_moves("msinet")] == [1, 2, 1]
-    stored.remove("msinet/defaults.json")  # as of an earlier version
+    stored.remove("msinet/defaults.json")  # as its remedy says
     assert [version for _, version in registry.default_moves("msinet")] == [1]
 
 
