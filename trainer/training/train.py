@@ -60,7 +60,7 @@ CHANGEABLE = (
 LATER = ("flip",)
 """Settings that checkpoints of earlier versions do not have; such a run had their defaults."""
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
-"""Errors that TensorFlow raises when a machine is lost."""
+"""Errors that TensorFlow raises when a machine is lost. CUDA, cuDNN and XLA raise the last one, too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,11 +142,14 @@ class Job:
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(self.out_of_memory(error)) from None
         except LOST as error:
-            if self.devices.cluster.size == 1:
+            cluster = self.devices.cluster
+            named = set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))
+            others = named - {f"/job:{cluster.job}/replica:0/task:{cluster.index}"}
+            if cluster.size == 1 or (isinstance(error, tf.errors.InternalError) and not others):
                 raise
-            lost = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [first_line(error)]
+            lost = ", ".join(sorted(others)) or first_line(error)
             print(
-                f"lost another machine of this job ({', '.join(lost)}); start all machines again to resume from "
+                f"lost another machine of this job ({lost}); start all machines again to resume from "
                 "the last checkpoint",
                 flush=True,
             )
