@@ -256,4 +256,4 @@ READERS: dict[str, Callable[[Mapping[str, _File]], dict[str, Fixations]]] = {
     "crowd": partial(_read_osie, size=CROWD_SIZE),
     "pascals": _read_pascals,
 }
-"""`Rule.reader` -> what reads the files of this reader."""
+"""`FileRule.reader` -> what reads the files of this reader."""
