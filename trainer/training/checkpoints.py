@@ -150,7 +150,7 @@ class Checkpoints:
         self._writing = self._thread.submit(self._write, name, json.dumps(dataclasses.asdict(state)), arrays)
 
     def _write(self, name: str, state: str, arrays: Arrays) -> None:
-        self.folder.write(name, lambda file: _encode(file, state, arrays))
+        self.folder.write(name, lambda file: _write_zip(file, state, arrays))
         self._kept = [*(other for other in self._kept if other != name), name][-KEEP:]
         for other in _checkpoints(self.folder.names()):
             if other not in self._kept:  # older, or damaged
@@ -383,7 +383,7 @@ def _who(marker: dict[str, Any]) -> str:
 # === Files ===
 
 
-def _encode(file: IO[bytes], state: str, arrays: Arrays) -> None:
+def _write_zip(file: IO[bytes], state: str, arrays: Arrays) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(STATE, state)
         for group, members in arrays.items():

@@ -25,7 +25,7 @@ from trainer.errors import UserError
 from trainer.models import weight_sources
 from trainer.models.load import ENCODER, load_model
 from trainer.training import loop
-from trainer.training.loop import Compiled
+from trainer.training.loop import CompiledSteps
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job, initial_model, train
 
@@ -42,7 +42,7 @@ def trained(dataset, tmp_path_factory):
     """One complete run with steps of its own: (model folder, folder of checkpoints)."""
     folder = tmp_path_factory.mktemp("trained")
     with narrowed(), unexported(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "Compiled", Kept)
+        patch.setattr(loop, "CompiledSteps", Kept)
         train(CONFIG, dataset, folder / "model", folder / "checkpoints")
     return folder / "model", folder / "checkpoints"
 
@@ -74,10 +74,10 @@ def exhausted():
         yield pool.submit(tf.zeros, [2**50])
 
 
-class Kept(Compiled):
+class Kept(CompiledSteps):
     """Records the compiled steps."""
 
-    made: ClassVar[list[Compiled]] = []
+    made: ClassVar[list[CompiledSteps]] = []
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
