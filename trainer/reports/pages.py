@@ -202,9 +202,9 @@ def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tu
     return figure, axes
 
 
-def axes_of(figure: Figure, place: tuple[int, int, int], font_px: int) -> Axes:
-    """Add axes with horizontal grid lines and no frame to a figure; `place` is rows, columns and number from 1."""
-    axes = figure.add_subplot(*place, frameon=False)
+def axes_of(figure: Figure, subplot: tuple[int, int, int], font_px: int) -> Axes:
+    """Add axes with horizontal grid lines and no frame to a figure; `subplot` is as for `Figure.add_subplot`."""
+    axes = figure.add_subplot(*subplot, frameon=False)
     axes.tick_params(length=0, labelcolor=INK, labelsize=font_px)
     axes.ticklabel_format(useOffset=False)
     axes.grid(axis="y", color=INK, alpha=0.25, linewidth=1)

@@ -423,10 +423,10 @@ def timed_next(iterator: Iterator[Any], after: Sequence[tf.Tensor] = ()) -> tupl
     with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
         end = _clock()
     with tf.control_dependencies([end]):  # so that the clock is read before the step
-        return tf.nest.map_structure(_in_place, batch, expand_composites=True), end - start
+        return tf.nest.map_structure(_on_its_device, batch, expand_composites=True), end - start
 
 
-def _in_place(values: tf.Tensor) -> tf.Tensor:
+def _on_its_device(values: tf.Tensor) -> tf.Tensor:
     with tf.device(values.device):
         return tf.identity(values)
 
