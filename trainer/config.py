@@ -399,8 +399,8 @@ class FetchConfig:
         "auto",
         "custom: how images are split into training and validation: hash (80% and 20%, by hashes of the images' "
         "names, so that added images move no others), hash_by_folder (by the folders' names: all images of a "
-        "folder are in one split), folders (train/ and val/), column (of the tables), shuffle (80% and 20%, as "
-        "earlier versions did; each added image moves others), or auto: the column split if there is one, else "
+        "folder are in one split), folders (train/ and val/), column (of the tables), shuffle (exactly 80% and "
+        "20%, but each added image moves others), or auto: the column split if there is one, else "
         "the folders if there are both, else hash. A column that `columns` names as group keeps the images of a "
         "group together. Images labelled test, in a column or by a folder test/, are only tested on with auto.",
         group=RECORDINGS,

@@ -478,7 +478,7 @@ def _write(
     with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
-        if images:  # data that an earlier version prepared does not tell
+        if images:  # prepared data without IMAGES does not tell
             write_json(folder / TRAINING_IMAGES, images)
         write_model(model, folder, image_size, record)
         shutil.rmtree(output, ignore_errors=True)  # the result of an earlier end of this run
