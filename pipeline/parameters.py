@@ -101,7 +101,7 @@ class PipelineConfig:
         MODEL_NAME,
         "Name of the model in the registry.",
         pattern="[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*",
-        form="a name of letters, digits, - and _, since it names a folder",
+        hint="a name of letters, digits, - and _, since it names a folder",
     )
     registry: str = setting(
         "",
@@ -125,7 +125,7 @@ class PipelineConfig:
         "Name of an experiment of Vertex AI, in the project and location of a vertex:// registry, which the run "
         "joins; it is created if necessary. Empty for none.",
         pattern=r"([a-z0-9][a-z0-9-]{0,127})?",
-        form="lower-case letters, digits and -, such as photographs",
+        hint="lower-case letters, digits and -, such as photographs",
     )
     checkpoint_dir: str = setting(
         "",

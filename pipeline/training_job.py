@@ -59,25 +59,25 @@ class JobConfig:
         "",
         "Id of a persistent resource to train on; none if empty.",
         pattern=r"([a-z]([a-z0-9-]{0,61}[a-z0-9])?)?",
-        form="the id of a persistent resource, such as gpus-1",
+        hint="the id of a persistent resource, such as gpus-1",
     )
     tensorboard: str = setting(
         "",
         "Full resource name of the Vertex AI TensorBoard to log to; none if empty.",
         pattern=r"(projects/[^/]+/locations/[^/]+/tensorboards/[^/]+)?",
-        form="projects/PROJECT/locations/LOCATION/tensorboards/ID",
+        hint="projects/PROJECT/locations/LOCATION/tensorboards/ID",
     )
     training_service_account: str = setting(
         "",
         "Service account of the training jobs; Vertex AI's default if empty.",
         pattern=r"([^@\s]+@[^@\s]+)?",
-        form="an e-mail address",
+        hint="an e-mail address",
     )
     training_network: str = setting(
         "",
         "Full resource name of the VPC network to peer the training with; none if empty.",
         pattern=r"(projects/\d+/global/networks/[^/]+)?",
-        form="projects/NUMBER/global/networks/NAME",
+        hint="projects/NUMBER/global/networks/NAME",
     )
     training_labels: str = setting("", "Labels of the training jobs, as key=value,key=value.")
 

@@ -28,7 +28,7 @@ def link(place) -> str:
 
 def tree(row: Dataset) -> list[str]:
     """A line for each kind of file that is used."""
-    kinds = [(rule.path, HOLDS[rule.role] + (" of all images" if rule.reader else "")) for rule in row.form]
+    kinds = [(rule.path, HOLDS[rule.role] + (" of all images" if rule.reader else "")) for rule in row.files]
     if not kinds and row.archives:
         kinds = [("stimuli/{name}.jpg", HOLDS["stimulus"]), ("fixation/{name}.png", HOLDS["map"])]
     elif not kinds:
@@ -50,7 +50,7 @@ def section(name: str, row: Dataset) -> str:
     if row.archives:
         lines += [f"- **Archives**: {', '.join(map(link, row.archives))}", f"- **Licence**: {row.licence}"]
     lines += [f"- **Images**: {counts}", f"- **Network input**: {height} x {width} (height x width)"]
-    if not any(rule.role == "map" for rule in row.form) and row.form:
+    if not any(rule.role == "map" for rule in row.files) and row.files:
         lines += [f"- **Maps**: made from the points with a Gaussian of {row.blur_sigma_px:g} px"]
     lines += [f"- **Cite**: {row.citation}"] if row.citation else []
     return "\n".join([*lines, "", "```text", *tree(row), "```", ""])

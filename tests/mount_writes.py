@@ -44,7 +44,7 @@ def write_files(folder):
             partial.write_text(text)
     files.write_json(folder / "settings.json", {"seed": 1})
     assert (report.read_text(), files.read_json(folder / "settings.json", "", dict)) == ("new", {"seed": 1})
-    files.check_place(folder / "not" / "made" / "yet")
+    files.check_output_path(folder / "not" / "made" / "yet")
 
 
 def write_folders(folder):

@@ -24,7 +24,7 @@ from trainer.models import saved_model
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
-from trainer.training.loop import Compiled
+from trainer.training.loop import CompiledSteps
 from trainer.training.step import Network
 from trainer.training.train import Job
 
@@ -57,9 +57,9 @@ class _Compiled:
     """One network of each shape and its compiled steps; a later training assigns its own initial weights to it."""
 
     def __init__(self) -> None:
-        self._make_network, self._compile = train.make_network, Compiled
+        self._make_network, self._compile = train.make_network, CompiledSteps
         self._networks: dict[Any, Network] = {}
-        self._steps: dict[Any, Compiled] = {}
+        self._steps: dict[Any, CompiledSteps] = {}
 
     def make_network(self, job: Job, base_model: Any) -> Network:
         assert (job.config.schedule, job.config.warmup_epochs) == ("constant", 0), (
@@ -72,7 +72,7 @@ class _Compiled:
                 variable.assign(value)
         return kept
 
-    def compile(self, devices: Any, network: Network, config: TrainConfig) -> Compiled:
+    def compile(self, devices: Any, network: Network, config: TrainConfig) -> CompiledSteps:
         key = id(network.model), config.batch_size, config.accumulation
         if key not in self._steps:
             self._steps[key] = self._compile(devices, network, config)
@@ -110,7 +110,7 @@ def shared_steps() -> Iterator[None]:
     compiled = _compiled()
     with narrowed(), unoptimized(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "make_network", compiled.make_network)
-        patch.setattr(loop, "Compiled", compiled.compile)
+        patch.setattr(loop, "CompiledSteps", compiled.compile)
         for name in ("clear_session", "set_random_seed"):  # they would discard the compiled steps
             patch.setattr(keras.utils, name, lambda *_: None)
         yield

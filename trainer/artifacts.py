@@ -210,7 +210,7 @@ def images(folder: StrPath, splits: Collection[str]) -> list[tuple[str, str]]:
 
 
 def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
-    """The entry of TRAINING_IMAGES for prepared data; empty for data of an earlier version, without IMAGES."""
+    """The entry of TRAINING_IMAGES for prepared data; empty for data without IMAGES."""
     if not (pathlib.Path(folder) / IMAGES).exists():
         return {}
     fingerprint = Manifest.load(folder).fingerprint
@@ -218,7 +218,7 @@ def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
 
 
 def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
-    """The content of TRAINING_IMAGES in a model's folder; empty for a model of an earlier version.
+    """The content of TRAINING_IMAGES in a model's folder; empty without it, as an imported model is.
 
     It is the fingerprint of each dataset that the model, its base model and so on were trained on -> `train` or
     `valid` -> digests of the images' pixels.
@@ -294,7 +294,7 @@ class _Origin(TypedDict, total=False):
 
 
 class ModelConfig(_Origin, total=False):
-    """MODEL_CONFIG of any model, of one of an earlier version too."""
+    """MODEL_CONFIG of any model, of an imported one too."""
 
     image_size: ImageSize
     best_epoch: int

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from trainer.artifacts import MODEL_NAME, code_version
 from trainer.config import PRETRAINED, group_of
 from trainer.errors import UsageError, UserError, nearest
-from trainer.files import check_place, write_json
+from trainer.files import check_output_path, write_json
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -180,13 +180,13 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def output_path(text: str, into: bool = False) -> str:
     """Type of a flag that names an output: raises `UserError` before any work if nothing can be written there.
 
-    `into` is that of `trainer.files.check_place`.
+    `into` is that of `trainer.files.check_output_path`.
     """
     if "://" in text:
         place = "on Cloud Storage" if text.startswith("gs://") else "an address"
         raise UserError(f"{text} is {place}; name a local path, and copy the result there afterwards")
     if text and text != STDOUT:
-        check_place(text, into)
+        check_output_path(text, into)
     return text
 
 

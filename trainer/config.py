@@ -92,7 +92,7 @@ class Range(TypedDict, total=False):
     choices: Collection[str]
     pattern: str
     """Regular expression of a whole text."""
-    form: str
+    hint: str
     """Words for `pattern`, which follow "write" in a message."""
 
 
@@ -131,7 +131,7 @@ def _check_range(name: str, value: Any, limits: Range) -> None:
     if "choices" in limits:
         check_choice(name, value, limits["choices"])
     if "pattern" in limits and re.fullmatch(limits["pattern"], value) is None:
-        raise UserError(f"{name} is {value!r}; write {limits['form']}")
+        raise UserError(f"{name} is {value!r}; write {limits['hint']}")
     bounds = [(*COMPARISONS[key], limits[key]) for key in COMPARISONS if key in limits]  # type: ignore[literal-required]
     is_finite = not bounds or abs(value) < math.inf
     if not (is_finite and all(holds(value, bound) for _, holds, bound in bounds)):
@@ -372,7 +372,7 @@ class FetchConfig:
         "on the image.",
         group=RECORDINGS,
         pattern=r"([1-9]\d*x[1-9]\d*)?",
-        form="height x width in pixels, such as 1080x1920",
+        hint="height x width in pixels, such as 1080x1920",
     )
     image_on_screen: str = setting(
         "center",
@@ -380,7 +380,7 @@ class FetchConfig:
         "centred), X,Y (its upper left corner, pixels) or X,Y,HEIGHTxWIDTH (with its size there).",
         group=RECORDINGS,
         pattern=r"center|fit|-?\d+,-?\d+(,[1-9]\d*x[1-9]\d*)?",
-        form="center, fit, X,Y or X,Y,HEIGHTxWIDTH",
+        hint="center, fit, X,Y or X,Y,HEIGHTxWIDTH",
     )
     blur_px: float = setting(
         0.0,
@@ -399,8 +399,8 @@ class FetchConfig:
         "auto",
         "custom: how images are split into training and validation: hash (80% and 20%, by hashes of the images' "
         "names, so that added images move no others), hash_by_folder (by the folders' names: all images of a "
-        "folder are in one split), folders (train/ and val/), column (of the tables), shuffle (80% and 20%, as "
-        "earlier versions did; each added image moves others), or auto: the column split if there is one, else "
+        "folder are in one split), folders (train/ and val/), column (of the tables), shuffle (exactly 80% and "
+        "20%, but each added image moves others), or auto: the column split if there is one, else "
         "the folders if there are both, else hash. A column that `columns` names as group keeps the images of a "
         "group together. Images labelled test, in a column or by a folder test/, are only tested on with auto.",
         group=RECORDINGS,
@@ -511,7 +511,7 @@ class TrainConfig:
         "file of VGG16 or of the whole network in any format that `python -m trainer import-weights` reads; a "
         "base model replaces them.",
         pattern=r"(?s:.*\S.*)",
-        form="imagenet, pretrained, none, or a file of weights",
+        hint="imagenet, pretrained, none, or a file of weights",
     )
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.", gt=0)
     deterministic: bool = setting(
@@ -522,7 +522,7 @@ class TrainConfig:
         "",
         "Steps to profile for TensorBoard, such as 10-20; empty for none.",
         pattern=r"(\d+-\d+)?",
-        form="the first and the last step, such as 10-20",
+        hint="the first and the last step, such as 10-20",
     )
 
     def __post_init__(self) -> None:

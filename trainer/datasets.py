@@ -14,7 +14,7 @@ DRIVE = "drive:"
 NOT_STATED = "Not stated. Ask the authors."
 """The licence of a dataset whose authors state none that was found."""
 HASH, HASH_BY_FOLDER = "hash", "hash_by_folder"
-"""Rules that split by hashes of names; see `trainer/data/splits.py`."""
+"""Split methods by hashes of names; see `trainer/data/splits.py`."""
 OWN_SHARE = (4, 5)
 """Share of images for training, as numerator and denominator, where any number of images is complete."""
 
@@ -32,7 +32,7 @@ class Archive:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class FileRule:
     """The role of some files in the authors' form."""
 
     path: str
@@ -68,7 +68,7 @@ class Dataset:
     """The publication to cite."""
     homepage: str = ""
     """Page of its authors."""
-    form: tuple[Rule, ...] = ()
+    files: tuple[FileRule, ...] = ()
     """The files of the authors' archives that are used; empty if their folders tell what they hold."""
     map_suffix: str = ""
     """Suffix of a map's stem, which follows the stem of its image."""
@@ -98,7 +98,7 @@ OSIE = Dataset(
             "predicting-human-gaze-beyond-pixels.zip",
         ),
     ),
-    form=(Rule("stimuli/{name}.jpg", "stimulus"), Rule("fixations.mat", "fixations", reader="osie")),
+    files=(FileRule("stimuli/{name}.jpg", "stimulus"), FileRule("fixations.mat", "fixations", reader="osie")),
     licence="MIT License.",
     citation=(
         "Juan Xu, Ming Jiang, Shuo Wang, Mohan S. Kankanhalli, Qi Zhao: Predicting human gaze beyond "
@@ -120,10 +120,10 @@ DATASETS: dict[str, Dataset] = {
             Archive("drive:1P-jeZXCsjoKO79OhFUgnj6FGcyvmLDPj", "fixations.zip"),
             Archive("drive:1PnO7szbdub1559LfjYHMy65EDC4VhJC8", "maps.zip"),
         ),
-        form=(
-            Rule("images/{split}/{name}.jpg", "stimulus"),
-            Rule("{split}/{name}.png", "map"),
-            Rule("{split}/{name}.mat", "fixations"),
+        files=(
+            FileRule("images/{split}/{name}.jpg", "stimulus"),
+            FileRule("{split}/{name}.png", "map"),
+            FileRule("{split}/{name}.mat", "fixations"),
         ),
         licence=(
             "Images: those of Microsoft COCO, under the terms of use of Flickr. Maps and fixations: not stated."
@@ -143,10 +143,10 @@ DATASETS: dict[str, Dataset] = {
                 "https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLFIXATIONMAPS.zip", "ALLFIXATIONMAPS.zip"
             ),
         ),
-        form=(
-            Rule("{name}.jpeg", "stimulus"),
-            Rule("{name}_fixMap.jpg", "map"),
-            Rule("{name}_fixPts.jpg", "fixations"),
+        files=(
+            FileRule("{name}.jpeg", "stimulus"),
+            FileRule("{name}_fixMap.jpg", "map"),
+            FileRule("{name}_fixPts.jpg", "fixations"),
         ),
         licence="Images: from Flickr (Creative Commons) and LabelMe. Maps and fixations: not stated.",
         citation=(
@@ -161,10 +161,10 @@ DATASETS: dict[str, Dataset] = {
         400,
         split="shuffle_per_category",
         archives=(Archive("http://saliency.mit.edu/trainSet.zip", "trainSet.zip"),),
-        form=(
-            Rule("Stimuli/{folder}/{name}.jpg", "stimulus"),
-            Rule("FIXATIONMAPS/{folder}/{name}.jpg", "map"),
-            Rule("FIXATIONLOCS/{folder}/{name}.mat", "fixations"),
+        files=(
+            FileRule("Stimuli/{folder}/{name}.jpg", "stimulus"),
+            FileRule("FIXATIONMAPS/{folder}/{name}.jpg", "map"),
+            FileRule("FIXATIONLOCS/{folder}/{name}.mat", "fixations"),
         ),
         licence=NOT_STATED,
         citation=(
@@ -184,7 +184,7 @@ DATASETS: dict[str, Dataset] = {
                 "DUT-OMRON-eye-fixations.zip",
             ),
         ),
-        form=(Rule("DUT-OMRON-image/{name}.jpg", "stimulus"), Rule("{name}.mat", "fixations")),
+        files=(FileRule("DUT-OMRON-image/{name}.jpg", "stimulus"), FileRule("{name}.mat", "fixations")),
         licence=NOT_STATED,
         citation=(
             "Chuan Yang, Lihe Zhang, Huchuan Lu, Xiang Ruan, Ming-Hsuan Yang: Saliency detection via "
@@ -197,11 +197,11 @@ DATASETS: dict[str, Dataset] = {
         650,
         200,
         archives=(Archive("http://cbs.ic.gatech.edu/salobj/download/salObj.zip", "salObj.zip"),),
-        form=(
-            Rule("imgs/pascal/{name}.jpg", "stimulus"),
-            Rule("pascal/humanFix/{name}.png", "map"),
-            Rule("pascalFix.mat", "fixations", reader="pascals"),
-            Rule("pascalSize.mat", "fixations", reader="pascals"),
+        files=(
+            FileRule("imgs/pascal/{name}.jpg", "stimulus"),
+            FileRule("pascal/humanFix/{name}.png", "map"),
+            FileRule("pascalFix.mat", "fixations", reader="pascals"),
+            FileRule("pascalSize.mat", "fixations", reader="pascals"),
         ),
         licence=(
             "Images: those of PASCAL VOC 2010, under the terms of use of Flickr. Maps and fixations: not stated."
@@ -217,7 +217,7 @@ DATASETS: dict[str, Dataset] = {
     "osie-mouse": dataclasses.replace(
         OSIE,
         blur_sigma_px=24.0,
-        form=(Rule("stimuli/{name}.jpg", "stimulus"), Rule("mouse_amt/{name}.mat", "fixations")),
+        files=(FileRule("stimuli/{name}.jpg", "stimulus"), FileRule("mouse_amt/{name}.mat", "fixations")),
         part="mouse",
     ),
     # The blur is that of the authors' own maps (their `config.m`).
@@ -229,7 +229,7 @@ DATASETS: dict[str, Dataset] = {
         archives=(
             Archive("https://github.com/NUS-VIP/saliency-in-crowd/archive/master.zip", "saliency-in-crowd.zip"),
         ),
-        form=(Rule("stimuli/{name}.jpg", "stimulus"), Rule("fixations.mat", "fixations", reader="crowd")),
+        files=(FileRule("stimuli/{name}.jpg", "stimulus"), FileRule("fixations.mat", "fixations", reader="crowd")),
         licence="MIT License.",
         citation="Ming Jiang, Juan Xu, Qi Zhao: Saliency in crowd. ECCV 2014.",
         homepage="https://github.com/NUS-VIP/saliency-in-crowd",
@@ -242,7 +242,7 @@ DATASETS: dict[str, Dataset] = {
         archives=(
             Archive("https://www.dropbox.com/s/30nxg2uwd1wpb80/webpage_dataset.zip?dl=1", "webpage_dataset.zip"),
         ),
-        form=(Rule("stimuli/{name}.png", "stimulus"), Rule("all5/{name}.png", "fixations")),
+        files=(FileRule("stimuli/{name}.png", "stimulus"), FileRule("all5/{name}.png", "fixations")),
         licence=NOT_STATED,
         citation="Chengyao Shen, Qi Zhao: Webpage saliency. ECCV 2014.",
         homepage="https://www-users.cse.umn.edu/~qzhao/webpage_saliency.html",

@@ -67,7 +67,7 @@ def is_taken(output: pathlib.Path) -> bool:
     )
 
 
-def check_place(path: str | os.PathLike[str], into: bool = False) -> None:
+def check_output_path(path: str | os.PathLike[str], into: bool = False) -> None:
     """Raise `PlaceError` if nothing can be written to `path`; to be called before long work.
 
     Args:

@@ -5,7 +5,7 @@ Keras operations only, so that it runs on any Keras backend. Layers have the ref
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -39,9 +39,8 @@ def build_model(
     dtype: str | None = None,
     kernel_initializer: str = "glorot_uniform",
     seed: int | None = None,
-    encoder: str = "vgg16",
 ) -> keras.Model:
-    """Build MSI-Net; with VGG16 as its encoder it has 24,934,209 parameters.
+    """Build MSI-Net, which has 24,934,209 parameters.
 
     Args:
         image_size: (H, W) of the input in pixels, divisible by 8; (None, None) leaves them free.
@@ -49,7 +48,6 @@ def build_model(
             subtraction of the mean and the output are float32 under every policy.
         kernel_initializer: of all convolutions; the default is the reference's.
         seed: of the initial kernels; None for a different one in each call.
-        encoder: key of ENCODERS.
 
     Returns:
         A model from (B, H, W, 3) float RGB in 0..255 to (B, H, W, 1) float32 in [0, 1].
@@ -61,7 +59,7 @@ def build_model(
         raise ValueError(f"image size {image_size} is not divisible by {STRIDE}")
     stimulus = keras.Input((*image_size, 3), name="input", dtype="float32")
     parts = _Parts(dtype, kernel_initializer, seed)
-    maps = parts.decoder(parts.aspp(ENCODERS[encoder](parts, stimulus)))
+    maps = parts.decoder(parts.aspp(_vgg16(parts, stimulus)))
     return keras.Model(stimulus, Normalize(name="output")(maps), name="msinet")
 
 
@@ -126,10 +124,6 @@ def _vgg16(parts: _Parts, stimulus: Any) -> Any:
             x = parts.convolution(filters, encoder_layer(block, index), pool=pool, dilation_rate=dilation)(x)
         pooled.append(x)
     return keras.layers.Concatenate(name="encoder", dtype=parts.dtype)(pooled[2:])
-
-
-ENCODERS: dict[str, Callable[[_Parts, Any], Any]] = {"vgg16": _vgg16}
-"""Name of an encoder -> the function that adds it to a network: (B, H, W, 3) to (B, H/8, W/8, any channels)."""
 
 
 # === The loss ===

@@ -120,12 +120,12 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     Raises:
         UserError: if the run could not succeed, or cannot be resumed.
     """
-    with contextlib.suppress(OSError):  # the name is too long, which `check_place` says
+    with contextlib.suppress(OSError):  # the name is too long, which `check_output_path` says
         if folder and (pathlib.Path(folder) / RUN_FILE).exists():
             resume = folder
     run = _resumed_run(environment, resume, passed) if resume else _new_run(environment, folder, passed)
     run = dataclasses.replace(run, folder=run.folder.absolute())
-    files.check_place(run.folder / RUN_FILE)
+    files.check_output_path(run.folder / RUN_FILE)
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     preflight.check_parameters(run.parameters, "local")
     if not run.finished:

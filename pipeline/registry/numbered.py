@@ -478,7 +478,7 @@ class LocalRegistry(NumberedRegistry):
 
     def _probe(self, name: str) -> None:
         folder = self.root / name
-        files.check_place(folder / ALIASES)
+        files.check_output_path(folder / ALIASES)
         if (folder / LOCK).exists():
             os.close(_lock(folder / LOCK))
 

@@ -18,7 +18,7 @@ from trainer.files import (
     FETCH,
     PARTIAL,
     TEST_SET,
-    check_place,
+    check_output_path,
     is_taken,
     read_map,
     remove_leftovers,
@@ -37,8 +37,8 @@ def test_a_path_that_cannot_be_written_is_reported_before_anything_is(tmp_path, 
     with pytest.raises(PlaceError), replacing(path):
         raise AssertionError("nothing may be written")
     with pytest.raises(PlaceError):
-        check_place(path)
-    check_place("new/deep/file")
+        check_output_path(path)
+    check_output_path("new/deep/file")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -61,10 +61,10 @@ def test_a_folder_that_gets_files_needs_no_writable_parent(tmp_path, monkeypatch
     monkeypatch.setattr(
         files, "_try", lambda folder: refused(errno.EACCES)(folder) if folder == tmp_path else None
     )
-    check_place(tmp_path / "maps", into=True)
+    check_output_path(tmp_path / "maps", into=True)
     for name, into in (("maps", False), ("new", True)):
         with pytest.raises(PlaceError):
-            check_place(tmp_path / name, into)
+            check_output_path(tmp_path / name, into)
 
 
 def test_two_writers_of_one_path_have_separate_partial_files(tmp_path):

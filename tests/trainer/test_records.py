@@ -25,7 +25,7 @@ from trainer.evaluation.compare import find_contestants
 from trainer.generated import of_folder
 from trainer.models.find import VERSION, find_model, image_size_of
 from trainer.training.start import check_training
-from trainer.training.train import lineage
+from trainer.training.train import config_of
 
 SETTINGS = TrainConfig(initial_weights="none")
 CONFIG = {
@@ -79,7 +79,7 @@ READERS = {
     (f"{MODEL}/{MODEL_CONFIG}", "origin"): lambda root: of_folder(root / MODEL),
     (f"{MODEL}/{MODEL_CONFIG}", "base"): lambda root: (
         check_training(SETTINGS, root / "data", root / "new", root / MODEL),
-        lineage(SETTINGS, Manifest.load(root / "data"), "float32", root / MODEL),
+        config_of(root / MODEL),
     ),
     (f"{MODEL}/{VERSION}", "versions"): lambda root: [
         (each.model_config, each.record) for each in LocalRegistry(root / "models").versions("msinet")

@@ -43,7 +43,7 @@ RANK = "a whole number of at least 1, such as 2"
 SHARE, DROP = "share", "drop"
 MEASURES = {SHARE: PERCENT, "peak": PERCENT, "ratio": NUMBER, "rank": RANK, DROP: PERCENT}
 """Measure of a region -> how the limit of a requirement on it is written."""
-FORM = "NAME>=8%, NAME.rank<=2 or NAME.ratio>1.5, in quotes, since a shell takes < and > for itself"
+SYNTAX = "NAME>=8%, NAME.rank<=2 or NAME.ratio>1.5, in quotes, since a shell takes < and > for itself"
 ROUNDING = 1e-6
 """Largest difference at which a value equals its limit; maps have seven digits."""
 DIGITS, MOST_DIGITS = 1, 6
@@ -112,11 +112,11 @@ def parse(text: str, regions: Collection[str]) -> Requirement:
         regions: the names of all regions; they may contain any character.
 
     Raises:
-        UserError: it has another form, or names another region, or its limit is out of range.
+        UserError: it has another syntax, or names another region, or its limit is out of range.
     """
     match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|>|<)\s*([^<>=\s]+)\s*", text, re.DOTALL)
     name, sign, limit = match.groups() if match else ("", "", "")
-    check(match is not None, f"requirement {text!r} is not of the form {FORM}")
+    check(match is not None, f"requirement {text!r} is not of the form {SYNTAX}")
     measure = SHARE
     if name not in regions and "." in name:
         name, measure = map(str.strip, name.rsplit(".", 1))
@@ -386,14 +386,14 @@ def draw(measured: Measured, verdicts: Sequence[Verdict] = ()) -> Pixels:
         lines += [f"{FAILED}: {_required(verdict)}" for verdict in failed]
         lines = [shortened(line, font, picture.width - 2 * font_px) for line in lines]
         size = round(max(map(font.getlength, lines))) + font_px, round(1.35 * font_px * len(lines)) + font_px // 2
-        label = _place((left, top, right, bottom), size, font_px // 3, picture.size, boxes)
+        label = _place_label((left, top, right, bottom), size, font_px // 3, picture.size, boxes)
         boxes.append(label)
         labels.append((label, lines, color))
     for label, lines, color in labels:
         pen.rounded_rectangle(label, font_px // 3, fill=INK, outline=color, width=max(1, font_px // 12))
         for number, line in enumerate(lines):
-            place = label[0] + font_px // 2, label[1] + font_px // 4 + round(1.35 * font_px * (number + 0.5))
-            pen.text(place, line, PAPER if number == 0 else color, font, anchor="lm")
+            position = label[0] + font_px // 2, label[1] + font_px // 4 + round(1.35 * font_px * (number + 0.5))
+            pen.text(position, line, PAPER if number == 0 else color, font, anchor="lm")
     return np.asarray(picture)
 
 
@@ -404,7 +404,9 @@ def _required(verdict: Verdict) -> str:
     return f"{value}needs {required.in_words}"
 
 
-def _place(box: Box, size: tuple[int, int], gap: int, picture: tuple[int, int], others: Sequence[Box]) -> Box:
+def _place_label(
+    box: Box, size: tuple[int, int], gap: int, picture: tuple[int, int], others: Sequence[Box]
+) -> Box:
     """Return the box of a label above, below or inside its region that covers least of the other boxes.
 
     `size` and `picture` are (width, height) in pixels, of the label and of the picture that it must not leave.

@@ -52,11 +52,11 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     """Print notes, what was written, and the next command."""
-    from trainer.reports.pages import counts
+    from trainer.reports.pages import counts_text
 
     if manifest.dataset != CUSTOM:  # whose notes were printed before
         print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")
-    written = f"{counts(manifest.counts)} images of {manifest.dataset}"
+    written = f"{counts_text(manifest.counts)} images of {manifest.dataset}"
     if parsed.preview:
         written += f"; preview: {parsed.preview}"
     folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"

@@ -16,7 +16,7 @@ from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, co
 from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, splits, statistics
 from trainer.data.bad_images import BadImages
-from trainer.data.splits import Split
+from trainer.data.splits import SplitImages
 from trainer.downloads import archives, cache
 from trainer.downloads.archives import Origin
 from trainer.errors import UserError, visible
@@ -46,8 +46,8 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
     if source == SAMPLE:
         return sample.fingerprint(dataset)
     if origin := archives.origin_of(source, row, private_sources):
-        return _digest(archives.offers(origin, cache.cache_folder()), row.part)
-    return _digest(storage.list_objects(source), row.part)
+        return _fingerprint_of(archives.offers(origin, cache.cache_folder()), row.part)
+    return _fingerprint_of(storage.list_objects(source), row.part)
 
 
 def fetch_dataset(
@@ -79,16 +79,16 @@ def fetch_dataset(
         with _open_source(config, origin, folder, cache_dir) as source:
             # Archives of authors do not change: a bad image there is a damaged copy, unless a part is accepted.
             bad = BadImages(config.max_bad_share if row.any_count or config.accepts_partial else 0.0)
-            split, notes, row = _pair_files(config, row, source, bad, is_test_set=bool(test_of))
-            items = _chosen(config, row, source, split, is_test_set=bool(test_of))
+            found = _find_images(config, row, source, bad, is_test_set=bool(test_of))
+            items = _chosen(config, source, found, is_test_set=bool(test_of))
             load_tensorflow()
             from trainer.data.prepare import prepare
 
-            name = prepared_name(config.dataset, source.name)
-            facts = prepare(items, row.blur_sigma_px, image_size, partial, name, bad, refuse_copies=row.any_count)
-            if row.any_count:  # after the report of what was understood, which was printed before
+            name, blur_px = prepared_name(config.dataset, source.name), found.row.blur_sigma_px
+            facts = prepare(items, blur_px, image_size, partial, name, bad, refuse_copies=row.any_count)
+            if row.any_count:  # `find_recordings` prints its notes itself; these came later
                 print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
-        manifest = _manifest(config, row, source, image_size, facts, split, notes)
+        manifest = _manifest(config, source, image_size, found, facts)
         manifest.save(partial)
     return manifest
 
@@ -100,7 +100,7 @@ def prepared_name(dataset: str, source: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """A source that is open."""
+    """An opened source: its files, and their digest for the manifest."""
 
     name: str
     """Its path or addresses, for messages and the manifest."""
@@ -121,23 +121,23 @@ def _open_source(
     elif origin is None:
         objects = storage.list_objects(config.source)
         with sources.opened(config.source, objects, folder) as members:
-            yield _Source(config.source, members, objects, _digest(objects, part))
+            yield _Source(config.source, members, objects, _fingerprint_of(objects, part))
     else:
         downloads = archives.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
         try:
             with sources.opened_files({each.offer.name: each.path for each in downloads}, folder) as members:
-                digest = _digest((each.offer.object for each in downloads), part)
-                yield _Source(origin.source, members, objects, digest)
+                offered = [each.offer.object for each in downloads]
+                yield _Source(origin.source, members, objects, _fingerprint_of(offered, part))
         except sources.DamagedError as error:
             cache.forget(each for each in downloads if each.offer.name == error.archive)
             raise
 
 
-def _pair_files(
+def _find_images(
     config: FetchConfig, row: datasets.Dataset, source: _Source, bad: BadImages, is_test_set: bool
-) -> tuple[Split, list[str], datasets.Dataset]:
-    """The images of each split with their maps and fixations, notes, and the row with the settings in use."""
+) -> SplitImages:
+    """Find the images of each split with their maps and fixations."""
     if row.any_count:
         from trainer.data.recordings.custom import find_recordings  # Polars takes a moment to load
 
@@ -152,19 +152,20 @@ def _pair_files(
             f"dataset {CUSTOM})"
         ) from None
     if config.source == SAMPLE:  # of which there is never more
-        rule, notes = row.split, []
+        method, notes = row.split, []
     else:
-        rule, notes = splits.rule_of(row, len(images.items)), images.notes
-    items = splits.split_items(images.items, images.labels, rule, row, source.name, config.test_share)
-    if TEST in items:
-        notes = [*notes, splits.kept_apart_text(items, config.test_share)]
-    return items, notes, dataclasses.replace(row, split=rule)
+        method, notes = splits.split_method_of(row, len(images.items)), images.notes
+    split = splits.split_items(images.items, images.labels, method, row, source.name, config.test_share)
+    if TEST in split:
+        notes = [*notes, splits.kept_apart_text(split, config.test_share)]
+    return SplitImages(split, dataclasses.replace(row, split=method), notes)
 
 
 def _chosen(
-    config: FetchConfig, row: datasets.Dataset, source: _Source, split: Split, is_test_set: bool
+    config: FetchConfig, source: _Source, found: SplitImages, is_test_set: bool
 ) -> dict[str, list[layout.Item]]:
     """The images to prepare of each split; raises `UserError` if a split lacks images."""
+    split, row = found.split, found.row
     splits.check_counts(split, row, source.name, config.accepts_partial, is_test_set)
     splits.check_kept_apart(split, source.name, config.test_share)
     items = splits.only_tested(split, row) if is_test_set else {name: split[name] for name in SPLITS}
@@ -172,30 +173,20 @@ def _chosen(
 
 
 def _manifest(
-    config: FetchConfig,
-    row: datasets.Dataset,
-    source: _Source,
-    image_size: tuple[int, int],
-    facts: "Facts",
-    split: Split,
-    notes: list[str],
+    config: FetchConfig, source: _Source, image_size: tuple[int, int], found: SplitImages, facts: "Facts"
 ) -> Manifest:
-    is_sample = source.name == SAMPLE
-    if row.any_count:
-        complete = {name: len(items) - facts.n_bad[name] for name, items in split.items()}
-    else:
-        complete = sample.counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
-        if n_test := round(complete["valid"] * config.test_share):
-            complete |= {"valid": complete["valid"] - n_test, TEST: n_test}
-    of_test_set = TEST in facts.counts
-    expected = {name: complete[name] for name in SPLITS}
+    row, is_sample = found.row, source.name == SAMPLE
+    published = sample.counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
+    usable = {name: len(items) - facts.n_bad[name] for name, items in found.split.items()}
     return Manifest(
         dataset=prepared_name(config.dataset, source.name),
         source=source.name,
         fingerprint=source.fingerprint,
         image_size=image_size,
         counts=facts.counts,
-        expected_counts={TEST: splits.tested_count(complete, row)} if of_test_set else expected,
+        expected_counts=splits.expected_counts(
+            row, published, usable, config.test_share, is_test_set=TEST in facts.counts
+        ),
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -208,7 +199,7 @@ def _manifest(
         licence="" if is_sample else row.licence,
         citation="" if is_sample else row.citation,
         test_share=config.test_share,
-        notes=[*notes, *facts.notes],
+        notes=[*found.notes, *facts.notes],
         bad_images=facts.bad.listed(),
         map_variation=statistics.variation(facts.bias_cells) if facts.bias_cells else 0.0,
     )
@@ -221,7 +212,7 @@ def leave_out(output: str | os.PathLike[str], page: str | os.PathLike[str]) -> N
     pathlib.Path(page).write_text(f"<p>{text}</p>\n")
 
 
-def _digest(objects: Iterable[SourceObject], part: str) -> str:
+def _fingerprint_of(objects: Iterable[SourceObject], part: str) -> str:
     lines = sorted(f"{file.name}\t{file.size_bytes}\t{file.crc32c}\n" for file in objects)
     return hashlib.sha256("".join([*lines, part]).encode()).hexdigest()
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from trainer import isolated
 from trainer.artifacts import TEST
 from trainer.data.bad_images import BadImages
-from trainer.datasets import Dataset, Rule
+from trainer.datasets import Dataset, FileRule
 from trainer.errors import UserError, some
 from trainer.sources import Member
 
@@ -155,7 +155,7 @@ class FileRole:
     key: str
     """Equal for all files of an image."""
     reader: str = ""
-    """`Rule.reader`: if it is set, the file holds the fixations of many images."""
+    """`FileRule.reader`: if it is set, the file holds the fixations of many images."""
 
 
 # === Find the images ===
@@ -225,7 +225,7 @@ def _check_some(
 ) -> None:
     """Raise `UserError` if there are no images, or neither maps nor fixations."""
     archives = ", ".join(archive.name for archive in row.archives)
-    authors = f"; or give all archives of its authors ({archives})" if row.form else ""
+    authors = f"; or give all archives of its authors ({archives})" if row.files else ""
     if not stimuli:
         raise UserError(f"{source} has no stimuli: put images into a folder or archive named stimuli{authors}")
     if not maps and not fixations:
@@ -284,8 +284,8 @@ def assign_roles(members: Sequence[Member], row: Dataset) -> tuple[Assigned, lis
 
     It is the authors' form if there is a file of each of its roles. Images of the split `test` are left out.
     """
-    assigned = [(file, member) for member in members if (file := _by_rule(member.path, row.form))]
-    if row.form and {file.role for file, _ in assigned} == {rule.role for rule in row.form}:
+    assigned = [(file, member) for member in members if (file := _by_rule(member.path, row.files))]
+    if row.files and {file.role for file, _ in assigned} == {rule.role for rule in row.files}:
         notes = ["The files are in the form in which the dataset's authors publish them."]
         used = {member.path for _, member in assigned}
         if others := [member.path for member in members if member.path not in used]:
@@ -307,13 +307,13 @@ def _as_map(file: FileRole) -> FileRole:
 
 
 @functools.cache
-def _pattern(rule: Rule) -> re.Pattern[str]:
+def _pattern(rule: FileRule) -> re.Pattern[str]:
     parts = re.split(r"\{(\w+)\}", rule.path)
     texts = [f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts)]
     return re.compile(f"(?:.*/)?{''.join(texts)}", re.IGNORECASE | re.DOTALL)
 
 
-def _by_rule(path: str, rules: Sequence[Rule]) -> FileRole | None:
+def _by_rule(path: str, rules: Sequence[FileRule]) -> FileRole | None:
     for rule in rules:
         match = _pattern(rule).fullmatch(path)
         if match is None:

@@ -180,9 +180,9 @@ def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, 
     (file,) = files.values()
     images: dict[str, Fixations] = {}
     for cell in _variables(file, "fixations")["fixations"].ravel():
-        image = _content(cell)
-        name = str(_content(image["img"]))
-        subjects = [_content(subject) for subject in image["subjects"].ravel()]
+        image = _unwrap(cell)
+        name = str(_unwrap(image["img"]))
+        subjects = [_unwrap(subject) for subject in image["subjects"].ravel()]
         observers = [
             np.stack([subject[axis].ravel() for axis in ("fix_y", "fix_x")], axis=-1) for subject in subjects
         ]
@@ -192,8 +192,8 @@ def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, 
     return images
 
 
-def _content(cell: Any) -> Any:
-    """The value inside of nested cells and structs of one element."""
+def _unwrap(cell: Any) -> Any:
+    """The value inside of nested MATLAB cells and structs of one element, which SciPy reads as arrays."""
     while isinstance(cell, np.ndarray) and cell.size == 1:
         cell = cell.ravel()[0]
     return cell
@@ -256,4 +256,4 @@ READERS: dict[str, Callable[[Mapping[str, _File]], dict[str, Fixations]]] = {
     "crowd": partial(_read_osie, size=CROWD_SIZE),
     "pascals": _read_pascals,
 }
-"""`Rule.reader` -> what reads the files of this reader."""
+"""`FileRule.reader` -> what reads the files of this reader."""

@@ -157,7 +157,7 @@ def generate_pattern(settings: Settings, index: int) -> Pattern:
         rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         corners = (center + scale * outline @ rotation) * SUPERSAMPLING
         pencil.polygon([(x, y) for y, x in corners.tolist()], fill=odd if is_odd and kind == "color" else common)
-    gaze = _look(random, settings, centers[target])
+    gaze = _draw_fixations(random, settings, centers[target])
     y, x = centers[target].round().astype(int).tolist()
     return Pattern(canvas.reduce(SUPERSAMPLING), (y, x), gaze)
 
@@ -209,7 +209,7 @@ def _grid(random: np.random.Generator, size: tuple[int, int]) -> tuple[NDArray[n
 # === Ground truth ===
 
 
-def _look(random: np.random.Generator, settings: Settings, target: NDArray[np.float64]) -> list[Points]:
+def _draw_fixations(random: np.random.Generator, settings: Settings, target: NDArray[np.float64]) -> list[Points]:
     size = np.array(settings.size)
     gaze = []
     for _ in range(settings.n_observers):

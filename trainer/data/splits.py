@@ -1,7 +1,7 @@
 """The split of a dataset: which images are trained on, which validate, and which are only tested on.
 
-A rule decides. `given` and `column` follow labels, of folders or of a column of a table. The others draw 80% of
-the images for training, or the share of the reference:
+A split method decides. `given` and `column` follow labels, of folders or of a column of a table. The others draw
+80% of the images for training, or the share of the reference:
 
 - `shuffle` and `shuffle_per_category` are the seeded shuffles of the reference, so that its numbers can be
   compared. They depend on the number of images, so each added image moves others from one split to another.
@@ -9,6 +9,7 @@ the images for training, or the share of the reference:
   the other images stay where they are, and no image of a test set was ever trained on.
 """
 
+import dataclasses
 import hashlib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,32 +27,48 @@ Split = dict[str, list[Item]]
 """Name of a split -> its images. TEST has those that are kept apart by `test_share`, if any are."""
 
 
-def rule_of(row: Dataset, n_images: int) -> str:
-    """Return the rule for a dataset: its own, or the hash for another number of images than the reference has."""
+@dataclasses.dataclass(frozen=True)
+class SplitImages:
+    """The images of a source, split, and how the source was understood."""
+
+    split: Split
+    row: Dataset
+    """The dataset, with the split method and the blur in use."""
+    notes: list[str]
+    """Sentences for people."""
+
+
+def split_method_of(row: Dataset, n_images: int) -> str:
+    """The split method: the dataset's, but `hash` if its number of images is not the published one."""
     is_complete = n_images == row.n_train + row.n_valid
     return HASH if row.split.startswith("shuffle") and not is_complete else row.split
 
 
 def split_items(
-    items: Sequence[Item], labels: Sequence[str], rule: str, row: Dataset, source: str, test_share: float = 0.0
+    items: Sequence[Item],
+    labels: Sequence[str],
+    split_method: str,
+    row: Dataset,
+    source: str,
+    test_share: float = 0.0,
 ) -> Split:
     """Split images for training and validation, and keep a share of the validation images apart, in any order.
 
     Args:
         items: The images.
-        labels: The split that its folder or a column names for each image; empty without one. Rules that do not
-            follow them leave out the images labelled TEST.
-        rule: One of the module's.
+        labels: The split that its folder or a column names for each image; empty without one. Methods that do
+            not follow them leave out the images labelled TEST.
+        split_method: One that this module's docstring names.
         row: The dataset, for its share of images for training.
         source: Name of the source in messages.
         test_share: Share of the validation images that become the split TEST, at least 0 and below 1. A larger
             share has all images of a smaller one.
 
     Raises:
-        UserError: the rule follows labels, and an image has none.
+        UserError: the method follows labels, and an image has none.
     """
     ordered = sorted(zip(items, labels, strict=True), key=lambda pair: pair[0].name)
-    if rule in ("given", "column"):
+    if split_method in ("given", "column"):
         for item, label in ordered:
             if not label:
                 raise UserError(
@@ -60,9 +77,9 @@ def split_items(
         split = {name: [item for item, label in ordered if label == name] for name in SPLITS}
         return keep_apart(split, row, test_share)
     drawn = [item for item, label in ordered if label != TEST]
-    if rule in (HASH, HASH_BY_FOLDER):
+    if split_method in (HASH, HASH_BY_FOLDER):
         return _split_by_hash(drawn, row, test_share)
-    indices = split_indices([item.name for item in drawn], rule, row)
+    indices = split_indices([item.name for item in drawn], split_method, row)
     return keep_apart(
         {name: [drawn[index] for index in each] for name, each in zip(SPLITS, indices, strict=True)},
         row,
@@ -102,7 +119,7 @@ def _split_by_hash(items: Sequence[Item], row: Dataset, test_share: float) -> Sp
 # === By the shuffle of the reference ===
 
 
-def split_indices(names: Sequence[str], rule: str, row: Dataset) -> tuple[list[int], list[int]]:
+def split_indices(names: Sequence[str], split_method: str, row: Dataset) -> tuple[list[int], list[int]]:
     """Indices of the training and of the validation images among the sorted `names`, in shuffled order.
 
     `shuffle` shuffles all of them; `shuffle_per_category` shuffles each folder with the same seed (Kroner et al.,
@@ -110,7 +127,7 @@ def split_indices(names: Sequence[str], rule: str, row: Dataset) -> tuple[list[i
     """
     train: list[int] = []
     valid: list[int] = []
-    for group in _shuffled(names, rule):
+    for group in _shuffled(names, split_method):
         share, whole = row.train_share
         n_train = len(group) * share // whole
         train += group[:n_train]
@@ -118,11 +135,11 @@ def split_indices(names: Sequence[str], rule: str, row: Dataset) -> tuple[list[i
     return train, valid
 
 
-def _shuffled(names: Sequence[str], rule: str) -> Iterator[list[int]]:
+def _shuffled(names: Sequence[str], split_method: str) -> Iterator[list[int]]:
     """Indices of the sorted `names` in the order of the seeded shuffle: of all of them, or of each folder."""
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
-        folder = name.rpartition("/")[0] if rule == "shuffle_per_category" else ""
+        folder = name.rpartition("/")[0] if split_method == "shuffle_per_category" else ""
         groups.setdefault(folder, []).append(index)
     for group in groups.values():
         order = np.arange(len(group))
@@ -207,11 +224,26 @@ def only_tested(items: Split, row: Dataset) -> Split:
     return {TEST: sorted(tested, key=lambda item: item.name)}
 
 
-def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
-    """The number of images of `only_tested` for a dataset with so many images in each split."""
-    if TEST in counts:
-        return counts[TEST]
-    return counts["valid"] if row.split == "given" else sum(counts.values())
+def expected_counts(
+    row: Dataset, published: Mapping[str, int], usable: Mapping[str, int], test_share: float, is_test_set: bool
+) -> dict[str, int]:
+    """Number of images in each split of a complete dataset, or of a complete test set as `only_tested` makes it.
+
+    Args:
+        row: The dataset. With any number of images it is complete, and `usable` counts.
+        published: Number of training and of validation images, of which nothing is kept apart.
+        usable: Number of images of this source in each split that can be used.
+        test_share: Share of the validation images that is kept apart.
+        is_test_set: Whether the images are only tested on.
+    """
+    counts = dict(usable)
+    if not row.any_count:
+        n_test = round(published["valid"] * test_share)
+        counts = {**published, "valid": published["valid"] - n_test} | ({TEST: n_test} if n_test else {})
+    if not is_test_set:
+        return {name: counts[name] for name in SPLITS}
+    tested = counts["valid"] if row.split == "given" else sum(counts.values())
+    return {TEST: counts.get(TEST, tested)}
 
 
 def limited(items: Sequence[Item], max_examples: int) -> list[Item]:

@@ -104,7 +104,7 @@ def read(folder: artifacts.StrPath, without: Collection[str] = ()) -> Statistics
         without: Digests of images to leave out.
 
     Returns:
-        None for data that an earlier version prepared, and if no image is left.
+        None for data without `IMAGES`, and if no image is left.
     """
     path = pathlib.Path(folder) / artifacts.IMAGES
     if not path.exists():

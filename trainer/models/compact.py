@@ -20,7 +20,7 @@ from trainer import files, isolated
 from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256, ModelConfig
 from trainer.downloads import cache
 from trainer.errors import ContentError, PlaceError, UserError
-from trainer.files import check_place, read_json, replacing, write_json
+from trainer.files import check_output_path, read_json, replacing, write_json
 
 if TYPE_CHECKING:
     import keras
@@ -162,7 +162,7 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
     if _is_whole(kept):
         return kept
     try:
-        check_place(kept / WEIGHTS)
+        check_output_path(kept / WEIGHTS)
     except PlaceError:
         kept = _temporary(key)
     if not _is_whole(kept):

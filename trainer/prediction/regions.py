@@ -14,7 +14,7 @@ from trainer.artifacts import MarkedRegion, Predicted
 from trainer.errors import UserError, check, printable
 from trainer.files import read_json
 
-FORM = (
+SYNTAX = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
     "(logo:5%,2%,20%,8%)"
 )
@@ -91,7 +91,7 @@ def parse_region(text: str) -> Region:
     """Parse a region of the form `name:x,y,width,height`, in pixels or all four in percent.
 
     Raises:
-        UserError: it has another form, or is empty.
+        UserError: it has another syntax, or is empty.
     """
     name, _, numbers = text.rpartition(":")
     parts = [part.strip() for part in numbers.split(",")]
@@ -101,7 +101,7 @@ def parse_region(text: str) -> Region:
     except ValueError:
         x = y = width = height = math.nan
     is_rectangle = all(map(math.isfinite, (x, y))) and 0 < width < math.inf and 0 < height < math.inf
-    check(bool(name.strip()) and is_rectangle, f"region {text!r} is not of the form {FORM}, with sides above 0")
+    check(bool(name.strip()) and is_rectangle, f"region {text!r} is not of the form {SYNTAX}, with sides above 0")
     return Region(name.strip(), x, y, width, height, percent)
 
 

@@ -67,7 +67,7 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
     return [
         ("Source", manifest["source"]),
         ("Fingerprint", manifest["fingerprint"]),
-        ("Images", f"{counts(manifest['counts'])} (complete: {counts(manifest['expected_counts'])})"),
+        ("Images", f"{counts_text(manifest['counts'])} (complete: {counts_text(manifest['expected_counts'])})"),
         ("Split", "only tested on" if TEST in manifest["counts"] else manifest["split"]),
         ("Original sizes", shown + more),
         ("Network input", size_text(manifest["image_size"])),
@@ -100,12 +100,12 @@ def grid(columns: Mapping[str, Facts]) -> dict[str, Any]:
     return {"columns": list(columns), "rows": rows}
 
 
-def counts(counts: dict[str, int]) -> str:
+def counts_text(counts: dict[str, int]) -> str:
     """Format the numbers of images of all splits."""
     return " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in counts.items())
 
 
-def columns(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Facts]:
+def training_facts(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Facts]:
     """Return the facts about the training of each model, of its base model and so on.
 
     Args:
@@ -178,10 +178,7 @@ def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequenc
 
 
 def boxes(quantiles: Mapping[str, Sequence[float]], label: str) -> str:
-    """Draw a box for each colour, from above: 5% to 95% of the images, thicker from 25% to 75%, and the median.
-
-    `quantiles` is colour -> these five values.
-    """
+    """Draw a box plot per colour; `quantiles`: colour -> 5%, 25%, 50%, 75% and 95% of the images."""
     figure, axes = _plot((240, 22 + 16 * len(quantiles)), 10, "", "")
     for row, (color, (lowest, low, median, high, highest)) in enumerate(quantiles.items()):
         axes.plot([lowest, highest], [-row, -row], color=color, linewidth=1.5)
@@ -202,9 +199,9 @@ def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tu
     return figure, axes
 
 
-def axes_of(figure: Figure, place: tuple[int, int, int], font_px: int) -> Axes:
-    """Add axes with horizontal grid lines and no frame to a figure; `place` is rows, columns and number from 1."""
-    axes = figure.add_subplot(*place, frameon=False)
+def axes_of(figure: Figure, subplot: tuple[int, int, int], font_px: int) -> Axes:
+    """Add axes with horizontal grid lines and no frame to a figure; `subplot` is as for `Figure.add_subplot`."""
+    axes = figure.add_subplot(*subplot, frameon=False)
     axes.tick_params(length=0, labelcolor=INK, labelsize=font_px)
     axes.ticklabel_format(useOffset=False)
     axes.grid(axis="y", color=INK, alpha=0.25, linewidth=1)
@@ -219,8 +216,9 @@ def svg(figure: Figure, label: str, kind: str = "") -> str:
     # Text stays text, and the same drawing is the same bytes.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": label}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    svg = file.getvalue()[file.getvalue().index("<svg") :]
+    _, tag, rest = file.getvalue().partition("<svg")  # without the head of a file
+    element = tag + rest
     for pattern in FOR_FILES:
-        svg = re.sub(pattern, "", svg, flags=re.DOTALL)
+        element = re.sub(pattern, "", element, flags=re.DOTALL)
     head = f'<svg class="chart {kind}" role="img" aria-label="{escape(label)}"'
-    return svg.replace("<svg", head, 1).replace(INK, "currentColor")
+    return element.replace("<svg", head, 1).replace(INK, "currentColor")

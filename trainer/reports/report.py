@@ -64,8 +64,8 @@ def write_preview(dataset: Path, html: Path) -> None:
     expected, partial, center_bias = manifest.expected_counts, "", ""
     if manifest.counts != expected:
         partial = (
-            f"This dataset has {pages.counts(manifest.counts)} images; the complete dataset has "
-            f"{pages.counts(expected)}. The results are not comparable with those on the complete dataset."
+            f"This dataset has {pages.counts_text(manifest.counts)} images; the complete dataset has "
+            f"{pages.counts_text(expected)}. The results are not comparable with those on the complete dataset."
         )
     if not manifest.is_test_set:
         center_bias = gallery.heat(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN))
@@ -143,7 +143,7 @@ def write_curve(model: Path, html: Path) -> None:
     best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
     valid = [row["valid_loss"] for row in history]
     on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"
-    data = f"{pages.counts(settings['counts'])} images" if settings.get("counts") else ""
+    data = f"{pages.counts_text(settings['counts'])} images" if settings.get("counts") else ""
     head = (("Model", generated.origin(settings)), ("Data", data), ("Date", now()))
     pages.write(
         html,
@@ -171,7 +171,7 @@ def write_curve(model: Path, html: Path) -> None:
             for i, row in enumerate(history)
         ],
         legend=[(pages.GREY, "training"), (pages.BLUE, "validation"), (pages.ORANGE, "best epoch")],
-        settings=pages.grid(pages.columns({"This training": settings or None})),
+        settings=pages.grid(pages.training_facts({"This training": settings or None})),
     )
 
 
@@ -205,7 +205,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
             {name: pages.manifest_facts(result["manifest"]) for name, result in content["datasets"].items()}
         ),
         settings=pages.grid(
-            pages.columns({MODELS[model][0]: of for model, of in content["model_configs"].items()})
+            pages.training_facts({MODELS[model][0]: of for model, of in content["model_configs"].items()})
         ),
         rule=_rule(content),
     )
@@ -383,7 +383,7 @@ def write_comparison(
         corrected=len(others) if len(others) > 1 else 0,
         sets=sets,
         models=pages.grid({each.label: [("named", each.name), *each.facts.items()] for each in contestants}),
-        settings=pages.grid(pages.columns(configs)),
+        settings=pages.grid(pages.training_facts(configs)),
     )
 
 

@@ -150,7 +150,7 @@ class Checkpoints:
         self._writing = self._thread.submit(self._write, name, json.dumps(dataclasses.asdict(state)), arrays)
 
     def _write(self, name: str, state: str, arrays: Arrays) -> None:
-        self.folder.write(name, lambda file: _encode(file, state, arrays))
+        self.folder.write(name, lambda file: _write_zip(file, state, arrays))
         self._kept = [*(other for other in self._kept if other != name), name][-KEEP:]
         for other in _checkpoints(self.folder.names()):
             if other not in self._kept:  # older, or damaged
@@ -224,7 +224,7 @@ class Checkpoints:
                 for variable, array in zip(variables, arrays[group], strict=True):
                     variable.value.assign(array)
             self._best = arrays["best"]
-            self._kept = [older for older in names if _place(older) <= _place(name)][-KEEP:]
+            self._kept = [older for older in names if _position(older) <= _position(name)][-KEEP:]
             if name != names[-1]:
                 print(f"falling back from {_words(names[-1])} to {_words(name)}", flush=True)
             print(f"resuming after {_words(name)} ({path})", flush=True)
@@ -383,7 +383,7 @@ def _who(marker: dict[str, Any]) -> str:
 # === Files ===
 
 
-def _encode(file: IO[bytes], state: str, arrays: Arrays) -> None:
+def _write_zip(file: IO[bytes], state: str, arrays: Arrays) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(STATE, state)
         for group, members in arrays.items():
@@ -403,10 +403,10 @@ def _array(archive: zipfile.ZipFile, member: str) -> np.ndarray:
 
 def _checkpoints(names: list[str]) -> list[str]:
     """The names of checkpoints among `names`, oldest first."""
-    return sorted((name for name in names if NAME.fullmatch(name)), key=_place)
+    return sorted((name for name in names if NAME.fullmatch(name)), key=_position)
 
 
-def _place(name: str) -> tuple[int, int]:
+def _position(name: str) -> tuple[int, int]:
     """Finished epochs, and steps taken in the next epoch."""
     match = NAME.fullmatch(name)
     assert match
@@ -414,5 +414,5 @@ def _place(name: str) -> tuple[int, int]:
 
 
 def _words(name: str) -> str:
-    epoch, step = _place(name)
+    epoch, step = _position(name)
     return f"epoch {epoch}, step {step}"

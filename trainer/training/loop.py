@@ -110,7 +110,7 @@ def _resident_bytes() -> dict[str, int]:
 
 
 class Loop:
-    """One training, from the state that `checkpoints` has restored to its last epoch.
+    """One training, from the state of `progress` to its last epoch.
 
     Args:
         config: the settings, with the batch size in use.
@@ -118,7 +118,7 @@ class Loop:
         devices: run the steps.
         network: made within the strategy's scope.
         checkpoints: save the network and the progress.
-        progress: restored from the checkpoints.
+        progress: what `checkpoints` restored, together with the network, or that of a new training.
         board: gets the logs for TensorBoard.
         stop: says when the training shall save its state and end.
     """
@@ -137,7 +137,7 @@ class Loop:
         self.config, self.data, self.devices, self.network = config, data, devices, network
         self.checkpoints, self.board, self.stop = checkpoints, board, stop
         self.progress = progress  # a new one follows each epoch
-        self.compiled = Compiled(devices, network, config)
+        self.compiled = CompiledSteps(devices, network, config)
         self._steps_per_epoch = data.manifest.counts["train"] // config.batch_size
         self._chunk_steps = 1
         self._saved_at = time.monotonic()
@@ -183,14 +183,14 @@ class Loop:
                 self._synchronize(steps, seconds)
                 if self._unsaved_s() > 60 * config.checkpoint_minutes:
                     self._save()
-        self.board.step_done((epoch + 1) * self._steps_per_epoch)
+        self.board.update_profile((epoch + 1) * self._steps_per_epoch)
 
     def _run_chunk(self, epoch: int, iterator: Iterator[Any], meter: Meter) -> tuple[int, float]:
         """Take and record the next steps of an epoch; return their number and the seconds that they took."""
         progress = self.progress
         done = epoch * self._steps_per_epoch + progress.step
-        steps = self.board.until(done, min(self._chunk_steps, self._steps_per_epoch - progress.step))
-        self.board.step_done(done)
+        steps = self.board.limit_to_profile(done, min(self._chunk_steps, self._steps_per_epoch - progress.step))
+        self.board.update_profile(done)
         start = time.monotonic()
         step_losses, waited = self.compiled.train(iterator, tf.constant(steps))
         step_losses = step_losses.numpy()
@@ -299,20 +299,20 @@ class Loop:
         """Agree with the other machines on the length of the next chunk, and on whether to stop."""
         of_machines = self.devices.gather([seconds, float(self.stop.requested)])
         self._resize_chunk(steps, float(of_machines[:, 0].max()))
-        self._stop_if_asked(bool(of_machines[:, 1].any()))
+        if of_machines[:, 1].any():
+            self._save_and_exit()
 
     def _resize_chunk(self, steps: int, seconds: float) -> None:
         """Choose the number of steps that take CHUNK_S, or twice those of the last chunk if that is less."""
         fitting = int(steps * CHUNK_S / max(seconds, 1e-9))
         self._chunk_steps = max(1, min(2 * self._chunk_steps, fitting))
 
-    def _stop_if_asked(self, asked: bool) -> None:
-        """Save the state and end the process if a machine of the job was `asked` to stop."""
-        if asked:
-            self._save()
-            self.checkpoints.wait()
-            print("saved; run the same command again to resume", flush=True)
-            raise SystemExit(self.stop.exit_status if self.stop.requested else exits.stopped(signal.SIGTERM))
+    def _save_and_exit(self) -> None:
+        """Save the state and end the process, since a machine of the job was asked to stop."""
+        self._save()
+        self.checkpoints.wait()
+        print("saved; run the same command again to resume", flush=True)
+        raise SystemExit(self.stop.exit_status if self.stop.requested else exits.stopped(signal.SIGTERM))
 
     def _save(self) -> None:
         start = time.monotonic()
@@ -338,7 +338,7 @@ class Loop:
         )
 
 
-class Compiled:
+class CompiledSteps:
     """The steps of a network. Each is traced once: all shapes are static, and numbers of steps are tensors.
 
     The loops are `tf.while_loop` rather than loops of Python for AutoGraph to convert, because AutoGraph rewrites
@@ -423,10 +423,10 @@ def timed_next(iterator: Iterator[Any], after: Sequence[tf.Tensor] = ()) -> tupl
     with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
         end = _clock()
     with tf.control_dependencies([end]):  # so that the clock is read before the step
-        return tf.nest.map_structure(_in_place, batch, expand_composites=True), end - start
+        return tf.nest.map_structure(_on_its_device, batch, expand_composites=True), end - start
 
 
-def _in_place(values: tf.Tensor) -> tf.Tensor:
+def _on_its_device(values: tf.Tensor) -> tf.Tensor:
     with tf.device(values.device):
         return tf.identity(values)
 

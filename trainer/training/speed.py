@@ -63,11 +63,11 @@ def measure(config: TrainConfig, image_size: tuple[int, int], steps: int, accele
     data = Data("", job.manifest, _images(job.manifest, "train"), _images(job.manifest, "valid"))
     with (
         tempfile.TemporaryDirectory() as folder,
-        Checkpoints(folder, network, {}) as kept,
+        Checkpoints(folder, network, {}) as checkpoints,
         Board() as board,
         job.errors_explained(),
     ):
-        loop = _TimedLoop(job.config, data, devices, network, kept, Progress(), board, Stop())
+        loop = _TimedLoop(job.config, data, devices, network, checkpoints, Progress(), board, Stop())
         loop.train_epoch(0)
     return {
         "images_per_s": round(steps * job.config.batch_size / sum(seconds for _, seconds in loop.chunks[1:]), 4),

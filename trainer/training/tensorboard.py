@@ -106,15 +106,16 @@ class Board:
                     f"writing the last TensorBoard logs to {self._folder} takes longer than {CLOSE_S:g} s"
                 )
 
-    def until(self, done: int, at_most: int) -> int:
+    def limit_to_profile(self, done: int, at_most: int) -> int:
         """Return how many steps to take after `done`: `at_most`, or fewer if a profile begins or ends earlier."""
         ends = (self._profile[0] - 1, self._profile[1]) if self._profile else ()
         return min([at_most, *(end - done for end in ends if end > done)])
 
-    def step_done(self, done: int) -> None:
+    def update_profile(self, done: int) -> None:
         """Note that `done` steps have been taken; begin or end the profile if it is time.
 
-        Call it before the first step too: a resumed training writes its mark there.
+        Call it before each chunk of steps, and after the last one of an epoch: a profile that ends there shall not
+        hold the validation. At the first call a resumed training writes its mark.
         """
         self._done = done
         if not self._started:

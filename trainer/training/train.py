@@ -60,7 +60,7 @@ CHANGEABLE = (
 LATER = ("flip",)
 """Settings that checkpoints of earlier versions do not have; such a run had their defaults."""
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
-"""Errors that TensorFlow raises when a machine is lost."""
+"""Errors that TensorFlow raises when a machine is lost. CUDA, cuDNN and XLA raise the last one, too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,11 +142,14 @@ class Job:
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(self.out_of_memory(error)) from None
         except LOST as error:
-            if self.devices.cluster.size == 1:
+            cluster = self.devices.cluster
+            named = set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))
+            others = named - {f"/job:{cluster.job}/replica:0/task:{cluster.index}"}
+            if cluster.size == 1 or (isinstance(error, tf.errors.InternalError) and not others):
                 raise
-            lost = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [first_line(error)]
+            lost = ", ".join(sorted(others)) or first_line(error)
             print(
-                f"lost another machine of this job ({', '.join(lost)}); start all machines again to resume from "
+                f"lost another machine of this job ({lost}); start all machines again to resume from "
                 "the last checkpoint",
                 flush=True,
             )
@@ -176,7 +179,7 @@ def train(
         accelerator: name in `trainer.accelerators`; empty for the devices of this machine.
         logs: folder for TensorBoard; empty for the folder that Vertex AI sets, if any.
         cache: where to keep the decoded images: memory, disk, or auto.
-        initial_weights_fingerprint: digest that the file of initial weights must have; empty for any.
+        initial_weights_fingerprint: fingerprint that the file of initial weights must have; empty for any.
 
     Returns:
         The content of MODEL_CONFIG: settings, data, and `best_epoch` with its `valid_loss`.
@@ -190,31 +193,37 @@ def train(
     config = with_recipe(config, fine_tuning=base_model is not None)
     devices = connect(config, accelerator)
     job = Job.resolve(config, manifest, devices, accelerator)
-    digest = fingerprint(job.config, base_model, initial_weights_fingerprint)
-    origin = lineage(job.config, manifest, job.precision, base_model, digest)
+    fingerprint = fingerprint_of_weights(config, base_model)
+    check(
+        base_model is not None or initial_weights_fingerprint in ("", fingerprint),
+        f"the weights at {config.initial_weights} changed since the run was planned (their digest was "
+        f"{initial_weights_fingerprint}, now it is {fingerprint or 'none'}); run the pipeline again",
+    )
+    base = config_of(base_model)
+    identity = run_identity(job, base, fingerprint)
     images = _images_seen(dataset, base_model)
-    check_output(output, origin["identity"])
-    _check_same_start(devices, origin["identity"])
+    check_output(output, identity)
+    _check_same_start(devices, identity)
     with devices.strategy.scope():
         network = make_network(job, base_model)
     print(job.summary(), flush=True)
     with (
         watched() as stop,
-        Checkpoints(checkpoints, network, origin["identity"], writable=devices.is_chief) as kept,
+        Checkpoints(checkpoints, network, identity, writable=devices.is_chief) as store,
         Board(logs, job.config.profile_steps, writable=devices.is_chief) as board,
         job.errors_explained(),
     ):
-        progress = kept.restore()
+        progress = store.restore()
         _check_same_progress(devices, progress)
         if not progress.is_over(job.config.epochs, job.config.patience):
             data = Data.load(dataset, manifest, cache)
-            progress = Loop(job.config, data, devices, network, kept, progress, board, stop).run()
-        kept.wait()
-        summary = {**origin, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
+            progress = Loop(job.config, data, devices, network, store, progress, board, stop).run()
+        store.wait()
+        record = training_record(job, base, identity, progress)
         if devices.is_chief:
-            _write(output, manifest.image_size, kept.best_weights(), progress, summary, images)
+            _write(output, manifest.image_size, store.best_weights(), progress, record, images)
         _leave(devices)
-    return summary
+    return record
 
 
 def connect(config: TrainConfig, accelerator: str) -> Devices:
@@ -294,27 +303,17 @@ def initial_model(
     return model
 
 
-def fingerprint(config: TrainConfig, base_model: StrPath | None, expected: str = "") -> str:
-    """Return the digest of the weight file that `initial_model` reads; empty if it reads none.
+def fingerprint_of_weights(config: TrainConfig, base_model: StrPath | None) -> str:
+    """Return the fingerprint of the weight file that `initial_model` reads; empty if it reads none.
 
     Args:
         config: the settings.
         base_model: folder of a model whose weights to start from.
-        expected: required digest; empty for any.
 
     Raises:
-        UserError: if weights are missing, or if their digest is not `expected`.
+        UserError: if weights are missing.
     """
-    if base_model is not None:
-        return ""
-    source = config.initial_weights
-    digest = weight_sources.fingerprint_of_initial(source)
-    check(
-        not expected or digest == expected,
-        f"the weights at {source} changed since the run was planned (their digest was {expected}, now it is "
-        f"{digest or 'none'}); run the pipeline again",
-    )
-    return digest
+    return "" if base_model is not None else weight_sources.fingerprint_of_initial(config.initial_weights)
 
 
 def _imagenet() -> list[Array]:
@@ -336,25 +335,23 @@ def _imagenet() -> list[Array]:
 # === The identity of a run ===
 
 
-def lineage(
-    config: TrainConfig,
-    manifest: Manifest,
-    precision: str,
-    base_model: StrPath | None,
-    initial_weights_fingerprint: str = "",
-) -> dict[str, Any]:
-    """Describe the settings, data and code of a training; a checkpoint must have the same `identity`.
+def config_of(base_model: StrPath | None) -> BaseConfig | None:
+    """Read the MODEL_CONFIG of a model whose weights to start from; None without one."""
+    if base_model is None:
+        return None
+    content: BaseConfig = read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
+    return content
+
+
+def run_identity(job: Job, base: BaseConfig | None, initial_weights_fingerprint: str = "") -> dict[str, Any]:
+    """Describe what a checkpoint must share with a training to be resumed by it: all that its result depends on.
 
     Args:
-        config: the settings, with the batch size in use.
-        manifest: of the data.
-        precision: the resolved `config.precision`.
-        base_model: folder of the model whose weights to start from.
-        initial_weights_fingerprint: digest of the file of initial weights; empty without such a file.
+        job: the settings, the data and the precision.
+        base: `config_of` the model whose weights to start from.
+        initial_weights_fingerprint: `fingerprint_of_weights`.
     """
-    base = None
-    if base_model is not None:
-        base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
+    config, manifest = job.config, job.manifest
     identity: dict[str, Any] = {
         field.name: value
         for field in dataclasses.fields(config)
@@ -367,13 +364,27 @@ def lineage(
         identity["initial_weights_fingerprint"] = initial_weights_fingerprint
     if manifest.test_share:  # likewise; the images that choose the epoch depend on it
         identity["test_share"] = manifest.test_share
-    identity |= {
-        "precision": precision,
+    return identity | {
+        "precision": job.precision,
         "image_size": list(manifest.image_size),
         "n_train": manifest.counts["train"],
         "fingerprint": manifest.fingerprint,
         "base": base and [base["identity"], base["best_epoch"]],
     }
+
+
+def training_record(
+    job: Job, base: BaseConfig | None, identity: dict[str, Any], progress: Progress
+) -> dict[str, Any]:
+    """Describe a training that has ended, and its best epoch: the content of its model's MODEL_CONFIG.
+
+    Args:
+        job: the settings, the data and the precision.
+        base: `config_of` the model whose weights the training started from.
+        identity: its `run_identity`.
+        progress: the state after its last epoch.
+    """
+    manifest = job.manifest
     return {
         "dataset": manifest.dataset,
         "source": manifest.source,
@@ -382,11 +393,13 @@ def lineage(
         "test_share": manifest.test_share,
         "split": manifest.split,
         "image_size": list(manifest.image_size),
-        "precision": precision,
-        "settings": dataclasses.asdict(config),
+        "precision": job.precision,
+        "settings": dataclasses.asdict(job.config),
         "code_version": code_version(),
         "base_model": base,
         "identity": identity,
+        "best_epoch": progress.best_epoch,
+        "valid_loss": progress.best_loss,
     }
 
 
@@ -455,7 +468,7 @@ def _write(
     image_size: tuple[int, int],
     weights: list[np.ndarray],
     progress: Progress,
-    summary: dict[str, Any],
+    record: dict[str, Any],
     images: dict[str, dict[str, list[str]]],
 ) -> None:
     """Write the model folder: best weights, their SavedModel, the history, the images and the configuration."""
@@ -465,11 +478,11 @@ def _write(
     with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
-        if images:  # data that an earlier version prepared does not tell
+        if images:  # prepared data without IMAGES does not tell
             write_json(folder / TRAINING_IMAGES, images)
-        write_model(model, folder, image_size, summary)
+        write_model(model, folder, image_size, record)
         shutil.rmtree(output, ignore_errors=True)  # the result of an earlier end of this run
     print(
-        f"wrote the weights of epoch {summary['best_epoch']} (validation {summary['valid_loss']:.4f}) to {output}",
+        f"wrote the weights of epoch {record['best_epoch']} (validation {record['valid_loss']:.4f}) to {output}",
         flush=True,
     )

@@ -91,7 +91,7 @@ def test_a_group_is_on_one_side(seed):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "n", "rule"),
+    ("dataset", "n", "method"),
     [
         ("fixationadd1000", 1000, "shuffle"),
         ("fixationadd1000", 1001, HASH),
@@ -101,8 +101,8 @@ def test_a_group_is_on_one_side(seed):
         ("salicon", 20, "given"),
     ],
 )
-def test_the_shuffle_of_the_reference_is_for_its_number_of_images(dataset, n, rule):
-    assert splits.rule_of(datasets.get(dataset), n) == rule
+def test_the_shuffle_of_the_reference_is_for_its_number_of_images(dataset, n, method):
+    assert splits.split_method_of(datasets.get(dataset), n) == method
 
 
 def test_labelled_images_are_kept_apart_by_hash_in_data_that_grows():

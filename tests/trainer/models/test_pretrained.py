@@ -19,8 +19,15 @@ from trainer.files import read_json
 from trainer.model import build_model
 from trainer.models import compact, find, load
 from trainer.models.find import PHOTOGRAPHS, find_model
-from trainer.training import train
-from trainer.training.train import fingerprint, initial_model
+from trainer.training.checkpoints import Progress
+from trainer.training.train import (
+    Job,
+    config_of,
+    fingerprint_of_weights,
+    initial_model,
+    run_identity,
+    training_record,
+)
 
 ROOT = pathlib.Path(__file__).parents[3]
 SAID = "model: pretrained (MSI-Net, trained on "
@@ -103,9 +110,9 @@ def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, t
     for name, value in arrays.items():
         layer, _, role = name.rpartition("/")
         np.testing.assert_array_equal(getattr(network.get_layer(layer), role), value)
-    assert len(fingerprint(config, None)) == 64
-    facts = train.lineage(
-        TrainConfig(), Manifest.load(write_prepared(tmp_path / "data")), "float32", find_model("pretrained")
-    )
-    assert facts["base_model"]["name"] == "pretrained"
-    assert facts["identity"]["base"]
+    assert len(fingerprint_of_weights(config, None)) == 64
+    job = Job(TrainConfig(), Manifest.load(write_prepared(tmp_path / "data")), None, "float32")
+    base = config_of(find_model("pretrained"))
+    identity = run_identity(job, base)
+    assert identity["base"]
+    assert training_record(job, base, identity, Progress())["base_model"]["name"] == "pretrained"

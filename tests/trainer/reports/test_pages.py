@@ -2,7 +2,7 @@
 
 from trainer import generated
 from trainer.config import SAMPLE
-from trainer.reports.pages import columns
+from trainer.reports.pages import training_facts
 
 FIRST = {"dataset": "salicon", "source": "gs://data/salicon"}
 SECOND = {"dataset": "osie", "source": "gs://data/osie", "base_model": FIRST}
@@ -10,7 +10,7 @@ THIRD = {"dataset": "custom", "source": "mine", "base_model": SECOND}
 
 
 def test_columns_say_what_each_training_was_on_and_which_models_share_it():
-    found = columns({"Candidate": THIRD, "Current default": SECOND})
+    found = training_facts({"Candidate": THIRD, "Current default": SECOND})
     assert list(found) == [
         "Candidate, training 3: custom",
         "Candidate and Current default, training 2: osie",
@@ -21,7 +21,7 @@ def test_columns_say_what_each_training_was_on_and_which_models_share_it():
 
 def test_a_default_that_the_candidate_was_not_trained_from_has_a_column_of_its_own():
     generated_shapes = {"dataset": "salicon", "source": SAMPLE}
-    assert list(columns({"Candidate": FIRST, "Current default": generated_shapes, "Other": None})) == [
+    assert list(training_facts({"Candidate": FIRST, "Current default": generated_shapes, "Other": None})) == [
         "Candidate: salicon",
         f"Current default: {generated.SHAPES}",
     ]

@@ -52,7 +52,8 @@ def test_interval_ends_where_the_scores_do(metric, ends, expected):
 def test_way_to_people_is_shown_for_each_model(evaluation, lines):
     start = next(index for index, line in enumerate(lines) if line.startswith("Share of the way"))
     assert lines[start + 1].split() == ["centre", "bias", "people", "candidate", "default"]
-    assert [line.split()[0] for line in lines[start + 2 : start + 9]] == [row.label for row in METRICS.values()]
+    rows = lines[start + 2 : start + 2 + len(METRICS)]
+    assert [line.split()[0] for line in rows] == [row.label for row in METRICS.values()]
     shares = evaluation["datasets"]["salicon"]["ceiling"]["split_half"]["shares"]["candidate"]["cc"]
     (cc,) = (line for line in lines[start:] if line.startswith("CC ↑") and "%" in line)
     percents = [round(100 * shares[end]) for end in ("share", "low", "high")]

@@ -41,7 +41,7 @@ def optimizer():
 def test_chunk_and_epoch_are_read_back_at_their_steps(tmp_path, optimizer):
     with Board(str(tmp_path / "logs")) as board:
         assert not board.quiet
-        board.step_done(0)
+        board.update_profile(0)
         board.chunk(5, np.array([1.0, 2.0]), optimizer, MEASURED)
         board.chunk(10, np.array([0.5]), optimizer, MEASURED)
         board.epoch(1, 10, {"loss": 1.25, "valid_loss": 0.75, "seconds": 9.0, "best": True})
@@ -61,12 +61,12 @@ def test_chunk_and_epoch_are_read_back_at_their_steps(tmp_path, optimizer):
 
 def test_history_of_a_resumed_run_is_that_of_the_last_start(tmp_path, optimizer):
     with Board(str(tmp_path)) as board:
-        board.step_done(0)
+        board.update_profile(0)
         for step in (2, 4, 6, 8):
             board.chunk(step, np.array([1.0]), optimizer, MEASURED)
         board.epoch(1, 8, {"loss": 1.0, "valid_loss": 1.0, "seconds": 1.0})
     with Board(str(tmp_path)) as board:  # from a checkpoint after step 4
-        board.step_done(4)
+        board.update_profile(4)
         board.chunk(7, np.array([3.0]), optimizer, MEASURED)
     assert scalars(tmp_path)["training/loss"] == {2: 1, 4: 1, 7: 3}
     assert scalars(tmp_path).get("epoch/loss", {}) == {}
@@ -96,12 +96,12 @@ def test_profile_of_the_chosen_steps_has_their_operations(tmp_path, capsys):
     with Board(str(tmp_path), "3-4") as board:
         taken = []
         while done < 7:
-            board.step_done(done)
-            taken.append(board.until(done, 3))
+            board.update_profile(done)
+            taken.append(board.limit_to_profile(done, 3))
             for _ in range(taken[-1]):
                 step(tf.ones((64, 64)))
             done += taken[-1]
-        board.step_done(done)
+        board.update_profile(done)
     assert taken == [2, 2, 3]
     (profile,) = tmp_path.glob("plugins/profile/*/*.xplane.pb")
     content = profile.read_bytes()
@@ -112,10 +112,10 @@ def test_profile_of_the_chosen_steps_has_their_operations(tmp_path, capsys):
 def test_all_machines_of_a_job_divide_their_steps_in_the_same_way(tmp_path):
     with Board(str(tmp_path / "logs"), "10-20", writable=False) as board:
         assert board.quiet
-        assert [board.until(done, 100) for done in (0, 8, 9, 15, 20)] == [9, 1, 11, 5, 100]
-        assert board.until(0, 4) == 4
-        board.step_done(9)
-        board.step_done(20)
+        assert [board.limit_to_profile(done, 100) for done in (0, 8, 9, 15, 20)] == [9, 1, 11, 5, 100]
+        assert board.limit_to_profile(0, 4) == 4
+        board.update_profile(9)
+        board.update_profile(20)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -25,7 +25,7 @@ from trainer.errors import UserError
 from trainer.models import weight_sources
 from trainer.models.load import ENCODER, load_model
 from trainer.training import loop
-from trainer.training.loop import Compiled
+from trainer.training.loop import CompiledSteps
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job, initial_model, train
 
@@ -42,7 +42,7 @@ def trained(dataset, tmp_path_factory):
     """One complete run with steps of its own: (model folder, folder of checkpoints)."""
     folder = tmp_path_factory.mktemp("trained")
     with narrowed(), unexported(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "Compiled", Kept)
+        patch.setattr(loop, "CompiledSteps", Kept)
         train(CONFIG, dataset, folder / "model", folder / "checkpoints")
     return folder / "model", folder / "checkpoints"
 
@@ -74,10 +74,10 @@ def exhausted():
         yield pool.submit(tf.zeros, [2**50])
 
 
-class Kept(Compiled):
+class Kept(CompiledSteps):
     """Records the compiled steps."""
 
-    made: ClassVar[list[Compiled]] = []
+    made: ClassVar[list[CompiledSteps]] = []
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -142,6 +142,29 @@ def test_machine_that_leaves_first_at_the_end_is_not_lost(dataset, trained_narro
 
     monkeypatch.setattr(Devices, "gather", closed_once_written)
     assert train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])["best_epoch"] in (1, 2)
+
+
+THERE = "collective ops is aborted by: /job:worker/replica:0/task:1"
+HERE = "cuDNN launch failure: /job:worker/replica:0/task:0/device:GPU:0"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "said"),
+    [
+        (tf.errors.InternalError(None, None, THERE), SystemExit, "(/job:worker/replica:0/task:1)"),
+        (tf.errors.UnavailableError(None, None, "Socket closed"), SystemExit, "(Socket closed)"),
+        (tf.errors.InternalError(None, None, "CUDA_ERROR_ILLEGAL_ADDRESS"), tf.errors.InternalError, ""),
+        (tf.errors.InternalError(None, None, HERE), tf.errors.InternalError, ""),
+    ],
+)
+def test_only_an_error_of_another_machine_says_that_it_is_lost(dataset, error, expected, said, capsys):
+    two = Devices(tf.distribute.get_strategy(), "gpu", None, Cluster({"worker": ["here", "there"]}))
+    job = Job(CONFIG, Manifest.load(dataset), two, "float32")
+    with pytest.raises(expected), job.errors_explained():
+        raise error
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert ("lost another machine" in printed) == bool(said)
 
 
 def test_a_folder_other_than_the_model_of_this_run_is_not_overwritten(dataset, trained_narrow, quick, tmp_path):

@@ -38,7 +38,7 @@ from trainer.data.recordings import fixations
 from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import LeftOut
 from trainer.data.recordings.tables import Source, is_table, open_tables
-from trainer.data.splits import Split
+from trainer.data.splits import SplitImages
 from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.errors import ContentError, UserError, check, some, visible
 from trainer.picture import open_header, orientation_of
@@ -83,12 +83,11 @@ def find_recordings(
     config: FetchConfig,
     bad: BadImages,
     is_test_set: bool = False,
-) -> tuple[Split, list[str], Dataset]:
+) -> SplitImages:
     """Find the images, their maps and fixations, and split them; print what was understood.
 
-    Returns the images of each split, sentences about them, and the row of the dataset with the split and the blur
-    in use. Images that cannot be used are put aside into `bad`. For a test set, the validation images are chosen
-    by `tested_items` or, with a `test_share`, split like a training set.
+    Images that cannot be used are put aside into `bad`. For a test set, the validation images are chosen by
+    `tested_items` or, with a `test_share`, split like a training set.
 
     Raises:
         UserError: see `layout`, `tables` and `fixations`; or an image is in both splits; or there are images for
@@ -137,7 +136,7 @@ def find_recordings(
         report.remarks.append(splits.kept_apart_text(items, config.test_share))
     sentences = report.sentences()
     print("\n".join(["What was understood:", *(visible(f"- {sentence}") for sentence in sentences)]))
-    return items, sentences, used
+    return SplitImages(items, used, sentences)
 
 
 # === Find the images ===
@@ -413,14 +412,14 @@ def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config
     return labels
 
 
-def with_split_key(item: Item, rule: str) -> Item:
+def with_split_key(item: Item, split_method: str) -> Item:
     """Give an image without a group the text by whose hash it is split: its folder, or its name with its folder's.
 
     It depends on no other image. `Item.name` does, which leaves out the folder that all images share.
     """
     folder, _, _ = item.stimulus.path.rpartition("/")
     own = "/".join(item.stimulus.path.split("/")[-2:])
-    key = item.split_key or (folder if rule == HASH_BY_FOLDER else "") or own
+    key = item.split_key or (folder if split_method == HASH_BY_FOLDER else "") or own
     return dataclasses.replace(item, split_key=key)
 
 

@@ -41,8 +41,8 @@ def understand(folder, **settings):
         contextlib.redirect_stdout(printed),
         sources.opened(str(folder), storage.list_objects(str(folder)), folder.parent) as members,
     ):
-        items, notes, row = find_recordings(members, datasets.get("custom"), str(folder), config, BadImages())
-    return items, row, notes, printed.getvalue()
+        found = find_recordings(members, datasets.get("custom"), str(folder), config, BadImages())
+    return found.split, found.row, found.notes, printed.getvalue()
 
 
 def gaze_of(folder, size=SIZE, **settings):
