@@ -346,6 +346,8 @@ class Result(Scores):
     n_images: int
     intervals: dict[str, dict[str, Any]]
     gains: dict[str, dict[str, Any]]
+    worse: NotRequired[dict[str, list[str]]]
+    """Centre bias or current default -> the metrics in which the candidate is significantly worse."""
     pictures: list[dict[str, Any]]
 
 

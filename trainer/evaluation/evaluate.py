@@ -17,7 +17,7 @@ from trainer.artifacts import StrPath
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError, now
 from trainer.evaluation import confidence, gate, per_image, seen
-from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.runtime import load_tensorflow
@@ -159,12 +159,17 @@ def _describe(
 def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
     """The mean scores of each model with their intervals, and the candidate's gains over the current default."""
     level = gate.shown_confidence(config)
-    gains = table.gains(CANDIDATE, CHAMPION, level) if CHAMPION in table.scores else {}
     measured = [metric for metric in metrics_that_need(FIXATIONS) if metric in table.scores[CANDIDATE]]
+    models = [model for model in (CENTER_BIAS, CHAMPION) if model in table.scores]
+    against = {model: table.gains(CANDIDATE, model, level) for model in models}
     return {
         "models": {model: table.means(model) for model in table.scores},
         "intervals": {model: table.intervals(model, level) for model in table.scores},
-        "gains": {metric: dataclasses.asdict(gain) for metric, gain in gains.items()},
+        "gains": {metric: dataclasses.asdict(gain) for metric, gain in against.get(CHAMPION, {}).items()},
+        "worse": {
+            model: [metric for metric, gain in each.items() if confidence.significance(gain) == confidence.WORSE]
+            for model, each in against.items()
+        },
         "n_images": len(table.images),
         "n_images_with_fixations": max((len(table.values(CANDIDATE, metric)) for metric in measured), default=0),
     }

@@ -28,7 +28,6 @@ THAN = {
     confidence.SAME: "the same as",
 }
 """Significance -> words that compare the candidate in a sentence."""
-OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
 MODELS = {
     "candidate": ("Candidate", pages.BLUE),
     "champion": ("Current default", pages.ORANGE),
@@ -254,15 +253,17 @@ def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
     if CHAMPION in means:
         gains[CHAMPION] = Gain(**result["gains"][metric])
     comparisons = [
-        f"{_than(gain)} that of {OTHERS[model]} ({number(means[model][metric])})" for model, gain in gains.items()
+        f"{_than(gain)} that of {score_tables.OTHERS[model]} ({number(means[model][metric])})"
+        for model, gain in gains.items()
     ]
     scores = table.scores[CANDIDATE][metric]
     worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
-    return (
+    sentence = (
         f"On {result['n_images']:,} {confidence.images_of(name)}, the candidate's {row.label} is "
         f"{number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
         f"the worst image is {table.images[worst]} ({number(scores[worst])})."
     )
+    return " ".join([sentence, *score_tables.where_worse(result)])
 
 
 def _than(gain: Gain) -> str:

@@ -18,6 +18,7 @@ from trainer.evaluation.compare import Difference, Result
 from trainer.evaluation.confidence import Gain, Share
 from trainer.evaluation.per_image import (
     CENTER_BIAS,
+    CHAMPION,
     LEAVE_ONE_OUT,
     OBSERVERS,
     SPLIT_HALF,
@@ -48,6 +49,8 @@ MODELS = {
     "centre_bias": "centre\nbias",  # in one line, the gain would need more than 80 characters
     "uniform": "uniform",
 }
+OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
+"""The names of the models that the candidate is compared with, in sentences."""
 LABEL_WIDTH = 12
 """Longest line of a model's name above its scores, such as the half of 20260101-120000."""
 
@@ -270,6 +273,25 @@ def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float])
     return mark | {"left": left, "width": round(right - left, 2), "dot": dot}
 
 
+def where_worse(result: Mapping[str, Any]) -> list[str]:
+    """Say in which metrics the candidate is significantly worse than the centre bias and the current default.
+
+    Args:
+        result: The results on one dataset in `artifacts.EVALUATION`.
+
+    Returns:
+        A sentence for each model that is better in a metric.
+    """
+    labels = {
+        model: ", ".join(METRICS[metric].label for metric in metrics)
+        for model, metrics in result.get("worse", {}).items()
+        if metrics
+    }
+    return [
+        f"The candidate is significantly worse than {OTHERS[model]} in {each}." for model, each in labels.items()
+    ]
+
+
 # === Terminal ===
 
 
@@ -289,6 +311,8 @@ def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bo
             rows[metric] += [f"{gain['mean']:+.3f}", ends]
         columns += ["gain", "interval"] if gains else []
         _print(console, _heading(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
+        for text in where_worse(result):
+            console.print(Text(text), soft_wrap=True)
         if "ceiling" in result:
             _print_ceiling(
                 console, result["ceiling"], evaluation["shown_confidence"], generated.observers(result["manifest"])

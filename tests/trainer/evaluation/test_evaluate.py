@@ -15,7 +15,7 @@ from trainer.__main__ import main
 from trainer.config import EvaluateConfig, TrainConfig
 from trainer.data import tfrecords
 from trainer.errors import GateError, UserError
-from trainer.evaluation import confidence, gate
+from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.seen import training_data
@@ -103,6 +103,18 @@ def test_intervals_and_gains_follow_from_the_scores_of_each_image(evaluation, ro
     maps_only = evaluation["datasets"]["fixationadd1000"]
     assert set(maps_only["gains"]) == DENSITY_METRICS
     assert set(maps_only["intervals"]["uniform"]) == DENSITY_METRICS
+
+
+def test_metrics_in_which_a_candidate_is_significantly_worse_are_named(good, models, tmp_path):
+    dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=10, inverted=True)
+    found = evaluate(
+        EvaluateConfig(), models["bad"], {"salicon": dataset}, tmp_path / "evaluation", models["good"]
+    )["datasets"]["salicon"]
+    table = per_image.read(tmp_path / "evaluation" / artifacts.PER_IMAGE, "")["salicon"]
+    for opponent in ("centre_bias", "champion"):
+        gains = table.gains("candidate", opponent, 0.95)
+        assert found["worse"][opponent] == [metric for metric, gain in gains.items() if gain.high < 0]
+    assert set().union(*found["worse"].values())
 
 
 def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation):

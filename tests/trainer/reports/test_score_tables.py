@@ -34,6 +34,14 @@ def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation,
     assert lines[-1].startswith("The candidate becomes the default: the candidate's KLD is 0.0")
 
 
+def test_metrics_in_which_the_candidate_is_worse_stand_below_the_scores(evaluation):
+    worse = {"centre_bias": ["information_gain", "nss"], "champion": []}
+    results = {"salicon": evaluation["datasets"]["salicon"] | {"worse": worse}}
+    console = Console(file=io.StringIO(), width=80)
+    print_evaluation(evaluation | {"datasets": results}, console)
+    assert "The candidate is significantly worse than the centre bias in IG, NSS.\n" in printed(console)
+
+
 @pytest.mark.parametrize(
     ("metric", "ends", "expected"),
     [
