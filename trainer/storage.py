@@ -6,6 +6,7 @@ transient failures; `explained` turns its other errors into `UserError`s.
 
 import base64
 import io
+import math
 import mimetypes
 import os
 import pathlib
@@ -563,6 +564,10 @@ class Folder:
         """Check that files can be written and removed here, with one of the name `probe`."""
         self.write(probe, lambda file: None)
         self.remove(probe)
+
+    def room_bytes(self) -> float:
+        """Free space of the disk, in bytes; infinite on Cloud Storage."""
+        return math.inf if self._remote else shutil.disk_usage(self.address).free
 
     def remove_leftovers(self) -> None:
         """Remove the leftovers of interrupted writes. No other process may be writing here."""

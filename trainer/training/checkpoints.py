@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from trainer.artifacts import StrPath
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 from trainer.files import is_running, machine
 from trainer.storage import Folder, unmounted
 from trainer.training.exits import JOB
@@ -167,11 +167,8 @@ class Checkpoints:
             try:
                 writing.result()
             except UserError as error:
-                total_mb = sum(array.nbytes for group in self._copies.values() for array in group) / 1e6
-                total_mb += sum(array.nbytes for array in self._best) / 1e6
-                raise UserError(
-                    f"{error} (a checkpoint takes {total_mb:.0f} MB; up to {KEEP + 1} exist at a time)"
-                ) from None
+                size = f"a checkpoint takes {self._n_bytes() / 1e6:.0f} MB; up to {KEEP + 1} exist at a time"
+                raise UserError(f"{error} ({size})") from None
 
     def close(self) -> None:
         """Wait as `wait` does, and stop the thread."""
@@ -204,14 +201,16 @@ class Checkpoints:
 
         Raises:
             UserError: if the checkpoint belongs to a run with other data or settings, or to another network; if
-                all checkpoints are damaged; if the folder cannot be read or, by a writer, written; if another
-                training writes there.
+                the disk has no room for those of this run; if all checkpoints are damaged; if the folder cannot be
+                read or, by a writer, written; if another training writes there.
         """
         if self._writable:
             self.folder.check_writable()
             self._marker.write()
             self.folder.remove_leftovers()
         names = _checkpoints(self.folder.names())
+        if self._writable:
+            self._check_room(len(names))
         for name in reversed(names):
             path = self.folder.path(name)
             try:
@@ -235,6 +234,23 @@ class Checkpoints:
                 "start again from the beginning"
             )
         return Progress()
+
+    def _check_room(self, n_existing: int) -> None:
+        """Raise `UserError` unless the disk has room for all checkpoints that exist at a time."""
+        n_bytes = self._n_bytes()
+        missing = (KEEP + 1 - min(n_existing, KEEP)) * n_bytes
+        room = self.folder.room_bytes()
+        check(
+            missing <= room,
+            f"the disk of {self.folder.address} has room for {room / 1e9:,.3g} GB, and the training writes "
+            f"{missing / 1e9:,.3g} GB of checkpoints there: {KEEP + 1} of {n_bytes / 1e6:,.0f} MB exist at once; "
+            "free some, or choose another folder for them",
+        )
+
+    def _n_bytes(self) -> int:
+        """Size of a checkpoint: the weights, those of the best epoch, and the optimizer."""
+        sizes = {group: sum(array.nbytes for array in copies) for group, copies in self._copies.items()}
+        return sum(sizes.values()) + sizes["model"]
 
     def _read(self, name: str) -> tuple[Progress, Arrays]:
         """Read the progress and the arrays of a checkpoint of this run."""

@@ -4,6 +4,7 @@ import io
 import json
 import pathlib
 import resource
+import shutil
 import threading
 import zipfile
 
@@ -320,6 +321,18 @@ def test_a_reader_writes_nothing(saved):
     with run.checkpoints(folder.parent / "none", writable=False) as checkpoints:
         checkpoints.restore()
     assert not (folder.parent / "none").exists()
+
+
+def test_disk_without_room_for_the_checkpoints_is_refused_before_the_first_step(saved, tmp_path, monkeypatch):
+    folder, _ = saved
+    run = Run(seed=1)
+    one = sum(array.nbytes for array in run.arrays()) + sum(value.nbytes for value in run.model.get_weights())
+    usage = shutil.disk_usage(tmp_path)
+    # A new run writes one more than it keeps, a resumed one replaces those that it has.
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=one))
+    restored(folder)
+    with pytest.raises(UserError, match=rf"{tmp_path}/new has room .* {KEEP + 1} of"):
+        restored(tmp_path / "new")
 
 
 def test_the_next_call_reports_no_space_and_the_earlier_checkpoint_stays(saved):
