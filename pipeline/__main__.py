@@ -5,8 +5,10 @@ import importlib
 import sys
 from types import ModuleType
 
-from trainer.cli import add_command, program
-from trainer.errors import reported
+from trainer.errors import installed, reported
+
+with installed():
+    from trainer.cli import add_command, program
 
 COMMANDS = (
     *("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),

@@ -4,8 +4,10 @@ import contextlib
 import importlib
 import sys
 
-from trainer.cli import Parser, add_command, program
-from trainer.errors import reported, terminable
+from trainer.errors import installed, reported, terminable
+
+with installed():
+    from trainer.cli import Parser, add_command, program
 
 COMMANDS = (
     "datasets",

@@ -59,6 +59,18 @@ def first_line(error: Exception) -> str:
 
 
 @contextmanager
+def installed() -> Iterator[None]:
+    """End the process with a sentence if the block lacks a package, as outside of the project's environment."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise SystemExit(
+            f"error: {sys.executable} has no package {error.name}; use .venv/bin/python, which `make install` "
+            "prepares, or `source .venv/bin/activate` first"
+        ) from None
+
+
+@contextmanager
 def reported(interrupted: str = "interrupted") -> Iterator[None]:
     """Exit without a traceback: `UserError` prints `error: ...` and exits with 1, `UsageError` with USAGE_STATUS.
 

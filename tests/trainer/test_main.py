@@ -81,6 +81,16 @@ def test_interrupted_command_says_how_to_go_on_without_a_traceback(number, comma
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.parametrize("program", ["trainer", "pipeline"])
+def test_outside_of_the_environment_one_sentence_says_how_to_enter_it(program):
+    # With -S Python does not look into site-packages, as one that is not the environment's.
+    command = [sys.executable, "-S", "-m", program, "--help"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=pathlib.Path(__file__).parents[2])
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"error: {sys.executable} has no package ")
+    assert ended.stderr.count("\n") == 1
+
+
 def test_terminated_fetch_leaves_nothing(tmp_path):
     command = [sys.executable, "-m", "trainer", "fetch", "--dataset=osie", "--source=sample"]
     process = subprocess.Popen(
