@@ -13,24 +13,16 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 UV_INSTALLED := $(VENV)/.uv
 UV := $(BIN)/python requirements/uv.py
-# The TPU compiler that needs no TPU: the libtpu of the tpu image, by the jax of its time, in an environment of its own.
-COMPILER := .venv-check-tpu
-COMPILER_PINS := jax==0.5.3 libtpu==0.0.10
-# The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
-SERVING := .venv-serving
-SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
-ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
-AUDIT := .venv-audit
-EXAMPLE_WORKFLOWS := docs/check/attention.yml
-# Cloud Storage as a file system: the program that Google's services mount buckets with.
-GCSFUSE := .tools/bin/gcsfuse
-GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
 # The value of a variable given on the command line, safe for the shell whatever is in it; nothing otherwise.
 # The shell's own ENV, say, must not choose an environment.
 quote = '$(subst ','\'',$(value $(1)))'
 given = $(if $(filter command,$(origin $(1))),$(call quote,$(1)))
 option = $(if $(call given,$(2)), $(1) $(call quote,$(2)))
+
+# Prints the headings and the commands of a makefile, with what stands after their `##`.
+list = awk -F ':.*\#\# ' '/^\#\#\# / { print (n++ ? "\n" : "") substr($$0, 5) ":" } \
+  /^[a-z0-9-]+:.*\#\# / { printf "  %-18s %s\n", $$1, $$2 }' $(1)
 
 # What `make` itself takes; every other variable on its command line is a parameter of the pipeline.
 OPTIONS := TARGET ENV RUN_DIR RESUME CRON TIMEZONE ONLY ARGS VENV GPU
@@ -54,7 +46,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test tests checks lint format compile requirements hooks clean
 
 ### Commands (make COMMAND)
 
@@ -70,9 +62,8 @@ clean: ## Remove what can be made again: .venv and caches (runs/ and models/ sta
 	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-help: ## List the commands
-	@awk -F ':.*## ' '/^### / { print (n++ ? "\n" : "") substr($$0, 5) ":" } \
-	  /^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+help:
+	@$(call list,$(firstword $(MAKEFILE_LIST)))
 
 ### On Vertex AI
 
@@ -84,56 +75,10 @@ schedule: $(INSTALLED) ## Retrain on Vertex AI at set times: CRON='0 3 * * 1' [T
 
 ### To change the project (CONTRIBUTING.md)
 
+tests: test  # else `make` finds a folder of that name, and has nothing to do
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
 	@# Each of the two processes takes a file at a time, in the order of tests/conftest.py.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
-
-test-avx2: $(INSTALLED) ## Run the numerics with the kernels of a CPU that has AVX2 and no AVX-512: [ARGS='-k name']
-	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest --numprocesses 2 -m numerics $(ARGS)
-
-test-requirements: $(INSTALLED) ## Install each set of pins into an empty environment (minutes, gigabytes): [ARGS='-k tpu']
-	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
-
-test-kills: $(INSTALLED) ## Kill and stop trainings and registrations at random moments, damage checkpoints (minutes)
-	$(BIN)/python -m pytest tests/kill_*.py --capture no $(ARGS)
-
-test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
-	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
-
-fuzz: $(INSTALLED) ## Give a thousand damaged files to each reader of other people's files (minutes): [ARGS='-k fetch']
-	SAMPLES=1000 $(BIN)/python -m pytest tests/test_bad_samples.py $(ARGS)
-
-check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
-	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
-
-check-kubeflow: $(INSTALLED) ## Have pipeline-kubeflow.yaml read by Kubeflow's compiler, Argo's validation and Kubeflow's importer (needs Go; minutes at first)
-	@$(call needs_go,Kubeflow)
-	$(BIN)/python -m pytest tests/check_kubeflow.py $(ARGS)
-
-check-manifests: ## Have docs/kubernetes/ read by the code of Kubernetes and Argo Workflows (needs Go; minutes at first)
-	@$(call needs_go,Kubernetes)
-	cd tests/kubernetes && go run . ../../docs/kubernetes
-
-check-infra: $(INSTALLED) ## Have infra/ validated and planned by Terraform and the google provider, without a project (needs terraform or tofu)
-	$(BIN)/python -m pytest tests/check_infra.py -rs $(ARGS)
-
-check-workflows: $(AUDIT)/.installed ## Have .github/workflows/ and the example in docs/check/ read by zizmor for weaknesses, and by actionlint (needs Go)
-	$(AUDIT)/bin/zizmor --offline --quiet .github $(EXAMPLE_WORKFLOWS)
-	@$(call needs_go,actionlint)
-	go run $(ACTIONLINT) .github/workflows/*.yml $(EXAMPLE_WORKFLOWS)
-
-check-packages: $(AUDIT)/.installed ## Ask PyPI for known vulnerabilities of all pinned packages (needs pypi.org itself)
-	@failed=; for pins in requirements/*.txt; do \
-	  echo "$$pins" && $(AUDIT)/bin/pip-audit --disable-pip --no-deps --strict --requirement "$$pins" || failed=1; done; test -z "$$failed"
-
-check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
-	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
-
-check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Docker and run the sample pipeline on a read-only root, with a bucket at /gcs (10 minutes, not in CI; needs root, Go, buildah, debootstrap, bubblewrap, fuse3)
-	$(BIN)/python -m tests.check_images $(ARGS)
-
-check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
-	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check
@@ -168,6 +113,11 @@ only_x86 = --python-platform x86_64-manylinux_2_31
 hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit hook
 	$(BIN)/pre-commit install
 
+checks: ## List the checks by other tools, such as Kubeflow's compiler, Terraform and gcloud
+	@$(call list,tests/checks.mk)
+
+include tests/checks.mk
+
 # `uv pip $(2)` in the environment $(1). A run imports 4000 of the 14000 files, and the first import compiles them: 10
 # seconds of one core, where compiling all takes 33. Only where imports may not write bytecode is it written here.
 pinned = $(call fetch,$(UV) pip $(2) --python $(1)/bin/python --require-hashes $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) --build-constraints requirements/cpu.txt)
@@ -196,30 +146,6 @@ $(INSTALLED): pyproject.toml $(SETS) $(UV_INSTALLED) $(if $(SAME),,FORCE)
 
 .PHONY: FORCE
 
-$(COMPILER)/.installed: requirements/tpu-check.txt | $(UV_INSTALLED)
-	@rm -f $@
-	@$(COMPILER)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(COMPILER)
-	@$(call pinned,$(COMPILER),sync $<)
-	@touch $@
-
-$(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)
-	@rm -f $@
-	@$(SERVING)/bin/python -c '' 2>/dev/null || { $(find_older_python); "$$python" -m venv --clear --without-pip $(SERVING); }
-	@$(call pinned,$(SERVING),sync $<)
-	@touch $@
-
-$(AUDIT)/.installed: requirements/audit.txt | $(UV_INSTALLED)
-	@rm -f $@
-	@$(AUDIT)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(AUDIT)
-	@$(call pinned,$(AUDIT),sync $<)
-	@touch $@
-
-$(GCSFUSE):
-	@$(call needs_go,gcsfuse)
-	GOBIN=$(abspath $(@D)) go install $(GCSFUSE_PACKAGE)
-
-needs_go = command -v go >/dev/null || { echo "error: $(1) is built by Go 1.26 or later, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
-
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 define find_python
@@ -237,13 +163,4 @@ here = platform.system() + " " + platform.machine(); \
 built = {"gpu": ["Linux x86_64"], "cpu": ["Linux x86_64", "Linux aarch64", "Darwin arm64"]}[sys.argv[1]]; \
 sys.exit(None if here in built else "error: TensorFlow 2.20 for " + sys.argv[1].upper() + "s is built for " + ", ".join(built) + \
 "; this Python is for " + here)
-endef
-
-# Sets `python` to a Python 3.11, for which the pins of TensorFlow 2.15 are.
-define find_older_python
-python=; for each in $(BIN)/python python3.11; do \
-  if "$$each" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then python=$$each; break; fi; done; \
-if [ -z "$$python" ]; then \
-  echo "error: TensorFlow 2.15 needs Python 3.11 here, and neither $(BIN)/python nor a python3.11 on the PATH is one; install it" >&2; \
-  exit 1; fi
 endef

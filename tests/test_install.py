@@ -37,6 +37,8 @@ linux_x86 = pytest.mark.skipif(
 def project(tmp_path):
     """The Makefile with pins of fake packages; its environment uses pip, uv and setuptools of this one."""
     shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "checks.mk", tmp_path / "tests")
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
     wheels, pins = tmp_path / "wheels", tmp_path / "requirements"
     pins.mkdir()

@@ -41,6 +41,8 @@ def pipeline_arguments(*arguments, command="run-pipeline", **environment):
 def project(tmp_path):
     """A copy of what installation depends on: the project without its code, and no requirements."""
     shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "checks.mk", tmp_path / "tests")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     for name in ("requirements", *packages):

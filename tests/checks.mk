@@ -1,0 +1,100 @@
+# Checks by tools and environments of their own; `make checks` lists them. The Makefile includes this file.
+
+# The TPU compiler that needs no TPU: the libtpu of the tpu image, by the jax of its time, in an environment of its own.
+COMPILER := .venv-check-tpu
+COMPILER_PINS := jax==0.5.3 libtpu==0.0.10
+# The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
+SERVING := .venv-serving
+SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+AUDIT := .venv-audit
+EXAMPLE_WORKFLOWS := docs/check/attention.yml
+# Cloud Storage as a file system: the program that Google's services mount buckets with.
+GCSFUSE := .tools/bin/gcsfuse
+GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
+
+.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud
+
+### Checks (make COMMAND)
+
+test-avx2: $(INSTALLED) ## Run the numerics with the kernels of a CPU that has AVX2 and no AVX-512: [ARGS='-k name']
+	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest --numprocesses 2 -m numerics $(ARGS)
+
+test-requirements: $(INSTALLED) ## Install each set of pins into an empty environment (minutes, gigabytes): [ARGS='-k tpu']
+	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
+
+test-kills: $(INSTALLED) ## Kill and stop trainings and registrations at random moments, damage checkpoints (minutes)
+	$(BIN)/python -m pytest tests/kill_*.py --capture no $(ARGS)
+
+test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
+	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
+
+fuzz: $(INSTALLED) ## Give a thousand damaged files to each reader of other people's files (minutes): [ARGS='-k fetch']
+	SAMPLES=1000 $(BIN)/python -m pytest tests/test_bad_samples.py $(ARGS)
+
+check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
+	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
+
+check-kubeflow: $(INSTALLED) ## Have pipeline-kubeflow.yaml read by Kubeflow's compiler, Argo's validation and Kubeflow's importer (needs Go; minutes at first)
+	@$(call needs_go,Kubeflow)
+	$(BIN)/python -m pytest tests/check_kubeflow.py $(ARGS)
+
+check-manifests: ## Have docs/kubernetes/ read by the code of Kubernetes and Argo Workflows (needs Go; minutes at first)
+	@$(call needs_go,Kubernetes)
+	cd tests/kubernetes && go run . ../../docs/kubernetes
+
+check-infra: $(INSTALLED) ## Have infra/ validated and planned by Terraform and the google provider, without a project (needs terraform or tofu)
+	$(BIN)/python -m pytest tests/check_infra.py -rs $(ARGS)
+
+check-workflows: $(AUDIT)/.installed ## Have .github/workflows/ and the example in docs/check/ read by zizmor for weaknesses, and by actionlint (needs Go)
+	$(AUDIT)/bin/zizmor --offline --quiet .github $(EXAMPLE_WORKFLOWS)
+	@$(call needs_go,actionlint)
+	go run $(ACTIONLINT) .github/workflows/*.yml $(EXAMPLE_WORKFLOWS)
+
+check-packages: $(AUDIT)/.installed ## Ask PyPI for known vulnerabilities of all pinned packages (needs pypi.org itself)
+	@failed=; for pins in requirements/*.txt; do \
+	  echo "$$pins" && $(AUDIT)/bin/pip-audit --disable-pip --no-deps --strict --requirement "$$pins" || failed=1; done; test -z "$$failed"
+
+check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
+	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
+
+check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Docker and run the sample pipeline on a read-only root, with a bucket at /gcs (10 minutes, not in CI; needs root, Go, buildah, debootstrap, bubblewrap, fuse3)
+	$(BIN)/python -m tests.check_images $(ARGS)
+
+check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
+	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
+
+# === Their environments and tools ===
+
+$(COMPILER)/.installed: requirements/tpu-check.txt | $(UV_INSTALLED)
+	@rm -f $@
+	@$(COMPILER)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(COMPILER)
+	@$(call pinned,$(COMPILER),sync $<)
+	@touch $@
+
+$(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)
+	@rm -f $@
+	@$(SERVING)/bin/python -c '' 2>/dev/null || { $(find_older_python); "$$python" -m venv --clear --without-pip $(SERVING); }
+	@$(call pinned,$(SERVING),sync $<)
+	@touch $@
+
+$(AUDIT)/.installed: requirements/audit.txt | $(UV_INSTALLED)
+	@rm -f $@
+	@$(AUDIT)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(AUDIT)
+	@$(call pinned,$(AUDIT),sync $<)
+	@touch $@
+
+$(GCSFUSE):
+	@$(call needs_go,gcsfuse)
+	GOBIN=$(abspath $(@D)) go install $(GCSFUSE_PACKAGE)
+
+needs_go = command -v go >/dev/null || { echo "error: $(1) is built by Go 1.26 or later, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
+
+# Sets `python` to a Python 3.11, for which the pins of TensorFlow 2.15 are.
+define find_older_python
+python=; for each in $(BIN)/python python3.11; do \
+  if "$$each" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then python=$$each; break; fi; done; \
+if [ -z "$$python" ]; then \
+  echo "error: TensorFlow 2.15 needs Python 3.11 here, and neither $(BIN)/python nor a python3.11 on the PATH is one; install it" >&2; \
+  exit 1; fi
+endef
