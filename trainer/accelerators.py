@@ -19,7 +19,7 @@ MANAGEMENT_FEE = 0.15
 """Vertex AI adds this share of Compute Engine's on-demand price to the price of the machine, spot or not."""
 PRICE_SOURCE = (
     f"Compute Engine list prices of {PRICE_REGION}, read between 2026-07 and {PRICE_DATE}, and Vertex AI's "
-    "management fee of 15% of the on-demand price. Seen on Vertex AI itself: cpu, t4 and h100-8. All others, and "
+    "management fee of 15% of the on-demand price. Vertex AI's own list has cpu, t4 and h100-8. All others, and "
     "every spot price, are estimates (spot moves by 20%). Disks (about 0.03 USD/h each) are not counted."
 )
 
