@@ -228,7 +228,12 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
         raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {EVALUATE_TOGETHER}")
     for shared in by_dataset.values():
         shared.notes.extend(f"Left out: {dataset}." for dataset in left_out)
-    return by_dataset
+    return _tests_first(by_dataset)
+
+
+def _tests_first(shared: Mapping[str, Shared]) -> dict[str, Shared]:
+    """The datasets with test sets first, since no epoch was chosen on their images."""
+    return dict(sorted(shared.items(), key=lambda item: not item[0].endswith(artifacts.TEST_SUFFIX)))
 
 
 def _shared(measured: Mapping[str, Measured]) -> Shared:
@@ -322,7 +327,7 @@ def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pat
         notes = [generated.ALL_SCORES] if generated.is_sample(vars(manifests[name])) else []
         notes += _size_notes(contestants, manifests[name].image_size)
         shared[name] = Shared(table, notes, folder)
-    return shared
+    return _tests_first(shared)
 
 
 def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) -> list[str]:

@@ -268,7 +268,10 @@ def test_models_with_other_training_data_are_compared_on_the_same_test_images(mo
         "Left out: IG, because the centre bias is that of the training images, and the models were trained on "
         "different ones."
     ]
-    again = evaluate_again(contestants, data)["osie-test"]
+    compared = evaluate_again(contestants, data)
+    assert list(data) == ["salicon", "osie-test"]
+    assert list(compared) == ["osie-test", "salicon"]
+    again = compared["osie-test"]
     assert again.table.images == [f"{index}.png" for index in range(5)]
     with pytest.raises(UserError, match=r"osie-test is a test set"):
         evaluate_again(contestants, {"osie-test": data["osie-test"]})
