@@ -40,7 +40,7 @@ WRITER = "writer"
 PROBE = ".writable"
 """Name of the file by which `Folder.check_writable` tries a folder."""
 LEFT_BYTES = 100 * MEGABYTE
-"""Free space that unpacked archives and downloads leave on the disk."""
+"""Free space that unpacked archives, downloads and checkpoints leave on the disk."""
 LOGIN = (
     "log in with `gcloud auth application-default login` (with --impersonate-service-account=ACCOUNT if you work "
     "as another account)"
@@ -566,8 +566,8 @@ class Folder:
         self.remove(probe)
 
     def room_bytes(self) -> float:
-        """Free space of the disk, in bytes; infinite on Cloud Storage."""
-        return math.inf if self._remote else shutil.disk_usage(self.address).free
+        """How much can be written to the existing folder, see `room_bytes`; infinite on Cloud Storage."""
+        return math.inf if self._remote else room_bytes(pathlib.Path(self.address))
 
     def remove_leftovers(self) -> None:
         """Remove the leftovers of interrupted writes. No other process may be writing here."""

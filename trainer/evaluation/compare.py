@@ -233,7 +233,7 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
 
 def _tests_first(shared: Mapping[str, Shared]) -> dict[str, Shared]:
     """The datasets with test sets first, since no epoch was chosen on their images."""
-    return dict(sorted(shared.items(), key=lambda item: not item[0].endswith(artifacts.TEST_SUFFIX)))
+    return dict(sorted(shared.items(), key=lambda item: not confidence.is_test_set(item[0])))
 
 
 def _shared(measured: Mapping[str, Measured]) -> Shared:

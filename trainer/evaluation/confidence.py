@@ -265,5 +265,10 @@ def ceiling_scope(ceiling: Mapping[str, Any]) -> str:
 
 def images_of(name: str) -> str:
     """Name the images of a dataset of an evaluation, such as `test images of osie`."""
-    is_test_set = name.endswith(TEST_SUFFIX)
-    return f"test images of {name.removesuffix(TEST_SUFFIX)}" if is_test_set else f"validation images of {name}"
+    kind = "test" if is_test_set(name) else "validation"
+    return f"{kind} images of {name.removesuffix(TEST_SUFFIX)}"
+
+
+def is_test_set(name: str) -> bool:
+    """Whether a dataset of an evaluation is a test set, by its name."""
+    return name.endswith(TEST_SUFFIX)

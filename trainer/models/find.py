@@ -226,10 +226,10 @@ def is_claim(sizes: Mapping[str, int], version: str = "") -> bool:
     return sizes.get(f"{version}{VERSION_EXTRA}/{VERSION}") == 0
 
 
-def read_aliases(folder: pathlib.Path, remedy: str = "register a model again") -> dict[str, int]:
-    """Alias -> version in the folder of a name; a `UserError` that ends with `remedy` if the file is damaged."""
+def read_aliases(folder: pathlib.Path) -> dict[str, int]:
+    """Alias -> version in the folder of a name; raises `UserError` if the file is damaged."""
     path = folder / ALIASES
-    return read_json(path, remedy, Aliases) if path.is_file() else {}
+    return read_json(path, "register a model again", Aliases) if path.is_file() else {}
 
 
 def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str, int]) -> int:

@@ -201,16 +201,14 @@ class Checkpoints:
 
         Raises:
             UserError: if the checkpoint belongs to a run with other data or settings, or to another network; if
-                the disk has no room for those of this run; if all checkpoints are damaged; if the folder cannot be
-                read or, by a writer, written; if another training writes there.
+                all checkpoints are damaged; if the folder cannot be read or, by a writer, written; if another
+                training writes there.
         """
         if self._writable:
             self.folder.check_writable()
             self._marker.write()
             self.folder.remove_leftovers()
         names = _checkpoints(self.folder.names())
-        if self._writable:
-            self._check_room(len(names))
         for name in reversed(names):
             path = self.folder.path(name)
             try:
@@ -235,10 +233,15 @@ class Checkpoints:
             )
         return Progress()
 
-    def _check_room(self, n_existing: int) -> None:
-        """Raise `UserError` unless the disk has room for all checkpoints that exist at a time."""
+    def check_room(self) -> None:
+        """Raise `UserError` unless a writer's disk has room for all checkpoints that exist at a time.
+
+        To be called after `restore` by a training that goes on; one that is over writes no more.
+        """
+        if not self._writable:
+            return
         n_bytes = self._n_bytes()
-        missing = (KEEP + 1 - min(n_existing, KEEP)) * n_bytes
+        missing = (KEEP + 1 - len(self._kept)) * n_bytes
         room = self.folder.room_bytes()
         check(
             missing <= room,

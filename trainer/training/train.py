@@ -214,8 +214,11 @@ def train(
         job.errors_explained(),
     ):
         progress = store.restore()
+        is_over = progress.is_over(job.config.epochs, job.config.patience)
+        if not is_over:
+            store.check_room()
         _check_same_progress(devices, progress)
-        if not progress.is_over(job.config.epochs, job.config.patience):
+        if not is_over:
             data = Data.load(dataset, manifest, cache)
             progress = Loop(job.config, data, devices, network, store, progress, board, stop).run()
         store.wait()

@@ -329,10 +329,14 @@ def test_disk_without_room_for_the_checkpoints_is_refused_before_the_first_step(
     one = sum(array.nbytes for array in run.arrays()) + sum(value.nbytes for value in run.model.get_weights())
     usage = shutil.disk_usage(tmp_path)
     # A new run writes one more than it keeps, a resumed one replaces those that it has.
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=one))
-    restored(folder)
-    with pytest.raises(UserError, match=rf"{tmp_path}/new has room .* {KEEP + 1} of"):
-        restored(tmp_path / "new")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=storage.LEFT_BYTES + one))
+    with run.checkpoints(folder) as checkpoints:
+        checkpoints.restore()
+        checkpoints.check_room()
+    with run.checkpoints(tmp_path / "new") as checkpoints:
+        checkpoints.restore()
+        with pytest.raises(UserError, match=rf"{tmp_path}/new has room .* {KEEP + 1} of"):
+            checkpoints.check_room()
 
 
 def test_the_next_call_reports_no_space_and_the_earlier_checkpoint_stays(saved):
