@@ -24,12 +24,12 @@ import time
 import numpy as np
 from PIL import Image
 
-from pipeline.registry.versions import NO_VERSION
+from tests.narrow_tasks.sitecustomize import SHIPPED
 from trainer import artifacts, files
 from trainer.artifacts import EVALUATION, PER_IMAGE, WEIGHTS
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CHAMPION
-from trainer.models.find import VERSION, model_in, read_aliases
+from trainer.models.find import PRETRAINED_VERSION, VERSION, model_in, read_aliases
 
 ROOT = pathlib.Path(__file__).parents[1]
 WEEKS = 52
@@ -69,7 +69,7 @@ class Week:
     default: float = float("nan")
     version: int = 0
     compared_with: int = 0
-    """Number of the default version at that time; 0 if there was none."""
+    """Number of the default version at that time; 0 for `pretrained`."""
     seconds: float = 0.0
 
     @property
@@ -77,7 +77,7 @@ class Week:
         """The row in Markdown."""
         if not self.version:
             return f"| {self.number} | {self.event} | | | | | {self.end} | {self.seconds:.0f} |"
-        scores = f"{self.candidate:.3f} | {self.default:.3f}" if self.compared_with else f"{self.candidate:.3f} | "
+        scores = f"{self.candidate:.3f} | {self.default:.3f}"
         end = f"version {self.version}, {self.end}"
         cells = self.number, self.event, self.images, self.compared, scores, end, f"{self.seconds:.0f}"
         return f"| {' | '.join(map(str, cells))} |"
@@ -95,6 +95,7 @@ class Year:
         self._environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "tests" / "narrow_tasks", ROOT))),
             "MSINET_COMMIT": "year",
+            SHIPPED: str(self._output / "pretrained"),
         }
         self.broken: set[str] = set()
 
@@ -189,7 +190,7 @@ class Year:
             for name, digest in artifacts.images(prepared, ["valid"])
         }
         compared = {digests[name] for name in table.images}
-        for version in {row.version, row.compared_with} - {NO_VERSION}:
+        for version in {row.version, row.compared_with} - {PRETRAINED_VERSION}:
             seen = artifacts.training_images(self._version(version))
             trained_on = {digest for images in seen.values() for digest in images["train"]}
             assert trained_on
@@ -199,10 +200,12 @@ class Year:
         return model_in(self._output / f"models/msinet/{number}")
 
     def make_base(self) -> None:
-        """Train the model that each week starts from, on generated pictures."""
+        """Train the model that each week starts from, on generated pictures; it is also `pretrained` here."""
         data = str(self._output / "base-data")
         self._trainer("fetch", *BASE_DATA, "--output-dir", data)
         self._trainer("train", "--dataset-dir", data, "--output-dir", str(self.base_model), *BASE)
+        compact = ("--format", "int8", "--output", self._environment[SHIPPED])
+        self._trainer("export", "--model", str(self.base_model), *compact)
 
     @property
     def base_model(self) -> pathlib.Path:

@@ -11,8 +11,9 @@ from pipeline import cloud, webhook
 from pipeline.jobs import failed_tasks, titles_of_job
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import connect
-from pipeline.registry.versions import NO_VERSION, Registry, Version
+from pipeline.registry.versions import Registry, Version
 from trainer.artifacts import DEFAULT
+from trainer.models.find import PRETRAINED_VERSION
 
 PROMOTED, CHALLENGER, UNDECIDED = "promoted", "challenger", "not decided"
 UNCHANGED, FAILED = "unchanged", "failed"
@@ -82,12 +83,12 @@ def of_failure(registry: Registry, name: str, tasks: Mapping[str, str], version:
 
 def of_unchanged(registry: Registry, name: str) -> End:
     """The end of a run that found nothing to train."""
-    default = registry.aliases(name).get(DEFAULT)
+    default = registry.aliases(name).get(DEFAULT, PRETRAINED_VERSION)
     why = f"The default, version {default}, or the challenger already is this model."
     return End(name, UNCHANGED, why, earlier(registry, name))
 
 
-def earlier(registry: Registry, name: str, number: int = NO_VERSION) -> str:
+def earlier(registry: Registry, name: str, number: int = PRETRAINED_VERSION) -> str:
     """A sentence about the last promotion of a version other than `number`; empty if there was none."""
     moves = [move for move in registry.default_moves(name) if move[1] != number]
     if not moves:

@@ -8,9 +8,9 @@ import pathlib
 import sys
 
 from pipeline.registry.numbered import LocalRegistry
-from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts, files
 from trainer.errors import PlaceError, reported
+from trainer.models.find import PRETRAINED_VERSION
 from trainer.storage import Folder
 from trainer.training.checkpoints import MARKER, Marker
 
@@ -95,7 +95,7 @@ def write_logs(folder):
 def write_registry(folder):
     """A registry in a folder: two versions, and the default moved back."""
     registry = LocalRegistry.at(str(folder / "models"))
-    registry.add("msinet", folder / "model", RECORD, True, NO_VERSION)
+    registry.add("msinet", folder / "model", RECORD, True, PRETRAINED_VERSION)
     registry.add("msinet", folder / "again", RECORD, True, 1)
     registry.set_alias("msinet", artifacts.DEFAULT, 1)
     assert [version.number for version in registry.versions("msinet")] == [1, 2]

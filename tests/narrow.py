@@ -16,11 +16,11 @@ import pytest
 import tensorflow as tf
 
 from tests.narrow_tasks import sitecustomize
-from tests.narrow_tasks.sitecustomize import WIDTHS
-from trainer import isolated, model
+from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
+from trainer import files, isolated, model
 from trainer.config import TrainConfig
 from trainer.evaluation import scoring
-from trainer.models import saved_model
+from trainer.models import compact, find, saved_model
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
@@ -28,6 +28,8 @@ from trainer.training.loop import CompiledSteps
 from trainer.training.step import Network
 from trainer.training.train import Job
 
+PHOTOGRAPHS = {"dataset": "osie", "source": "gs://data/osie", "fingerprint": "0517", "image_size": [64, 80]}
+"""MODEL_CONFIG of a model that says that it was trained on photographs."""
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
 """Faster to trace; but `trainer.models.load` does not know a network with so few layers."""
 
@@ -51,6 +53,25 @@ def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
         isolated.end()
         yield
         isolated.end()
+
+
+@functools.cache
+def _shipped() -> pathlib.Path:
+    """The folder of an untrained narrow model in compact form, for as long as this process lives."""
+    folder = files.folder_for_now() / "pretrained"
+    with narrowed():
+        keras.utils.set_random_seed(0)
+        compact.write_compact(model.build_model((None, None), "float32"), (16, 16), folder, PHOTOGRAPHS)
+    return folder
+
+
+@contextlib.contextmanager
+def narrow_pretrained() -> Iterator[None]:
+    """`pretrained` is a narrow model inside the block, and in the tasks of runs too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(find, "PRETRAINED_FOLDER", _shipped())
+        patch.setenv(SHIPPED, str(_shipped()))
+        yield
 
 
 class _Compiled:

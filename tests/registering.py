@@ -6,10 +6,11 @@ import signal
 import time
 
 from pipeline.registry.numbered import BucketRegistry
-from pipeline.registry.versions import GRAPH, NO_VERSION
+from pipeline.registry.versions import GRAPH
 from trainer import artifacts
 from trainer.artifacts import DEFAULT
 from trainer.errors import UserError
+from trainer.models.find import PRETRAINED_VERSION
 from trainer.storage import client
 
 NAME = "msinet"
@@ -89,7 +90,7 @@ def register_at_once(address, folder, rounds, random=None):
     events = {}
     for number in range(rounds):
         runs = [f"run-{number}-{index}" for index in range(2)]
-        default = registry.aliases(NAME).get(DEFAULT, NO_VERSION)
+        default = registry.aliases(NAME).get(DEFAULT, PRETRAINED_VERSION)
         for writer, run in zip(writers, runs, strict=True):
             writer.send(run, default)
         disturbance = _disturb(writers[0], random) if random else "none"

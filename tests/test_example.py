@@ -11,6 +11,7 @@ from kfp import compiler
 from kfp.components import load_component_from_file
 
 from examples.reuse_components import COMPONENTS, example
+from tests.narrow import narrow_pretrained
 from tests.narrow_tasks import sitecustomize
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -24,14 +25,15 @@ example(settings={"max_examples": 16})
 
 def test_example_trains_and_evaluates_with_the_components_alone(tmp_path):
     narrow = pathlib.Path(sitecustomize.__file__).parent
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (narrow, ROOT)))}
-    subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    with narrow_pretrained():
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (narrow, ROOT)))}
+        subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, env=environment, check=True, capture_output=True)
     (metrics,) = tmp_path.glob("outputs/*/evaluate-model/executor_output.json")
     values = json.loads(metrics.read_text())["artifacts"]["metrics"]["artifacts"][0]["metadata"]
     assert values["images"] == 16
     assert values["kld"] > 0
     (decision,) = tmp_path.glob("outputs/*/evaluate-model/decision")
-    assert "there is no default model yet" in decision.read_text()
+    assert "The current default, `pretrained`, stays: " in decision.read_text()
 
 
 def test_example_compiles_and_every_input_and_output_of_its_components_is_described(tmp_path):

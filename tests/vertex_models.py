@@ -62,7 +62,10 @@ def list_versions(server, request, name, version):
 def merge_aliases(server, request, name, version):
     resource = _version(server, name, version)
     for alias in request.body["versionAliases"]:
-        _move(server, name, alias, resource["versionId"])
+        if alias.startswith("-"):
+            resource["versionAliases"].remove(alias[1:])
+        else:
+            _move(server, name, alias, resource["versionId"])
     return resource
 
 

@@ -1,6 +1,9 @@
 """\
 List the versions in the model registry, show one, set the default, let it answer alone, or draw its history.
 
+Version 0 of every model is `pretrained`, the model that comes with the package. It is the default until a version
+is better, and no registry holds it.
+
 VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The scores in
 the list are those on the data that decided whether the version became the default. --json prints whole records,
 for programs.
@@ -22,14 +25,15 @@ from typing import Any
 
 from pipeline.parameters import PipelineConfig
 from pipeline.registry.register import connect
-from pipeline.registry.versions import Registry, Version
+from pipeline.registry.versions import Registry, Version, numbered
 from pipeline.registry.vertex import VertexRegistry
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
+from trainer.config import PRETRAINED
 from trainer.errors import check, printable
 from trainer.metric_table import METRICS
-from trainer.models.find import number_of
+from trainer.models.find import PRETRAINED_VERSION, number_of
 
 HELP = "list model versions, show one, set the default, give it all traffic, or draw its scores over time"
 SCORES = ("kld", "cc", "nss")
@@ -57,8 +61,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "history":
         _write_score_history(registry, name, parsed.data, pathlib.Path(parsed.output))
         return 0
-    versions = {version.number: version for version in registry.versions(name)}
-    aliases = registry.aliases(name)
+    versions = numbered(registry.versions(name))
+    aliases = {DEFAULT: PRETRAINED_VERSION, **registry.aliases(name)}
     none = (
         f"there is no version of model {name!r} in {config.registry or REGISTRY}; a run of the pipeline with this "
         "registry and model_name adds one (`python -m pipeline run`, or `submit` on Vertex AI)"
@@ -77,6 +81,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "set-default":
         check(bool(chosen), "name the version: `python -m pipeline registry set-default VERSION`")
         number = number_of(f"model {name!r}", chosen, list(versions), aliases)
+        check(
+            number != PRETRAINED_VERSION,
+            f"no registry holds version 0, so it cannot be set; write {PRETRAINED} where a model is asked for",
+        )
         registry.set_alias(name, DEFAULT, number)
         aliases = registry.aliases(name)
         _tell(versions[number])

@@ -35,7 +35,7 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
             raise UserError(f"{folder} has no statistics: {artifacts.PREPARE_AGAIN}")
         absent = ""
         if default is None:
-            absent = "There is no default model yet."
+            absent = "The current default is `pretrained`, whose data are not compared."
         elif earlier.get("dataset", manifest.dataset) != manifest.dataset:
             absent, last = f"The current default, version {default.number}, had {earlier['dataset']} here.", None
         elif last is None:

@@ -30,7 +30,6 @@ from typing import Any, Self
 from pipeline.registry.address import check_bucket
 from pipeline.registry.versions import (
     GRAPH,
-    NO_VERSION,
     READERS,
     Version,
     check_model,
@@ -56,7 +55,7 @@ from trainer.artifacts import (
 from trainer.errors import ContentError, UserError, check
 from trainer.files import parse_json
 from trainer.models import find
-from trainer.models.find import NEEDED, VERSION, is_claim, listed, model_at, model_in
+from trainer.models.find import NEEDED, PRETRAINED_VERSION, VERSION, is_claim, listed, model_at, model_in
 from trainer.storage import ChangedError, Folder
 
 FilesByVersion = Mapping[int, Collection[str]]
@@ -117,7 +116,7 @@ class NumberedRegistry(abc.ABC):
 
         def choose(aliases: Mapping[str, int]) -> str:
             # Another run may have moved the default since this model was compared with it.
-            default = aliases.get(DEFAULT, NO_VERSION)
+            default = aliases.get(DEFAULT, PRETRAINED_VERSION)
             return DEFAULT if number == default or (promote and default == compared_with) else CHALLENGER
 
         with self._locked(name):
@@ -136,8 +135,8 @@ class NumberedRegistry(abc.ABC):
         """Write `serving/` again, as after a registration that was killed; see `Registry.serve_default`."""
         check(
             self._default_version(name) is not None,
-            f"model {name!r} has no default in {self.address}; name one with `python -m pipeline registry "
-            "set-default VERSION`",
+            f"the default of model {name!r} is `pretrained`, which {self.address} does not hold; name one with "
+            "`python -m pipeline registry set-default VERSION`",
         )
         with self._locked(name):
             self._serve(name)

@@ -12,12 +12,12 @@ from pipeline import cloud
 from pipeline.registry.address import VERTEX
 from pipeline.registry.endpoint import write_shipped_map
 from pipeline.registry.numbered import BucketRegistry, LocalRegistry
-from pipeline.registry.versions import NO_VERSION, Registry, Version
+from pipeline.registry.versions import Registry, Version, numbered
 from pipeline.registry.vertex import VertexRegistry
-from trainer import artifacts, files
-from trainer.config import EvaluateConfig
+from trainer import artifacts, files, generated
+from trainer.config import PRETRAINED, EvaluateConfig
 from trainer.errors import check
-from trainer.models.find import number_of
+from trainer.models.find import PRETRAINED_VERSION, find_model, number_of
 from trainer.storage import REMOTE, unmounted
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
@@ -61,13 +61,13 @@ def resolve_base_model(uri: str, location: str) -> str:
         return uri
     name, version = match.groups()
     registry = connect(location)
-    addresses = {entry.number: entry.address for entry in registry.versions(name)}
+    versions = numbered(registry.versions(name))
     shown = f"{location or artifacts.REGISTRY}/{name}"
     check(
-        bool(addresses),
+        bool(versions),
         f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
     )
-    return addresses[number_of(shown, version, sorted(addresses), registry.aliases(name))]
+    return versions[number_of(shown, version, sorted(versions), registry.aliases(name))].address
 
 
 def check_endpoint(location: str, name: str, endpoint: str) -> None:
@@ -165,6 +165,9 @@ def compare(
 ) -> tuple[dict[str, Any], int]:
     """Evaluate a candidate and the current default of model `name` on the same images.
 
+    Until a version is better, `pretrained` is the default. It also takes the place of a default that was trained
+    on generated shapes, which is of no use on photographs.
+
     Args:
         config: Settings of the evaluation.
         location: The registry, as in `connect`.
@@ -176,28 +179,29 @@ def compare(
         run: Name of the run.
         data_warnings: Sentences about the data, for the report.
 
-    Returns the evaluation, and the number of the default version: `NO_VERSION` if there is none.
+    Returns the evaluation, and the number of the default version.
     """
     from trainer.evaluation.evaluate import evaluate
 
     registry = connect(location)
     default, decision = registry.default(name), decision_number(registry, name)
     folders = artifacts.prepared_by_name(data)
-    champion = default.model if default else None
+    is_useful = default and not generated.is_sample(default.model_config)
+    champion = default.model if default and is_useful else find_model(PRETRAINED)
     evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision, data_warnings)
     if location.startswith(VERTEX):
         write_shipped_map(model, pathlib.Path(output, artifacts.SHIPPED_MAP))
-    return evaluation, default.number if default else NO_VERSION
+    return evaluation, default.number if default else PRETRAINED_VERSION
 
 
 def decision_number(registry: Registry, name: str) -> int:
     """The number, from 1, of the next decision about the default of model `name` among those of the last 365 days.
 
-    Each version that was compared with a default was one. The more there are, the more certain must the next be
+    Each version that a run has registered was one. The more there are, the more certain must the next be
     (see `trainer.evaluation.confidence.decision_level`).
     """
     year_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=365)
-    decided = [version for version in registry.versions(name) if version.record.get("compared_with")]
+    decided = [version for version in registry.versions(name) if "compared_with" in version.record]
     return 1 + sum(version.created >= year_ago for version in decided)
 
 

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from trainer import artifacts, storage
+from trainer import artifacts, files, storage
+from trainer.config import PRETRAINED
 from trainer.errors import check
-from trainer.models.find import model_at, model_in
+from trainer.models import find
+from trainer.models.find import PRETRAINED_VERSION, model_at, model_in
 from trainer.storage import MOUNT, REMOTE
 
-NO_VERSION = 0
-"""Number of the default version if there is none yet; versions count from 1."""
 READERS = 8
 """Threads that read the records of several versions."""
 GRAPH = "saved_model.pb"
@@ -63,7 +63,7 @@ class Registry(Protocol):
         """Alias -> number of the version that it names."""
 
     def default(self, name: str) -> Version | None:
-        """The version that the alias `default` names; None if there is no version yet."""
+        """The version that the alias `default` names; None as long as `pretrained` is the default."""
 
     def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
         """When the default moved, and to which version, oldest first.
@@ -83,9 +83,8 @@ class Registry(Protocol):
         """Register a model folder and the folder of its evaluation; returns the version's number and its alias.
 
         The model becomes the default if `promote` is true and the default still is the version that it was
-        compared with; otherwise its alias is `challenger`. (Vertex AI makes the first version of a model the
-        default in any case.) A model that the same run has registered already gets its alias, but no second
-        version.
+        compared with, `PRETRAINED_VERSION` without one; otherwise its alias is `challenger`. A model that the same
+        run has registered already gets its alias, but no second version.
         """
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
@@ -105,6 +104,17 @@ class Registry(Protocol):
 
         To be called before hours of training. It writes where a version would be, and removes what it wrote.
         """
+
+
+def numbered(versions: Iterable[Version]) -> dict[int, Version]:
+    """Number -> version, and PRETRAINED_VERSION -> `pretrained`, which no registry holds; empty without others."""
+    found = {version.number: version for version in versions}
+    folder = find.PRETRAINED_FOLDER
+    if found:
+        config = files.read_json(folder / artifacts.MODEL_CONFIG, find.GET_PRETRAINED, artifacts.ModelConfig)
+        shipped = Version(PRETRAINED_VERSION, folder, PRETRAINED, {"lineage": {"model": config}})
+        found = {PRETRAINED_VERSION: shipped, **found}
+    return found
 
 
 def promoted(versions: Iterable[Version], default: int | None) -> list[tuple[datetime.datetime, int]]:

@@ -27,7 +27,6 @@ from pipeline import cloud
 from pipeline.registry.address import ADDRESS_SYNTAX, Address
 from pipeline.registry.endpoint import Endpoints
 from pipeline.registry.versions import (
-    NO_VERSION,
     OWNER,
     READERS,
     Version,
@@ -44,7 +43,7 @@ from trainer import artifacts, generated, storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL, SHIPPED_MAP
 from trainer.errors import UserError, check
 from trainer.files import parse_json
-from trainer.models.find import VERSION, model_at
+from trainer.models.find import PRETRAINED_VERSION, VERSION, model_at
 from trainer.storage import MOUNT, REMOTE, ChangedError, Folder
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
@@ -62,6 +61,9 @@ NUMBERED = "tensorflow.serving"
 """Last part of the address of artifacts with a numbered folder; no run's label is like it, since it has a dot."""
 RUN_LABEL = "run"
 """Key of the label that says which run has made a version."""
+UNPROMOTED = "unpromoted"
+"""Alias of a first version that the gate did not promote. Vertex AI gives the first version of a model the alias
+`default` in any case; beside this one it does not count."""
 POLL_S = 1.0
 
 
@@ -98,7 +100,7 @@ class VertexRegistry(Address):
         """The default version, or None; nothing is downloaded."""
         with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
-            entry = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
+            entry = _default_of(entries)
             if entry is None:
                 return None
             record = _record(entry, storage.client())
@@ -139,7 +141,7 @@ class VertexRegistry(Address):
                 with locked(f"{root}/{LOCK}", client):
                     entry = self._upload(name, uri, record, promote, compared_with)
             self._attach(entry, record)
-        return int(entry.version_id), DEFAULT if DEFAULT in entry.version_aliases else CHALLENGER
+        return int(entry.version_id), DEFAULT if DEFAULT in _aliases([entry]) else CHALLENGER
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`; see `Registry.set_alias`."""
@@ -151,18 +153,21 @@ class VertexRegistry(Address):
                 f"model {name!r} has no version {version} in {self.project}, {self.location} "
                 f"(versions: {', '.join(numbers) or 'none'})",
             )
+            changes = [alias]
             if alias == DEFAULT:
+                entry = next(entry for entry in entries if entry.version_id == str(version))
                 # First the endpoint: if the version does not answer as it should, nothing has changed.
-                self._move_endpoints(name, next(entry for entry in entries if entry.version_id == str(version)))
+                self._move_endpoints(name, entry)
+                changes += [f"-{UNPROMOTED}"] if UNPROMOTED in entry.version_aliases else []
             resource = f"{_parent(entries)}@{version}"
             # Idempotent; an alias of another version is moved.
-            cloud.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=[alias]))
+            cloud.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=changes))
 
     def serve_default(self, name: str) -> None:
         """Give the default all traffic of the endpoints that follow it; see `Registry.serve_default`."""
         with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
-            default = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
+            default = _default_of(entries)
             check(
                 default is not None and self._move_endpoints(name, default),
                 f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}; name one "
@@ -246,13 +251,13 @@ class VertexRegistry(Address):
     def _upload(self, name: str, uri: str, record: Mapping[str, Any], promote: bool, compared_with: int) -> Any:
         entries = cloud.retried(lambda: self._entries(name))
         # Another run may have moved the default after this model was compared with it.
-        is_better = promote and _aliases(entries).get(DEFAULT, NO_VERSION) == compared_with
-        # Vertex AI gives the first version of a model the alias `default` in any case.
+        is_better = promote and _aliases(entries).get(DEFAULT, PRETRAINED_VERSION) == compared_with
+        challenger = [CHALLENGER] if entries else [CHALLENGER, UNPROMOTED]
         model = {
             "display_name": name,
             "artifact_uri": uri,
             "container_spec": self.container_spec,
-            "version_aliases": [DEFAULT if is_better else CHALLENGER],
+            "version_aliases": [DEFAULT] if is_better else challenger,
             "version_description": description_of(record),
             "labels": labels_of(record),
         }
@@ -321,7 +326,16 @@ def locked(address: str, connected: Any) -> Iterator[None]:
 
 
 def _aliases(entries: list[Any]) -> dict[str, int]:
-    return {alias: int(entry.version_id) for entry in entries for alias in entry.version_aliases}
+    """The number of the version that each alias names; `default` is absent if it names the UNPROMOTED version."""
+    aliases = {alias: int(entry.version_id) for entry in entries for alias in entry.version_aliases}
+    unpromoted = aliases.pop(UNPROMOTED, None)
+    return {alias: number for alias, number in aliases.items() if alias != DEFAULT or number != unpromoted}
+
+
+def _default_of(entries: list[Any]) -> Any:
+    """The entry of the default version; None if no version is."""
+    number = _aliases(entries).get(DEFAULT)
+    return next((entry for entry in entries if int(entry.version_id) == number), None)
 
 
 def _version(entry: Any, model: pathlib.Path, record: dict[str, Any]) -> Version:

@@ -14,7 +14,7 @@ import yaml
 from kfp.dsl import executor_main
 from kfp.dsl.types import artifact_types
 
-from tests.narrow import narrowed, shared_steps
+from tests.narrow import narrow_pretrained, narrowed, shared_steps
 from tests.narrow_tasks import sitecustomize
 from trainer import artifacts
 from trainer.models import weight_sources
@@ -36,7 +36,7 @@ SETTINGS = {**EPOCHS, "base_learning_rate": 2e-4, "finetune_learning_rate": 1e-4
 
 @pytest.fixture(scope="module", autouse=True)
 def narrow():
-    with narrowed(), shared_steps():
+    with narrowed(), narrow_pretrained(), shared_steps():
         yield
 
 
@@ -139,7 +139,7 @@ def test_task_takes_what_kubeflow_hands_to_it(pods, outputs, task, monkeypatch):
 
 
 def test_run_ends_with_a_version_that_is_fine_tuned_from_the_base_model(pods, outputs):
-    assert outputs["upload-model"] == {"version": 1, "alias": "default", "Output": ""}
+    assert outputs["upload-model"] == {"version": 1, "alias": "challenger", "Output": ""}
     config = json.loads(
         next(pods.root.glob(f"minio/**/train-model-2/*/model/{artifacts.MODEL_CONFIG}")).read_text()
     )

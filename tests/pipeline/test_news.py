@@ -10,11 +10,11 @@ from kfp.dsl.executor import Executor
 from components.report_end import report_end
 from pipeline import webhook
 from pipeline.registry.numbered import LocalRegistry
-from pipeline.registry.versions import NO_VERSION
 from pipeline.vertex import submit
 from tests.vertex import NAMES, PROJECT, ApiError, route
 from trainer.artifacts import DEFAULTS
 from trainer.files import read_json, write_json
+from trainer.models.find import PRETRAINED_VERSION
 
 REASON = "The current default stays: KLD worse by 0.1 (interval -0.2 to 0.0). 3 of the 90 images are left out."
 
@@ -28,7 +28,7 @@ def registry(tmp_path):
 def added(registry, model):
     """Function: adds the version of a run, with this decision."""
 
-    def add(run, promote, compared_with=NO_VERSION, decided=True):
+    def add(run, promote, compared_with=PRETRAINED_VERSION, decided=True):
         record = {"metrics": {}, "reason": REASON, "promote": promote, "decided": decided, "lineage": {"run": run}}
         return registry.add("msinet", model, record, promote, compared_with)
 

@@ -205,8 +205,8 @@ def _conclude(
     reservation = gate.reservation(deciding["manifest"], model_configs.get(CHAMPION))
     if CHAMPION in models and not reservation:
         reservation = models[CANDIDATE].caution(NAMES[CANDIDATE], deciding["manifest"]).removesuffix(".")
-    precedence = gate.precedence(deciding["manifest"], model_configs[CANDIDATE], model_configs.get(CHAMPION))
-    decision = gate.decide(config, deciding["models"], gain, reservation, precedence, undecided)
+    default = (model_configs.get(CHAMPION) or {}).get("name", "")
+    decision = gate.decide(config, deciding["models"], gain, reservation, undecided, default)
     remarks = []
     for name, result in results.items():
         if name == decides or artifacts.TEST in result["manifest"]["counts"]:

@@ -71,8 +71,8 @@ def decide(
     models: Mapping[str, Scores],
     gain: Gain | None,
     reservation: str = "",
-    precedence: str = "",
     undecided: str = "",
+    default: str = "",
 ) -> Decision:
     """Decide by the scores on the first dataset.
 
@@ -81,14 +81,15 @@ def decide(
         models: Mean scores of each model.
         gain: The candidate's gain over the current default in `metric_of` the gate; None without a default.
         reservation: Why these scores do not count against the current default; empty if they do.
-        precedence: Why the candidate need not beat the current default; empty if it must.
         undecided: Why the scores cannot be compared; empty if they can.
+        default: Name of the current default, if it has one.
 
     Raises:
         UserError: the gate's metric could not be computed.
     """
     ours, bias = models[CANDIDATE], models[CENTER_BIAS]
-    beats, comparison = None, "there is no default model yet"
+    current = f"current default, `{default}`," if default else "current default"
+    beats, comparison = None, "no default model was compared with it"
     if CHAMPION in models and gain is not None:
         beats, comparison = _compare(config, ours, models[CHAMPION], gain)
     if ours["kld"] > bias["kld"] and ours["cc"] < bias["cc"]:
@@ -103,12 +104,11 @@ def decide(
         promote = config.gate == "always"
         outcome = BECOMES if promote else "The candidate does not become the default"
         reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
-    elif undecided and CHAMPION in models and not precedence:
-        return Decision(True, None, False, f"Not decided, so the current default stays: {undecided}.", False)
+    elif undecided and CHAMPION in models:
+        return Decision(True, None, False, f"Not decided, so the {current} stays: {undecided}.", False)
     else:
-        promote = bool(precedence) or (not reservation and beats is not False)
-        outcome = BECOMES if promote else "The current default stays"
-        comparison = f"{precedence}; {comparison}" if precedence else comparison
+        promote = not reservation and beats is not False
+        outcome = BECOMES if promote else f"The {current} stays"
         reason = f"{outcome}: {reservation or comparison}."
     return Decision(True, beats, promote, reason)
 
@@ -143,30 +143,10 @@ def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None)
     if not generated.is_sample(manifest) or source == SAMPLE:
         return ""
     return (
-        f"it was trained on {source}, but this comparison used only generated shapes; to "
+        "it was trained on real data, but this comparison used only generated shapes; to "
         "promote the candidate anyway, set gate=always, or run `python -m pipeline registry set-default VERSION` "
         "later"
     )
-
-
-def precedence(
-    manifest: Mapping[str, Any], candidate: Mapping[str, Any] | None, champion: Mapping[str, Any] | None
-) -> str:
-    """Say why a candidate need not beat the current default; empty if it must. The opposite of `reservation`.
-
-    A network of the sample set is of no use on photographs, so on real data one that was trained on real data
-    replaces it, even if a few images do not show that it is better. A candidate of unknown training data must beat
-    it.
-
-    Args:
-        manifest: Content of the dataset's `Manifest`.
-        candidate: Content of the candidate's MODEL_CONFIG, if it has one.
-        champion: As for `reservation`.
-    """
-    source = (candidate or {}).get("source", SAMPLE)
-    if generated.is_sample(manifest) or source == SAMPLE or not generated.is_sample(champion):
-        return ""
-    return f"the current default was {generated.MARK}, the candidate on real data"
 
 
 def reason_of(evaluation: Mapping[str, Any], registers: bool) -> str:

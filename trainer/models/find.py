@@ -50,6 +50,8 @@ KEPT = (EVALUATION, PER_IMAGE)
 """Files that a version has too if its model was evaluated before it was registered."""
 PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
 """Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
+PRETRAINED_VERSION = 0
+"""PRETRAINED as a version of any registered model: its default until a version is better. Others count from 1."""
 PRETRAINED_FOLDER = pathlib.Path(__file__).parents[1] / PRETRAINED
 """The model that comes with this package, in compact form."""
 GET_PRETRAINED = f"get it again with `git checkout -- trainer/{PRETRAINED}`, or install msinet-pipelines again"
@@ -69,7 +71,7 @@ def find_model(name: str = "") -> pathlib.Path:
             a model's folder, also in compact form;
             a version's folder, such as `models/msinet/1`;
             a registered name, such as `msinet` or `path/to/models/msinet`, alone or with a version (`@3`) or an
-            alias (`@challenger`); alone it means its `default`.
+            alias (`@challenger`); alone it means its `default`, which is PRETRAINED until a version is better.
             `author:salicon`, as in `trainer.models.author`.
             Empty means MODEL_NAME in the folder REGISTRY. A model on Cloud Storage is downloaded to a folder that
             is removed when the process ends.
@@ -101,6 +103,8 @@ def find_model(name: str = "") -> pathlib.Path:
     if not numbers:
         raise UserError(f"{folder} {NEITHER}; {HOW_TO_GET_ONE}")
     number = number_of(str(folder), version, numbers, read_aliases(folder))
+    if number == PRETRAINED_VERSION:
+        return find_model(PRETRAINED)
     model = model_in(folder / str(number))
     if not (model / WEIGHTS).is_file():
         raise UserError(f"{model} has no {WEIGHTS}; name another version of {listed(numbers)}")
@@ -168,7 +172,8 @@ def _find_remote(name: str) -> pathlib.Path:
     aliases = {}
     if ALIASES in objects:
         aliases = read_aliases(storage.download_for_now(address, [objects[ALIASES]]))
-    return _download(address, model_at(str(number_of(address, version, numbers, aliases))), objects)
+    number = number_of(address, version, numbers, aliases)
+    return _download(address, model_at(str(number)), objects) if number else find_model(PRETRAINED)
 
 
 def _download(address: str, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
@@ -233,11 +238,15 @@ def read_aliases(folder: pathlib.Path) -> dict[str, int]:
 
 
 def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str, int]) -> int:
-    """The version of `numbers` that a number or an alias names; `UserError` if it names none of them."""
+    """The version that a number or an alias names: one of `numbers`, or PRETRAINED_VERSION.
+
+    Raises `UserError` if it names none of them.
+    """
+    aliases = {DEFAULT: PRETRAINED_VERSION, **aliases}
     number = int(version) if version.isdecimal() else aliases.get(version)
-    if number in numbers:
+    if number in (PRETRAINED_VERSION, *numbers):
         return number
-    targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items())) or "no aliases"
+    targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items()))
     raise UserError(f"{model} has no version {version}; it has {listed(numbers)} ({targets}): name one of these")
 
 
@@ -302,8 +311,8 @@ def find_answering(name: str) -> Answering:
 def choose(name: str) -> Answering:
     """The model of this name, or for an empty one the default.
 
-    The default is that of the registry in the working directory. If there is none, or if it was last trained on
-    the sample set, it is PRETRAINED, where this installation has it.
+    The default is that of the registry in the working directory: PRETRAINED until a version is better. It is
+    PRETRAINED too if there is no registry, or if its default was last trained on the sample set.
 
     Raises:
         UserError: as `find_model`.
@@ -331,9 +340,13 @@ def find_opponent(name: str) -> str:
 
 
 def _default() -> Answering:
-    missing = not version_numbers(REGISTERED)
-    if missing and _has_pretrained():
-        return Answering(PRETRAINED, find_model(PRETRAINED), reason=f"there is no model in {REGISTERED}")
+    reason = ""
+    if not version_numbers(REGISTERED):
+        reason = f"there is no model in {REGISTERED}"
+    elif read_aliases(REGISTERED).get(DEFAULT, PRETRAINED_VERSION) == PRETRAINED_VERSION:
+        reason = f"no version in {REGISTERED} has become the default"
+    if reason and _has_pretrained():
+        return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     folder = find_model("")
     config = _config(folder)
     if generated.is_sample(config) and _has_pretrained():

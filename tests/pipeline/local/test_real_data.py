@@ -30,7 +30,7 @@ def vgg16(tmp_path):
     return path
 
 
-def test_few_real_images_from_a_bucket_make_a_version_that_beats_the_centre_bias(bucket, vgg16, tmp_path):
+def test_few_real_images_from_a_bucket_beat_the_centre_bias_but_not_pretrained(bucket, vgg16, tmp_path):
     base = upload(bucket, SHARED / "data" / "salicon")
     finetune = upload(bucket, SHARED / "data" / "add1000.tar.gz", "fixation/add1000.tar.gz")
     small = [f"{step}_{it}" for step in ("base", "finetune") for it in ("image_size=72x96", "learning_rate=5e-5")]
@@ -48,7 +48,7 @@ def test_few_real_images_from_a_bucket_make_a_version_that_beats_the_centre_bias
         env=os.environ | {"COLUMNS": "160"},
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert LocalRegistry(tmp_path / "models").aliases("msinet") == {"default": 1}
+    assert LocalRegistry(tmp_path / "models").aliases("msinet") == {"challenger": 1}
     (path,) = (tmp_path / "run").glob(f"msinet-*/evaluate-model/evaluation/{artifacts.EVALUATION}")
     evaluation = files.read_json(path, "", dict)
     assert list(evaluation["datasets"]) == ["fixationadd1000", "salicon"]

@@ -7,12 +7,11 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.registry.register import connect, decision_number, register, resolve_base_model, version_made_of
-from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.models import weight_sources
-from trainer.models.find import find_model
+from trainer.models.find import PRETRAINED_VERSION, find_model
 
 SCORES = (artifacts.EVALUATION, artifacts.PER_IMAGE)
 
@@ -50,13 +49,13 @@ def record(name="msinet-1"):
     }
     return {
         "metrics": {"fixationadd1000": {"kld": 0.4321, "information_gain": -0.1}, "salicon": {"kld": 0.5}},
-        "compared_with": NO_VERSION,
-        "reason": "The candidate becomes the default: there is no default model yet.",
+        "compared_with": PRETRAINED_VERSION,
+        "reason": "The candidate becomes the default: it is better.",
         "lineage": {"run": name, "code_version": "0.1.0+5f2a", "data": data, "model": {"epochs": 1}},
     }
 
 
-def add(registry, model, name="msinet-1", promote=True, default=NO_VERSION):
+def add(registry, model, name="msinet-1", promote=True, default=PRETRAINED_VERSION):
     """Register what the run of this name has made and compared with the version `default`."""
     return registry.add("msinet", model, record(name), promote, default)
 
@@ -65,7 +64,7 @@ def test_model_is_not_made_again_while_a_version_of_its_inputs_is_the_default_or
     for number, promote in ((1, True), (2, False), (3, False)):
         made = record(f"msinet-{number}")
         made["lineage"]["inputs"] = f"digest of {number}"
-        registry.add("msinet", model, made, promote, NO_VERSION)
+        registry.add("msinet", model, made, promote, PRETRAINED_VERSION)
     found = {number: version_made_of(f"digest of {number}", registry, "msinet") for number in range(1, 5)}
     assert {number: version and version.number for number, version in found.items()} == {
         1: 1,
@@ -80,6 +79,7 @@ def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, lo
         resolve_base_model("msinet@default", location)
     for number in (1, 2):
         add(registry, model, f"msinet-{number}", promote=number == 1)
+    assert resolve_base_model("msinet@0", location) == "pretrained"
     places = [version.address for version in registry.versions("msinet")]
     named = ("msinet@default", "msinet@1", "msinet@challenger", "msinet@2")
     assert [resolve_base_model(name, location) for name in named] == [*places[:1] * 2, *places[1:] * 2]
@@ -90,7 +90,23 @@ def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, lo
         assert resolve_base_model(other, location) == other
 
 
-@pytest.mark.parametrize(("promote", "default"), [(False, 1), (True, NO_VERSION)])
+def test_pretrained_is_the_default_until_a_version_is_promoted_or_chosen(registry, location, model, command):
+    assert add(registry, model, promote=False) == (1, CHALLENGER)
+    assert (registry.default("msinet"), registry.aliases("msinet")) == (None, {CHALLENGER: 1})
+    assert resolve_base_model("msinet@default", location) == "pretrained"
+    shown = json.loads("\n".join(command("list", "--json")))
+    assert [(each["version"], each["aliases"]) for each in shown] == [(0, [DEFAULT]), (1, [CHALLENGER])]
+    assert command("show")[0].split()[1] == "msinet@0"
+    assert add(registry, model, "msinet-2", promote=False) == (2, CHALLENGER)
+    assert registry.aliases("msinet") == {CHALLENGER: 2}
+    with pytest.raises(UserError, match="no registry holds version 0"):
+        command("set-default", "0")
+    command("set-default", "1")
+    assert registry.aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
+    assert registry.default("msinet").number == 1
+
+
+@pytest.mark.parametrize(("promote", "default"), [(False, 1), (True, PRETRAINED_VERSION)])
 def test_model_that_is_not_promoted_or_was_compared_with_nothing_becomes_the_challenger(
     registry, model, promote, default
 ):
@@ -128,7 +144,7 @@ def test_check_finds_a_registry_that_can_be_written(registry, model):
 def test_version_keeps_the_model_its_record_and_the_scores_of_each_image(registry, model, tmp_path):
     for name in SCORES:
         (tmp_path / name).write_text(name)
-    registry.add("msinet", model, record(), True, NO_VERSION, evaluation=tmp_path)
+    registry.add("msinet", model, record(), True, PRETRAINED_VERSION, evaluation=tmp_path)
     default = registry.default("msinet")
     assert (default.number, default.record["lineage"]) == (1, record()["lineage"])
     kept = {path.name: path.read_text() for path in default.model.iterdir() if path.name != "version.json"}
@@ -156,7 +172,7 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
 
     def registered(run):
         lineage = record(run)["lineage"]
-        return register(registry, "msinet", str(model), str(tmp_path), NO_VERSION, lineage)
+        return register(registry, "msinet", str(model), str(tmp_path), PRETRAINED_VERSION, lineage)
 
     assert registered("msinet-1") == (1, DEFAULT)
     written = registry.versions("msinet")[0].record
@@ -183,14 +199,14 @@ def test_default_is_moved_by_number_or_alias(registry, model, command):
         ("challenger", {DEFAULT: 2, CHALLENGER: 2}),
     ):
         lines = command("set-default", version)
-        assert [line.split()[-1] for line in lines[1:]] == places
+        assert [line.split()[-1] for line in lines[1:]] == ["pretrained", *places]
         assert registry.aliases("msinet") == aliases
         assert registry.default("msinet").record["lineage"]["run"] == f"msinet-{aliases[DEFAULT]}"
 
 
 def test_moves_of_the_default_are_kept_in_order(registry, model):
     assert registry.default_moves("msinet") == []
-    registry.add("msinet", model, {**record(), "promote": True}, True, NO_VERSION)
+    registry.add("msinet", model, {**record(), "promote": True}, True, PRETRAINED_VERSION)
     registry.add("msinet", model, {**record("msinet-2"), "promote": False}, False, 1)
     registry.add("msinet", model, {**record("msinet-3"), "promote": True}, True, 1)
     registry.add("msinet", model, {**record("msinet-3"), "promote": True}, True, 1)  # again
@@ -213,7 +229,7 @@ def test_version_that_does_not_exist_is_named_and_changes_nothing(registry, mode
     add(registry, model)
     for version in ("9", "newest", "other@1"):
         for action in ("show", "set-default"):
-            with pytest.raises(UserError, match=f"has no version {version}; it has 1 "):
+            with pytest.raises(UserError, match=f"has no version {version}; it has 0, 1 "):
                 command(action, version)
     for name, number in (("msinet", 5), ("msient", 1)):
         with pytest.raises(UserError, match=f"has no version {number}|msient"):
@@ -230,12 +246,12 @@ def test_the_images_that_a_version_was_trained_on_are_kept_with_it(registry, mod
     assert (first.number, second.number) == (1, 2)
 
 
-def test_each_version_that_was_compared_with_a_default_was_a_decision(registry, model, monkeypatch):
+def test_each_version_that_a_run_has_registered_was_a_decision(registry, model, monkeypatch):
     assert decision_number(registry, "msinet") == 1
-    for number, compared_with in enumerate((NO_VERSION, 1, 1), 1):
+    for number, compared_with in enumerate((PRETRAINED_VERSION, 1, 1), 1):
         content = record(f"msinet-{number}") | {"compared_with": compared_with}
         registry.add("msinet", model, content, number == 1, compared_with)
-    assert decision_number(registry, "msinet") == 3
+    assert decision_number(registry, "msinet") == 4
     long_ago = [
         dict(version.record, created="2020-01-01T00:00:00+00:00") for version in registry.versions("msinet")
     ]

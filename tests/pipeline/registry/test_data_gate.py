@@ -7,12 +7,12 @@ import pytest
 
 from pipeline.registry.data_gate import compare_data, require
 from pipeline.registry.register import connect, lineage
-from pipeline.registry.versions import NO_VERSION
 from tests.small_sources import save
 from trainer import artifacts, files
 from trainer.config import DataGateConfig, FetchConfig
 from trainer.data.fetch import fetch_dataset
 from trainer.errors import UserError
+from trainer.models.find import PRETRAINED_VERSION
 from trainer.reports.data_check import write_data_check
 
 N = 60
@@ -54,7 +54,7 @@ def register(tmp_path, model):
             for name in forget:
                 del step[name]
         record = {"metrics": {"custom": {"kld": 0.5}}, "reason": "", "lineage": facts}
-        connect(str(tmp_path / "models")).add("msinet", model, record, True, NO_VERSION)
+        connect(str(tmp_path / "models")).add("msinet", model, record, True, PRETRAINED_VERSION)
         return str(tmp_path / "models")
 
     return register

@@ -8,7 +8,6 @@ from PIL import Image
 
 from pipeline.__main__ import main
 from pipeline.registry.register import connect
-from pipeline.registry.versions import NO_VERSION
 from tests.narrow import narrowed
 from tests.prepared import write_prepared
 from tests.trainer.predictable import network
@@ -16,6 +15,7 @@ from trainer import artifacts, files
 from trainer.artifacts import DEFAULT, Manifest
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
+from trainer.models.find import PRETRAINED_VERSION
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,7 +36,7 @@ def location(tmp_path, model):
     for number, promote in ((1, True), (2, False), (3, True)):
         network(number).save_weights(model / artifacts.WEIGHTS)
         record = {"metrics": {}, "lineage": {"run": f"run-{number}"}}
-        registry.add("msinet", model, record, promote, NO_VERSION if number == 1 else 1)
+        registry.add("msinet", model, record, promote, PRETRAINED_VERSION if number == 1 else 1)
     registry.set_alias("msinet", DEFAULT, 1)
     return str(tmp_path / "models")
 

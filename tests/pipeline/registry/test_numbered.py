@@ -12,14 +12,13 @@ import pytest
 
 from pipeline.registry.numbered import LOCK, BucketRegistry, LocalRegistry
 from pipeline.registry.register import check_shared, connect, lineage
-from pipeline.registry.versions import NO_VERSION
 from tests.pipeline.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.files import PARTIAL
-from trainer.models.find import find_model
+from trainer.models.find import PRETRAINED_VERSION, find_model
 from trainer.models.weight_sources import fingerprint
 
 RECORD = "assets.extra/version.json"
@@ -120,20 +119,20 @@ def test_removed_default_is_named_with_a_remedy(registry, stored, model):
 
 @pytest.mark.parametrize("again", [made("msinet-2"), made(folder="/elsewhere")])
 def test_run_that_is_resumed_finds_its_version(registry, model, again):
-    assert registry.add("msinet", model, made(), True, NO_VERSION) == (1, DEFAULT)
+    assert registry.add("msinet", model, made(), True, PRETRAINED_VERSION) == (1, DEFAULT)
     assert registry.add("msinet", model, again, False, 1) == (1, DEFAULT)
     assert [version.record["lineage"] for version in registry.versions("msinet")] == [made()["lineage"]]
 
 
 def test_run_killed_before_its_alias_was_written_gets_it(registry, stored, model):
-    registry.add("msinet", model, made(), True, NO_VERSION)
+    registry.add("msinet", model, made(), True, PRETRAINED_VERSION)
     stored.remove(f"msinet/{artifacts.ALIASES}")
-    assert registry.add("msinet", model, made("msinet-2"), True, NO_VERSION) == (1, DEFAULT)
+    assert registry.add("msinet", model, made("msinet-2"), True, PRETRAINED_VERSION) == (1, DEFAULT)
     assert registry.aliases("msinet") == {DEFAULT: 1}
 
 
 def test_model_with_another_run_or_scores_is_another_version(registry, model):
-    registry.add("msinet", model, made(), True, NO_VERSION)
+    registry.add("msinet", model, made(), True, PRETRAINED_VERSION)
     assert registry.add("msinet", model, made("msinet-2", "/runs/b"), False, 1) == (2, CHALLENGER)
     assert registry.add("msinet", model, made(kld=0.4), False, 1) == (3, CHALLENGER)
 
@@ -177,7 +176,7 @@ def test_only_the_default_is_served_also_when_it_goes_back(registry, stored, mod
 
 
 def test_registry_of_an_earlier_version_serves_its_default_once_it_is_promoted(registry, stored, model):
-    with pytest.raises(UserError, match="model 'msinet' has no default"):
+    with pytest.raises(UserError, match="the default of model 'msinet' is `pretrained`"):
         registry.serve_default("msinet")
     add(registry, model)
     stored.remove("msinet/serving")
@@ -227,7 +226,7 @@ def test_killed_anywhere_something_whole_is_served_and_the_same_command_ends_it(
 
 def _register(root, model, start, results):
     start.wait()
-    results.put(LocalRegistry(root).add("msinet", model, {}, True, NO_VERSION))
+    results.put(LocalRegistry(root).add("msinet", model, {}, True, PRETRAINED_VERSION))
 
 
 def test_processes_registering_at_once_get_different_versions_and_one_default(folder, model):
@@ -283,7 +282,7 @@ def test_number_that_another_writer_claims_meanwhile_is_not_shared(remote, model
         found = files(self, name)
         if not others:
             others.append(None)
-            others.append(self.add("msinet", model, record("msinet-2"), True, NO_VERSION))
+            others.append(self.add("msinet", model, record("msinet-2"), True, PRETRAINED_VERSION))
         return found
 
     monkeypatch.setattr(BucketRegistry, "_files", late)

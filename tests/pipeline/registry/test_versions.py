@@ -8,10 +8,10 @@ import pytest
 from pipeline.__main__ import main
 from pipeline.registry import vertex
 from pipeline.registry.numbered import LocalRegistry
-from pipeline.registry.versions import NO_VERSION
 from trainer import generated
 from trainer.datasets import DATASETS
 from trainer.metric_table import METRICS
+from trainer.models.find import PRETRAINED_VERSION
 
 KEY, VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
 """https://cloud.google.com/resource-manager/docs/labels-overview#requirements"""
@@ -67,7 +67,7 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
     facts = {"run": "msinet-1", "folder": str(run), "code_version": "0.1.0+abc", "data": data}
     facts["model"] = {"dataset": "osie", "source": "gs://b/o", "base_model": base}
     record = {"metrics": {"osie": scores, "salicon": {"cc": 0.5}}, "decided_on": "osie", "reason": "It is better."}
-    registry.add("msinet", model, {**record, "lineage": facts}, True, NO_VERSION)
+    registry.add("msinet", model, {**record, "lineage": facts}, True, PRETRAINED_VERSION)
     flags = ["--registry", str(registry.root)]
     assert main(["registry", "list", *flags]) == 0
     heading, line = capsys.readouterr().out.splitlines()

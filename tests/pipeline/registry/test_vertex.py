@@ -11,7 +11,7 @@ from pipeline.parameters import PipelineConfig
 from pipeline.registry import address as addresses
 from pipeline.registry.address import VERTEX
 from pipeline.registry.register import connect
-from pipeline.registry.vertex import METRICS_SCHEMA, VertexRegistry, root_of
+from pipeline.registry.vertex import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
 from tests.pipeline.registry.test_contract import add
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
 from trainer.artifacts import CHALLENGER, DEFAULT
@@ -26,7 +26,7 @@ LABELS = {
     "data_base": "salicon-aa01",
     "data_finetune": "fixationadd1000-bb02",
 }
-DESCRIPTION = """The candidate becomes the default: there is no default model yet.
+DESCRIPTION = """The candidate becomes the default: it is better.
 Run msinet-1, code 0.1.0+5f2a.
 base: salicon from gs://data/salicon
 finetune: fixationadd1000 from gs://data/add1000
@@ -130,12 +130,15 @@ def test_local_run_without_a_staging_folder_is_refused_before_it_starts():
 # === Default and challenger ===
 
 
-def test_first_version_is_the_default_even_if_it_was_not_promoted(vertex, registry, model):
-    assert add(registry, model, promote=False) == (1, DEFAULT)
-    assert uploads(vertex)[0].body["model"]["versionAliases"] == [CHALLENGER]
-    assert registry.default("msinet").number == 1
-    assert add(registry, model, "msinet-2", promote=False, default=1) == (2, CHALLENGER)
-    assert uploads(vertex)[1].body["model"]["versionAliases"] == [CHALLENGER]
+def test_first_version_that_was_not_promoted_has_an_alias_beside_the_default_of_vertex_ai(vertex, registry, model):
+    add(registry, model, promote=False)
+    add(registry, model, "msinet-2", promote=False)
+    sent = [upload.body["model"]["versionAliases"] for upload in uploads(vertex)]
+    assert sent == [[CHALLENGER, UNPROMOTED], [CHALLENGER]]
+    ((first, second),) = [model["versions"].values() for model in vertex.kept("models").values()]
+    assert (first["versionAliases"], second["versionAliases"]) == ([UNPROMOTED, DEFAULT], [CHALLENGER])
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert first["versionAliases"] == [DEFAULT]
 
 
 def test_alias_is_moved(vertex, registry, model):

@@ -119,6 +119,19 @@ def test_without_a_registry_the_model_of_the_package_answers_and_says_what_it_ha
     assert capsys.readouterr().err == f"note: {PHOTOGRAPHS}\n"
 
 
+def test_pretrained_answers_until_a_version_is_the_default(capsys, bucket):
+    model = register(OSIE, 1)
+    write_json(model.parents[1] / ALIASES, {"challenger": 1})
+    answering, said = answer("", capsys)
+    assert (answering.name, answering.folder) == ("pretrained", find_model("pretrained"))
+    assert said.endswith("; no version in models/msinet has become the default)\n")
+    upload(bucket, model.parents[2], "models")
+    remote = f"gs://{bucket.name}/models/msinet"
+    names = ("msinet", "msinet@default", "msinet@0", remote, f"{remote}@0")
+    assert {find_model(name) for name in names} == {answering.folder}
+    assert find_model("msinet@challenger") == model
+
+
 def test_default_of_real_data_answers(capsys):
     folder = register({**OSIE, "base_model": SALICON}, 4)
     answering, said = answer("", capsys)
