@@ -239,8 +239,7 @@ class Progress:
         elif self._current is not None:
             for text in self._task_text(line):
                 self._current.lines.append(text)
-                if not text.startswith(ERROR):  # the reason of a failure, which is said at the end
-                    self._log(self._current, text)
+                self._log(self._current, text)
 
     def _enter(self, name: str, state: str) -> TaskView:
         task = self.tasks.setdefault(name, TaskView(name))

@@ -219,7 +219,7 @@ def test_failed_attempt_says_why_and_shows_nothing_of_the_previous_one(first, wo
     failed = run(workplace, *RESUME, "runs/again", f"base_source={tmp_path}")
     assert failed.returncode == 1
     (reason,) = re.findall(r"(?m)^Base training: data failed: (.*)$", failed.stdout)
-    assert failed.stdout.count(reason) == 1
+    assert failed.stdout.count(reason) == 2  # when the task failed, and at the end
     assert "Log:        runs/again/log.txt" in failed.stdout
     assert "Resume:     make run-pipeline RESUME=runs/again" in failed.stdout
     assert "Traceback" not in failed.stdout + failed.stderr
