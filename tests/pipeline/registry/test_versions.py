@@ -70,12 +70,12 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
     registry.add("msinet", model, {**record, "lineage": facts}, True, PRETRAINED_VERSION)
     flags = ["--registry", str(registry.root)]
     assert main(["registry", "list", *flags]) == 0
-    heading, line = capsys.readouterr().out.splitlines()
+    heading, shipped, line = capsys.readouterr().out.splitlines()
     assert heading.split() == ["version", "date", "data", "KLD", "CC", "NSS", "alias", "place"]
     place = f"{registry.root}/msinet/1"
     number, date, *rest = line.split()
     assert [number, *rest] == ["msinet@1", "salicon,", "osie", "0.694", "0.715", "2.984", "default", place]
-    assert heading.index("place") == line.index(place)
+    assert heading.index("place") == line.index(place) == shipped.index("pretrained")
     assert main(["registry", "show", *flags]) == 0
     known = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
     assert known.pop("Created").strip().startswith(date)
@@ -91,7 +91,7 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
         "Place": place,
     }
     assert main(["registry", "list", "--json", *flags]) == 0
-    (entry,) = json.loads(capsys.readouterr().out)
+    _, entry = json.loads(capsys.readouterr().out)
     about = {"model": "msinet", "version": 1, "aliases": ["default"], "place": place}
     assert entry.items() >= about.items()
     assert entry["metrics"]["osie"] == scores
