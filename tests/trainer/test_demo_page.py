@@ -364,6 +364,7 @@ def test_region_is_dragged_on_each_image_alone(opened, predictor):
     assert [b[side] for side in ("x", "y", "width")] == pytest.approx([300, 240, 120], abs=5)
     for row in (a, b):
         check(row, predictor.predict(pixels[row["picture"]]), 1e-6)
+    page.evaluate("scrollTo(0, 0)")
     drag(page, (0.7, 0.8), (0.6, 0.7), SECOND)
     before, after = (row["share"] for row in rows(page))
     text = page.locator("tbody td:nth-child(4)").inner_text()
