@@ -464,6 +464,7 @@ def test_page_prints_maps_regions_and_figures_on_white_without_buttons(opened):
     page.evaluate("window.print = () => (window.isPrinted = true)")
     page.click("#print")
     assert page.evaluate("window.isPrinted")
+    assert page.title() == "Predicted attention: a.png, b.png"
     page.pdf()
     page.emulate_media(media="print", color_scheme="dark")
     assert page.locator("button:visible").count() == 0

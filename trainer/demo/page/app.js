@@ -178,6 +178,8 @@ class Page {
     find("#results").hidden = !a.isOpen;
     for (const button of ["#add", "#print"]) find(button).disabled = !a.map;
     find("#work").classList.toggle("is-started", a.isOpen);
+    const names = this.#shown.map(({ file }) => file.name);
+    if (names.length) document.title = `Predicted attention: ${names.join(", ")}`; // names a printed PDF
     for (const panel of this.#panels) panel.boxes.draw();
     find("#difference").hidden = !(this.#comparing && a.map && b.map);
     this.#drawDifference();
