@@ -693,7 +693,7 @@ PREDICT_DEFAULTS = PredictConfig()
 
 @dataclasses.dataclass(frozen=True)
 class PageConfig:
-    """Settings of the browser in which `check` shows a web page."""
+    """Settings of the browser that opens the web addresses of `predict` and `check`."""
 
     TITLE: ClassVar[str] = "pages"
     viewport_width: int = setting(1280, "Width of the browser's window, pixels.", ge=100, le=8192)

@@ -29,6 +29,8 @@ DIMMED = 0.62
 """Share of its brightness that the stimulus keeps under a map."""
 VALUES = np.linspace(0, 1, 256)
 """Value in 0..1 of each level of a heat map."""
+CHANGE_LIMIT = 5.0
+"""Difference of two maps, each divided by its mean, from which on a change is drawn the strongest."""
 BAND_PIXELS = 2**16
 """Pixels in a band of rows."""
 
@@ -79,22 +81,19 @@ def _heat_levels(density: Map) -> Levels:
 
 
 def blend_change(image: Pixels, change: Map) -> Pixels:
-    """Draw a signed map (h, w) over an image in darker grey. The value furthest from 0 is the strongest."""
-    largest = furthest(change)
+    """Draw a signed map (h, w) over an image in darker grey, on a fixed scale from -CHANGE_LIMIT to CHANGE_LIMIT.
+
+    The opacity grows in proportion to the change, so that the small ones which mean nothing stay faint.
+    """
     stops = np.linspace(-1, 1, 255)
     return _blend(
         image,
-        lambda rows: np.rint(change[rows] / largest * 127).astype(np.int16) + 127,
-        np.abs(stops),
+        lambda rows: np.rint(np.clip(change[rows] / CHANGE_LIMIT, -1, 1) * 127).astype(np.int16) + 127,
+        stops**2,
         CHANGE(stops / 2 + 0.5),
         OPACITY,
         dimming=1,
     )
-
-
-def furthest(change: Map) -> float:
-    """Return the largest absolute value of a signed map; a number above 0 for a map of zeros."""
-    return max(float(np.abs(change).max()), 1e-12)
 
 
 def _blend(

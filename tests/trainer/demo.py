@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from tests.trainer import predictable
+from tests.trainer.attention.pages import CONFIG
 from trainer.artifacts import MODEL_CONFIG
 from trainer.demo.app import build_app, build_server, host_names, listen
 from trainer.files import write_json
@@ -56,10 +57,10 @@ class Held(Predictor):
 
 
 @contextlib.contextmanager
-def serving(predictor, host="127.0.0.1", notice="", hint=""):
+def serving(predictor, host="127.0.0.1", notice="", hint="", pages=CONFIG):
     """Serve the page for `predictor`, which has something to say about itself or not; yields the address."""
     with listen(host, 0) as bound:
-        server = build_server(build_app(predictor, "tiny", host_names(host), notice, hint))
+        server = build_server(build_app(predictor, "tiny", host_names(host), notice, hint, pages))
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         try:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests import site
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
 from trainer.demo import app
@@ -134,6 +135,26 @@ def test_every_limit_has_its_reason(client, monkeypatch, path, content, status, 
 def test_browsers_may_send_images_from_the_page_only(client, headers, status):
     response = client.post("/map", content=encoded(picture(9, 9)), headers=BYTES | headers)
     assert response.status_code == status
+
+
+def test_no_other_site_makes_the_server_open_an_address(client, predictor):
+    with site.running() as asked:
+        foreign = ({"origin": "http://elsewhere.example"}, {"sec-fetch-site": "cross-site"}, {"host": "elsewhere"})
+        for headers in foreign:
+            assert client.post("/picture", content=asked.url, headers=BYTES | headers).status_code in (400, 403)
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):  # those of forms
+            assert client.post("/picture", content=asked.url, headers={"content-type": kind}).status_code == 415
+        assert client.get("/picture", params={"address": asked.url}).status_code == 404
+        with serving(predictor, pages=None) as shared:  # as where others can reach the server
+            assert httpx.post(f"{shared}/picture", content=asked.url, headers=BYTES).status_code == 403
+        assert asked.requests == []
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "/etc/passwd", "https://", "chrome://version", ""])
+def test_only_addresses_of_the_web_are_opened(client, address):
+    response = client.post("/picture", content=address, headers=BYTES)
+    assert response.status_code == 422
+    assert "address; give one such as" in response.json()["error"]
 
 
 @pytest.mark.parametrize(

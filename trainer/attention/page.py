@@ -1,33 +1,28 @@
 """Reads the designs that `check` judges, pictures or web pages, with their regions. Needs no TensorFlow.
 
-A page is opened in a browser (`trainer.attention.browser`), and its elements become regions.
+A page is opened in a browser (`trainer.prediction.pages`), and its elements become regions.
 """
 
 import dataclasses
-import importlib.util
 import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import numpy as np
 from PIL import Image
 
 from trainer.config import PageConfig
-from trainer.errors import check, printable, some
-from trainer.files import local_path
+from trainer.errors import check, printable
 from trainer.picture import MAX_PIXELS, Pixels, read_picture
 from trainer.prediction.designs import check_aspect_ratios
 from trainer.prediction.inputs import Input, find_one
+from trainer.prediction.pages import is_page, label_of, open_page
 from trainer.prediction.predict import open_input
 from trainer.prediction.regions import Region
 
 if TYPE_CHECKING:
-    from trainer.attention.browser import Found
-
-SCHEMES = ("http://", "https://")
-SUFFIXES = (".html", ".htm", ".xhtml")
+    from trainer.prediction.browser import Found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +68,6 @@ def parse_element(text: str) -> Element:
     name, selector = (match[1].strip(), match[2].strip()) if match else ("", text.strip())
     check(bool(selector), f"selector {text!r} is empty; give one of CSS, such as '#buy' or buy='#buy'")
     return Element(name or (selector[1:] if re.fullmatch(r"#[\w-]+", selector) else selector), selector)
-
-
-def is_page(name: str) -> bool:
-    """Return whether a design is a page: an address, or a file of HTML with or without a #fragment."""
-    lower = name.lower()
-    return lower.startswith(SCHEMES) or lower.endswith(SUFFIXES) or lower.partition("#")[0].endswith(SUFFIXES)
 
 
 def read_all(
@@ -135,32 +124,8 @@ def take(name: str, elements: Sequence[Element], config: PageConfig, max_pixels:
     Raises:
         UserError: there is no browser, the page does not load in time, or an element is not to be seen.
     """
-    scheme, separator, rest = name.partition("://")
-    host, slash, path = rest.partition("/")
-    label = printable(f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}")  # without a password
-    address = name
-    if not name.lower().startswith(SCHEMES):
-        file, _, fragment = (name, "", "") if name.lower().endswith(SUFFIXES) else name.partition("#")
-        address = local_path(file).absolute().as_uri() + (f"#{quote(fragment)}" if fragment else "")
-    check(
-        importlib.util.find_spec("playwright") is not None,
-        "pages are shown by playwright, which is not installed: run `make install`, or "
-        f"`pip install 'msinet-pipelines[check]'`; or give a picture of {label}",
-    )
-    from trainer.attention.browser import photograph
-
-    refused: list[str] = []
-    try:
-        selectors = [each.selector for each in elements]
-        png, found = photograph(address, selectors, label, config, max_pixels, refused)
-    finally:
-        if refused:  # which may change where attention falls
-            print(
-                f"note: {label} did not get {some(list(dict.fromkeys(refused)))}: a page may load what is below "
-                "its own folder or on its own host, and public addresses",
-                file=sys.stderr,
-                flush=True,
-            )
+    label = label_of(name)
+    png, found = open_page(name, [each.selector for each in elements], config, max_pixels)
     pixels = read_picture(png, label, max_pixels)
     size = pixels.shape[:2]
     regions = tuple(_region(*each, label, size) for each in zip(elements, found, strict=True))

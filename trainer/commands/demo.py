@@ -6,7 +6,8 @@ The page is served on 127.0.0.1 unless you give --host. Images are not stored an
 import argparse
 import importlib.util
 
-from trainer.cli import add_model
+from trainer.cli import Parser, add_model, add_settings, settings
+from trainer.config import PageConfig
 from trainer.errors import check
 from trainer.runtime import load_tensorflow
 
@@ -15,13 +16,14 @@ PACKAGES = ("starlette", "uvicorn")
 """Packages of the extra `demo`, which the training images do not install."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add_model(parser)
     parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: %(default)s).")
     parser.add_argument(
         "--port", type=int, default=8000, help="Port to listen on; 0 chooses a free one (default: %(default)s)."
     )
     parser.add_argument("--open", action="store_true", help="Open the page in your browser.")
+    add_settings(parser, PageConfig, ("sandbox",))
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -43,4 +45,4 @@ def execute(parsed: argparse.Namespace) -> None:
         print("loading the model", flush=True)
         predictor = Predictor(model.folder)
         predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
-        serve(predictor, model, bound, parsed.host, parsed.open)
+        serve(predictor, model, bound, parsed.host, parsed.open, settings(PageConfig, parsed))

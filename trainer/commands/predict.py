@@ -4,11 +4,13 @@
   python -m trainer predict photos gs://bucket/more --output-dir maps --format png,overlay
   python -m trainer predict page.png --region button:20,300,160,48 --region logo:2%,1%,20%,8%
   python -m trainer predict --compare before.png after.png --region button:20,300,160,48 --output-dir maps
+  python -m trainer predict https://example.com --full-page
 
-IMAGE is a file, a folder (searched with its subfolders), a glob, or the same on Cloud Storage (gs://). The first
-line writes photo-attention.png next to the photo: its attention in heat colours. An image
-that cannot be read is reported on stderr with the reason, and the others are still predicted. The exit status is 1
-if any image failed, else 0. A line on stderr says which model answers.
+IMAGE is a file, a folder (searched with its subfolders), a glob, the same on Cloud Storage (gs://), or the address
+of a page or an image, which Chromium opens as for `check`. The first line writes photo-attention.png next to the
+photo: its attention in heat colours; the last writes example.com-attention.png. An image that cannot be read is
+reported on stderr with the reason, and the others are still predicted. The exit status is 1 if any image failed,
+else 0. A line on stderr says which model is used.
 """
 
 import argparse
@@ -29,8 +31,8 @@ from trainer.cli import (
     settings,
     summarize,
 )
-from trainer.config import PREDICT_DEFAULTS, PredictConfig
-from trainer.errors import check, interrupted_status, printable, some
+from trainer.config import PREDICT_DEFAULTS, PageConfig, PredictConfig
+from trainer.errors import check, interrupted_status, look_up, printable, some
 from trainer.files import local_path
 from trainer.runtime import announce, load_tensorflow
 
@@ -45,7 +47,7 @@ IMAGE_SETTINGS = ("format", "opacity", "batch_size")
 
 def configure(parser: Parser) -> None:
     add = parser.add_argument
-    add("images", nargs="*", metavar="IMAGE", help="File, folder, glob, or gs:// address.")
+    add("images", nargs="*", metavar="IMAGE", help="File, folder, glob, or gs:// or web address.")
     add_model(parser)
     add(
         "--output-dir",
@@ -57,8 +59,16 @@ def configure(parser: Parser) -> None:
     )
     add_region(parser)
     add("--compare", nargs=2, metavar=("A", "B"), help="Two designs: where B gets more or less attention than A.")
+    add(
+        "--region-b",
+        action="append",
+        default=[],
+        metavar="NAME:X,Y,W,H",
+        help="Where a --region is on B of --compare, if it is elsewhere there: pixels of B, or all four in %%.",
+    )
     add("--json", type=output_file, metavar="FILE", help="Write the outcome of each image as JSON; - is stdout.")
     add_settings(parser, PredictConfig)
+    add_settings(parser, PageConfig)
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -68,10 +78,6 @@ def execute(parsed: argparse.Namespace) -> None:
         names = [name for name in IMAGE_SETTINGS if getattr(config, name) != getattr(PREDICT_DEFAULTS, name)]
         flags = ", ".join(map(flag_of, names))
         check(not names, f"{flags} cannot be used with --compare, which writes one image of the difference")
-        check(
-            bool(parsed.output_dir or parsed.region or parsed.json),
-            "nothing to write or measure; give --output-dir, --region or --json",
-        )
     try:
         summary = summarize(parsed.json, lambda: (_compare if parsed.compare else _predict)(parsed, config))
     except KeyboardInterrupt as error:
@@ -81,10 +87,10 @@ def execute(parsed: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
-def _regions(parsed: argparse.Namespace) -> list["Region"]:
+def _regions(texts: Sequence[str]) -> list["Region"]:
     from trainer.prediction.regions import check_names, parse_region
 
-    regions = [parse_region(text) for text in parsed.region]
+    regions = [parse_region(text) for text in texts]
     check_names([region.name for region in regions])
     return regions
 
@@ -103,7 +109,8 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
             not local_path(name).is_dir(),
             f"{printable(name)} is a folder; name a folder for the results of its images with --output-dir",
         )
-    regions, listing = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
+    regions = _regions(parsed.region)
+    listing = find_inputs(parsed.images, parsed.output_dir, settings(PageConfig, parsed))
     inputs = listing.inputs
     paths = name_results(inputs, parsed.output_dir, formats)
     protect(inputs, [parsed.json] if parsed.json else [])
@@ -178,21 +185,25 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.prediction.inputs import find_one
     from trainer.prediction.predict import JSON_SCHEMA, protect
 
-    regions = _regions(parsed)
-    inputs = [find_one(name) for name in parsed.compare]
+    regions = _regions(parsed.region)
+    seconds = {region.name: region for region in _regions(parsed.region_b)}
+    for name in seconds:
+        look_up("region", name, {region.name: region for region in regions})
+    inputs = [find_one(name, settings(PageConfig, parsed)) for name in parsed.compare]
     stems = [pathlib.PurePosixPath(image.key).stem for image in inputs]
     output = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
     protect(inputs, filter(None, [parsed.json, output]))
     answering = find_answering(parsed.model)
     notice = answering.tell()
-    pixels = read_designs(inputs, regions, config.most_pixels)
+    pixels = read_designs(inputs, regions, seconds, config.most_pixels)
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
     announce("loading the model")
-    changes = compare_designs(Predictor(answering.folder), inputs, pixels, regions, output)
+    compared = compare_designs(Predictor(answering.folder), inputs, pixels, regions, seconds, output)
     if regions:
-        Console().print(changes_table(changes, [image.key for image in inputs]))
+        Console().print(changes_table(compared.changes, [image.key for image in inputs]))
+    print(compared.sentence)
     if output:
         print(f"the difference is in {printable(str(output))}")
     return {
@@ -203,5 +214,6 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
         "first": inputs[0].name,
         "second": inputs[1].name,
         "picture": str(output) if output else None,
-        "regions": [change.as_json() for change in changes],
+        "moved": compared.moved,
+        "regions": [change.as_json() for change in compared.changes],
     }

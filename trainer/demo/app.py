@@ -14,6 +14,7 @@ import socket
 import webbrowser
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import numpy as np
 import uvicorn
@@ -32,10 +33,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainer import heat
+from trainer.config import PageConfig
 from trainer.data import sample
 from trainer.errors import UserError, check
 from trainer.evaluation.confidence import TIMES
 from trainer.picture import Pixels, read_picture
+from trainer.prediction.pages import file_name, is_address, open_page
+from trainer.prediction.regions import CLEAR_MOVED, CLEAR_PART, CLEAR_SHARE
 
 if TYPE_CHECKING:
     from trainer.models.find import Answering
@@ -51,6 +55,8 @@ SCREENS = {"desktop": (800, 1280), "phone": (844, 390)}
 """Kind of screen -> (h, w). A tall image is cut into parts of these proportions."""
 TALL = 1.5
 """Smallest ratio of height and width at which an image may be cut into screens."""
+ONE_SCREEN = 2.4
+"""Largest ratio of height and width of a phone's screen; an image up to it is shown as a whole at first."""
 MAX_SCREENS = 40
 MAX_MAP_PX = 1024
 """Longest side of the map for the page; a larger one would look the same."""
@@ -59,12 +65,15 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 GRACE_S = 5
 """Seconds to wait for a running prediction after Ctrl-C."""
 MEANINGS = {
-    "Share": "The part of all attention on the image that falls into the region.",
+    "Share": "The part of all attention on the image that falls into the region; on a page that is seen screen by "
+    "screen, the part of the screen that has most of the region, and so for all figures.",
     "Area": "The part of the image that the region covers.",
     "Ratio": f"Share divided by area. 1{TIMES} is evenly spread attention; 3{TIMES} is three times as much.",
     "Peak": "The region's hottest point, compared with the hottest point of the image (100%).",
     "Rank": "1 for the region with the largest share.",
     "pp": "Percentage points: from 10% to 15% is +5 pp.",
+    "No clear change": f"The shares differ by at most {CLEAR_PART:.0%} of the larger or {100 * CLEAR_SHARE:g} pp, "
+    "as they do when the same image is saved again, scaled or moved by 4 pixels.",
 }
 """Column or unit of the table of regions -> explanation."""
 CAUTION = (
@@ -75,6 +84,7 @@ REGION_COLORS = ("#ffffff", "#56b4e9", "#f0c929", "#3ddc97", "#ff9e5e", "#e58ac0
 """Colours of the regions in order, then again from the first. They are light because boxes have a dark outline."""
 OWN_SITE = ("same-origin", "none")
 """Values of the header Sec-Fetch-Site for requests that no other site has made."""
+BYTES = "application/octet-stream"
 CLIENT_LEFT = 499
 """nginx's status for a client that closed the connection."""
 POLICY = "; ".join(
@@ -105,7 +115,12 @@ Respond = Callable[[Pixels, NDArray[np.float32], int], Response]
 
 
 def build_app(
-    predictor: "Predictor", model: str, hosts: Sequence[str], notice: str = "", hint: str = ""
+    predictor: "Predictor",
+    model: str,
+    hosts: Sequence[str],
+    notice: str = "",
+    hint: str = "",
+    pages: PageConfig | None = None,
 ) -> Starlette:
     """Build the application for one model.
 
@@ -115,12 +130,14 @@ def build_app(
         hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
         notice: what the model must say about itself; empty if nothing.
         hint: how far its maps can be trusted, in a quieter form; empty if nothing is known.
+        pages: how posted web addresses are opened, by this machine and from its network; None to refuse them.
     """
-    app = _App(predictor, {"model": model, "notice": notice, "hint": hint})
+    app = _App(predictor, {"model": model, "notice": notice, "hint": hint}, pages)
     routes = [
         Route("/facts", app.facts),
         Route("/colors.css", _colors_css),
         Route("/pattern.png", _pattern),
+        Route("/picture", app.picture, methods=["POST"]),
         Route("/map", app.map, methods=["POST"]),
         Route("/map.png", app.map_png, methods=["POST"]),
         Route("/overlay.png", app.overlay_png, methods=["POST"]),
@@ -137,8 +154,8 @@ def build_app(
 class _App:
     """Answers the requests that need the model."""
 
-    def __init__(self, predictor: "Predictor", about: Mapping[str, str]) -> None:
-        self.predictor, self.about = predictor, about
+    def __init__(self, predictor: "Predictor", about: Mapping[str, str], pages: PageConfig | None) -> None:
+        self.predictor, self.about, self.pages = predictor, about, pages
         self.turn = asyncio.Lock()
 
     async def facts(self, request: Request) -> Response:
@@ -147,19 +164,44 @@ class _App:
         return JSONResponse(
             {
                 **self.about,
+                "opens_addresses": self.pages is not None,
                 "image_size": self.predictor.image_size,
                 "max_bytes": MAX_BYTES,
                 "screens": {name: [width, height] for name, (height, width) in SCREENS.items()},
                 "tall": TALL,
+                "one_screen": ONE_SCREEN,
                 "meanings": MEANINGS,
                 "caution": CAUTION,
                 "region_colors": REGION_COLORS,
                 "heat": [to_hex(color) for color in heat.HEAT(levels)],
                 "change": [to_hex(color) for color in heat.CHANGE(levels)],
+                "change_limit": heat.CHANGE_LIMIT,
+                "clear": {"part": CLEAR_PART, "share": CLEAR_SHARE, "moved": CLEAR_MOVED},
                 "opacity": heat.OPACITY,
                 "dimmed": heat.DIMMED,
             }
         )
+
+    async def picture(self, request: Request) -> Response:
+        """Return the picture of the page at the posted web address, or the picture that the address is.
+
+        The query's `whole` has any value for the whole page, and none for what a window shows of it. The header
+        Picture-Name has a file name, with %XX as in addresses.
+        """
+        check_sender(request)
+        if self.pages is None:
+            raise HTTPException(403, "this server opens no addresses, since others can reach it; choose an image")
+        given = (await read_body(request)).decode(errors="replace").strip()
+        address = given if "://" in given else f"https://{given}"
+        config = dataclasses.replace(self.pages, full_page=bool(request.query_params.get("whole")))
+
+        def work() -> Response:
+            check(is_address(address), f"{address} is no web address; give one such as https://example.com")
+            name = file_name(address)
+            picture, _ = open_page(address, (), config, MAX_PIXELS)
+            return Response(picture, media_type=BYTES, headers={"picture-name": quote(name)})
+
+        return await self._in_turn(request, work)
 
     async def map(self, request: Request) -> Response:
         """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
@@ -175,7 +217,7 @@ class _App:
                 "map-size": f"{small.shape[1]}x{small.shape[0]}",
                 "map-screens": str(n_screens),
             }
-            return Response(small.astype("<f4").tobytes(), media_type="application/octet-stream", headers=headers)
+            return Response(small.astype("<f4").tobytes(), media_type=BYTES, headers=headers)
 
         return await self._respond(request, respond)
 
@@ -205,7 +247,7 @@ class _App:
         return await self._respond(request, respond)
 
     async def _respond(self, request: Request, respond: Respond) -> Response:
-        """Predict the posted image in its turn, and respond; raises `HTTPException` with a status and a reason."""
+        """Predict the posted image, and respond; raises `HTTPException` with a status and a reason."""
         check_sender(request)
         screen = _one_of(request, "screen", ("", *SCREENS), "")
         data = await read_body(request)
@@ -214,6 +256,10 @@ class _App:
             image = read_picture(data, "the file", MAX_PIXELS)
             return respond(image, *predict_screens(self.predictor, image, screen))
 
+        return await self._in_turn(request, work)
+
+    async def _in_turn(self, request: Request, work: Callable[[], Response]) -> Response:
+        """Do the work of a request in a thread, after that of others; raises `HTTPException` with its reason."""
         async with self.turn:
             if await request.is_disconnected():
                 return Response(status_code=CLIENT_LEFT)
@@ -224,21 +270,21 @@ class _App:
 
 
 def check_sender(request: Request) -> None:
-    """Refuse cross-origin requests of browsers; this page and programs other than browsers may send images.
+    """Refuse cross-origin requests of browsers; this page, and programs other than browsers, may send them.
 
     A form of another site cannot send these content types, and its scripts need a preflight request for them.
 
     Raises:
-        HTTPException: the request is cross-origin, or has another content type than an image's.
+        HTTPException: the request is cross-origin, or has another content type than an image's or BYTES.
     """
     origin = request.headers.get("origin")
     # Without the scheme, which a tunnel may change.
     is_foreign = origin is not None and origin.partition("://")[2] != URL(scope=request.scope).netloc
     if is_foreign or request.headers.get("sec-fetch-site", "none") not in OWN_SITE:
-        raise HTTPException(403, "this server accepts images from its own page, not from another site")
+        raise HTTPException(403, "this server accepts requests from its own page, not from another site")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not kind.startswith("image/") and kind != "application/octet-stream":
-        raise HTTPException(415, "send the bytes of an image as image/* or application/octet-stream")
+    if not kind.startswith("image/") and kind != BYTES:
+        raise HTTPException(415, f"send bytes as image/* or {BYTES}")
 
 
 async def read_body(request: Request) -> bytes:
@@ -304,8 +350,8 @@ async def _client_left(request: Request, error: Exception) -> Response:
 def predict_screens(predictor: "Predictor", image: Pixels, screen: str = "") -> tuple[NDArray[np.float32], int]:
     """Predict the map of an image, or the maps of its screens.
 
-    Each screen is predicted alone. All screens get the same attention for their area, so that a region's ratio of
-    share and area is that on its screen. The largest value is 1.
+    Each screen is predicted alone, and the largest value of each is 1: nothing says how many people get to a
+    screen, so that values of two screens cannot be compared.
 
     Args:
         predictor: predicts the map of an image.
@@ -333,9 +379,8 @@ def predict_screens(predictor: "Predictor", image: Pixels, screen: str = "") -> 
     edges = [round(height * index / n_screens) for index in range(n_screens + 1)]
     for top, bottom in itertools.pairwise(edges):
         part = predictor.predict(image[top:bottom])
-        mean = part.mean(dtype=np.float64)
-        joined[top:bottom] = part / mean if mean > 0 else 1  # zeros count as evenly spread
-    return joined / joined.max(), n_screens
+        joined[top:bottom] = part / max(part.max(), 1e-12)
+    return joined, n_screens
 
 
 def shrink(map: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -405,9 +450,20 @@ def build_server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(predictor: "Predictor", model: "Answering", bound: socket.socket, host: str, open_browser: bool) -> None:
-    """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready."""
-    app = build_app(predictor, model.description, host_names(host), model.notice, model.hint)
+def serve(
+    predictor: "Predictor",
+    model: "Answering",
+    bound: socket.socket,
+    host: str,
+    open_browser: bool,
+    pages: PageConfig,
+) -> None:
+    """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready.
+
+    Where others can reach `host`, no web addresses are opened for them.
+    """
+    opened = pages if is_loopback(host) else None
+    app = build_app(predictor, model.description, host_names(host), model.notice, model.hint, opened)
     if not is_loopback(host):
         print(
             f"warning: everyone who can reach {host} can use the page; it has no password and no encryption. "

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -14,11 +14,11 @@ from rich.text import Text
 
 from trainer.errors import UserError, printable
 from trainer.files import replacing
-from trainer.heat import CHANGE, Map, blend_change, colored, furthest
+from trainer.heat import CHANGE, CHANGE_LIMIT, Map, blend_change, colored
 from trainer.picture import Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.predict import Outcome, open_input
-from trainer.prediction.regions import Measure, Region, measure
+from trainer.prediction.regions import CLEAR_MOVED, Measure, Region, is_clear, measure, moved
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
@@ -42,22 +42,56 @@ class Change:
         """Difference of the shares, second minus first, -1..1."""
         return self.second.share - self.first.share
 
+    @property
+    def clear(self) -> bool:
+        """Whether the shares differ by more than those of the same design do."""
+        return is_clear(self.first.share, self.second.share)
+
     def as_json(self) -> dict[str, Any]:
         """Convert the change to values for JSON."""
         measures = {"first": self.first.as_json(), "second": self.second.as_json()}
-        return {"name": self.first.region.name, "share_change": self.share, **measures}
+        return {"name": self.first.region.name, "share_change": self.share, "clear": self.clear, **measures}
 
 
-def read_designs(designs: Sequence[Input], regions: Sequence[Region], max_pixels: int) -> list[Pixels]:
-    """Read the pixels of two designs, (h, w, 3) each; a larger one than `max_pixels` is refused.
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What changes from one design to another."""
+
+    moved: float
+    """Share of the attention, 0..1, that is elsewhere in the second."""
+    changes: Sequence[Change]
+    """The change of each region."""
+
+    @property
+    def sentence(self) -> str:
+        """How much attention is elsewhere, and whether that means something."""
+        if self.moved > CLEAR_MOVED:
+            return f"{self.moved:.1%} of the attention is elsewhere in the second design"
+        return (
+            f"no clear change overall: {self.moved:.1%} of the attention is elsewhere in the second design, and "
+            f"up to {CLEAR_MOVED:.0%} is where the same image is saved again, scaled or moved by 4 pixels"
+        )
+
+
+def read_designs(
+    designs: Sequence[Input], regions: Sequence[Region], seconds: Mapping[str, Region], max_pixels: int
+) -> list[Pixels]:
+    """Read the pixels of two designs, (h, w, 3) each.
+
+    Args:
+        designs: the first and the second.
+        regions: in pixels of the first.
+        seconds: name of a region -> where it is in the second, in its pixels, if it is elsewhere there.
+        max_pixels: a larger image is refused.
 
     Raises:
-        UserError: an image cannot be read, the aspect ratios differ, or a region is not inside the first.
+        UserError: an image cannot be read, the aspect ratios differ, or a region is not inside its design.
     """
     images = [open_input(design, max_pixels).decode() for design in designs]
     check_aspect_ratios([design.label for design in designs], [image.shape for image in images])
-    for region in regions:
-        region.box(images[0].shape[:2], designs[0].label)
+    for design, image, inside in zip(designs, images, (regions, seconds.values()), strict=True):
+        for region in inside:
+            region.box(image.shape[:2], design.label)
     return images
 
 
@@ -78,8 +112,9 @@ def compare_designs(
     designs: Sequence[Input],
     images: Sequence[Pixels],
     regions: Sequence[Region],
+    seconds: Mapping[str, Region],
     output: str | os.PathLike[str] | None,
-) -> list[Change]:
+) -> Comparison:
     """Predict two designs and measure where their maps differ.
 
     Args:
@@ -87,11 +122,9 @@ def compare_designs(
         designs: the first and the second. If their sizes differ, the second's map has the size of the first.
         images: their pixels, from `read_designs`.
         regions: in pixels of the first.
+        seconds: name of a region -> where it is in the second, in its pixels, if it is elsewhere there.
         output: PNG to write, or None: the difference over the second design, after each map was divided by its
             mean.
-
-    Returns:
-        The change of each region.
     """
     size = images[0].shape[:2]
     predictions = predictor.predict_prepared(np.stack([predictor.prepare(image) for image in images]))
@@ -102,8 +135,12 @@ def compare_designs(
         change = maps[1] / max(maps[1].mean(), 1e-12) - maps[0] / max(maps[0].mean(), 1e-12)
         with replacing(output) as partial:
             draw_difference(second, change, names).save(partial, "PNG")
-    measures = [measure(restored, regions) for restored in maps]
-    return [Change(*pair) for pair in zip(*measures, strict=True)]
+    height, width = images[1].shape[:2]
+    elsewhere = {name: region.scaled(size[1] / width, size[0] / height) for name, region in seconds.items()}
+    before = measure(maps[0], regions)
+    after = measure(maps[1], [elsewhere.get(region.name, region) for region in regions])
+    changes = [Change(*pair) for pair in zip(before, after, strict=True)]
+    return Comparison(moved(*maps), changes)
 
 
 # === The drawing ===
@@ -131,11 +168,10 @@ def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Image.I
     page.paste(Image.fromarray(colored(scale, CHANGE)), (left, top + row))
     middle, half_px = (left + right) // 2, (right - left) // 2 - pad
     below = top + row + font_px + row // 2
-    largest = furthest(change)
     for x, anchor, title, value in (
-        (left, "lm", f"more in {names[0]}", f"-{largest:.2g} times the mean"),
+        (left, "lm", f"more in {names[0]}", f"-{CHANGE_LIMIT:g} times the mean"),
         (middle, "mm", "", "0"),
-        (right, "rm", f"more in {names[1]}", f"+{largest:.2g} times the mean"),
+        (right, "rm", f"more in {names[1]}", f"+{CHANGE_LIMIT:g} times the mean"),
     ):
         draw.text((x, top + row // 2), shortened(title, font, half_px), INK, font, anchor)
         draw.text((x, below), value, INK, font, anchor)
@@ -180,7 +216,9 @@ def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
             Text(printable(change.first.region.name)),
             f"{change.first.share:.1%}",
             f"{change.second.share:.1%}",
-            f"{round(100 * change.second.share, 1) - round(100 * change.first.share, 1):+.1f} pp",
+            f"{round(100 * change.second.share, 1) - round(100 * change.first.share, 1):+.1f} pp"
+            if change.clear
+            else "no clear change",
         )
     return table
 

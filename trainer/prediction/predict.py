@@ -24,6 +24,7 @@ from trainer.files import replacing, write_array
 from trainer.heat import Map, draw_grey, tint
 from trainer.picture import Picture, Pixels
 from trainer.prediction.inputs import Input
+from trainer.prediction.pages import is_address
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
 from trainer.progress import map_ahead, open_pool
 from trainer.storage import is_remote
@@ -212,8 +213,8 @@ def name_results(
     """Name the results of each image.
 
     The results keep the layout of the input folders below `output_dir`; if that is empty, they lie next to the
-    images. Each is named after its image without the suffix, or with it if several images would share the name. An
-    input that is not an image has no results.
+    images, and those of web addresses in the current folder. Each is named after its image without the suffix, or
+    with it if several images would share the name. An input that is not an image has no results.
 
     Raises:
         UserError: two results would be the same file, one would overwrite an image, or an image on Cloud Storage
@@ -223,7 +224,9 @@ def name_results(
         for image in inputs:
             check(not is_remote(image.name), f"{image.label} is on Cloud Storage; name a local --output-dir")
     endings = PREDICT_FORMATS if output_dir else BESIDE_FORMATS
-    names = [(image.key if output_dir else image.name) if image.key else "" for image in inputs]
+    names = [
+        image.name if image.key and not (output_dir or is_address(image.name)) else image.key for image in inputs
+    ]
     stems = [str(pathlib.PurePosixPath(name).with_suffix("")) if name else "" for name in names]
     counts = Counter(stems)
     unique = [name if counts[stem] > 1 else stem for name, stem in zip(names, stems, strict=True)]

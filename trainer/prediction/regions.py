@@ -18,6 +18,12 @@ SYNTAX = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
     "(logo:5%,2%,20%,8%)"
 )
+CLEAR_PART, CLEAR_SHARE, CLEAR_MOVED = 0.25, 0.04, 0.12
+"""Smallest clear changes: of a region, as a part of its larger share or as a share, and of a whole map.
+
+95% of changes are smaller when the same picture is saved as JPEG, scaled or moved by 4 pixels; docs/log.md,
+2026-11-25 "The same design again", has the measurement.
+"""
 FOCUS_AREA = 0.1
 """Share of the image's pixels in which `focus` counts the attention."""
 FOCUS_PIXELS = 10**6
@@ -56,6 +62,13 @@ class Region:
             first = min(round(start), whole - 1)
             slices.append(slice(first, min(whole, max(first + 1, round(start + length)))))
         return slices[0], slices[1]
+
+    def scaled(self, across: float, down: float) -> "Region":
+        """Return the same part of an image that is `across` times as wide and `down` times as high."""
+        if self.percent:
+            return self
+        x, width, y, height = self.x * across, self.width * across, self.y * down, self.height * down
+        return dataclasses.replace(self, x=x, y=y, width=width, height=height)
 
     def __str__(self) -> str:
         sign = "%" if self.percent else ""
@@ -109,6 +122,17 @@ def check_names(names: Sequence[str]) -> None:
     """Raise `UserError` if several regions have the same name."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
+
+
+def is_clear(before: float, after: float) -> bool:
+    """Return whether the change of a region's share, 0..1 each, is larger than that of the same picture again."""
+    return abs(after - before) > min(CLEAR_PART * max(before, after), CLEAR_SHARE)
+
+
+def moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:
+    """Return the share of the attention, 0..1, that is elsewhere in the second of two maps (h, w)."""
+    first, second = (each / max(float(each.sum(dtype=np.float64)), 1e-12) for each in (before, after))
+    return float(np.abs(second - first).sum(dtype=np.float64)) / 2
 
 
 def focus(map: npt.NDArray[np.floating]) -> float:

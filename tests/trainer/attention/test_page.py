@@ -8,9 +8,9 @@ import pytest
 
 from tests import site
 from tests.trainer.attention.pages import CONFIG, needs_browser, needs_driver, serving
-from trainer.attention import browser
 from trainer.attention.page import Element, parse_element, take
 from trainer.errors import UserError
+from trainer.prediction import browser
 
 STYLE = """<style>
   body { margin: 0; height: 900px; background: rgb(10, 20, 30) }

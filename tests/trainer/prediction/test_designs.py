@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainer.heat import DIMMED, HEAT, blend
+from trainer.heat import CHANGE_LIMIT, DIMMED, HEAT, blend, blend_change
 from trainer.prediction.designs import draw_difference
 
 Y, X = np.mgrid[:120, :160]
@@ -25,8 +25,16 @@ def test_images_of_any_shape_are_drawn(size):
 
 
 def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
-    drawn = np.asarray(draw_difference(GREY, MAP - MAP[:, ::-1], ("a", "b")))
+    drawn = np.asarray(draw_difference(GREY, CHANGE_LIMIT * (MAP - MAP[:, ::-1]), ("a", "b")))
     assert drawn.shape[0] > 120
     more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
     assert more[2] > more[0] + 50
     assert less[0] > less[2] + 50
+
+
+def test_a_change_has_the_same_strength_whatever_the_largest_is():
+    large = np.zeros(MAP.shape, np.float32)
+    large[60, 50], large[0, 0] = CHANGE_LIMIT, 0.05
+    drawn = blend_change(GREY, large).astype(int)
+    np.testing.assert_array_equal(blend_change(GREY, np.minimum(large, 0.05))[0, 0], drawn[0, 0])
+    assert np.abs(drawn[0, 0] - drawn[0, 1]).max() <= 2 < np.abs(drawn[60, 50] - drawn[0, 1]).max()

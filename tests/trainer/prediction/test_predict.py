@@ -13,6 +13,7 @@ from PIL import Image
 
 from tests.gcs import upload
 from tests.golden.inputs import image
+from tests.trainer.attention.pages import needs_browser, serving
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.config import PredictConfig
@@ -134,6 +135,25 @@ def test_names_are_printed_literally(narrow_model, photos, capsys):
         assert name in out
 
 
+# === Addresses ===
+
+
+def test_pages_and_images_on_the_web_are_predicted(narrow_model, photos, capsys):
+    needs_browser()
+    photo = (photos / "photos" / "0.png").read_bytes()
+    pages = {"/a/page": "<body style='background: red'>", "/photo.png": photo, "/gone": 410}
+    flags = ["--no-sandbox", "--viewport-width", 300, "--viewport-height", 200, "--json", "-"]
+    with serving(pages) as address, pytest.raises(SystemExit):
+        run(narrow_model, *(f"{address}{path}" for path in pages), *flags, "--format", "overlay")
+    page, picture, gone = json.loads(capsys.readouterr().out)["images"]
+    assert (page["height"], page["width"]) == (200, 300)
+    assert (picture["height"], picture["width"]) == SIZES[0]
+    assert f"{address}/gone was answered with HTTP status 410" in gone["error"]
+    overlays = [image["results"]["overlay"] for image in (page, picture)]
+    assert overlays == ["127.0.0.1-a-page-attention.png", "photo-attention.png"]
+    assert pixels(photos / overlays[0]).shape == (200, 300, 3)
+
+
 # === Two designs ===
 
 
@@ -145,8 +165,14 @@ def test_two_designs_are_compared(narrow_model, photos, capsys):
     left, right = summary["regions"]
     assert left["share_change"] == pytest.approx(-right["share_change"], abs=1e-6)
     assert left["share_change"] == left["second"]["share"] - left["first"]["share"]
+    assert (left["clear"], right["clear"], summary["moved"] < 0.12) == (False, False, True)
     assert left["first"]["share"] + right["first"]["share"] == pytest.approx(1)
     assert pixels(summary["picture"]).shape[0] > 64
+    elsewhere = ["--region", "left:0,0,40,64", "--region-b", "left:80,0,80,128"]
+    run(narrow_model, "--compare", "photos/2.png", "larger.png", "--json", "-", *elsewhere)
+    (moved,) = json.loads(capsys.readouterr().out)["regions"]
+    assert moved["first"]["share"] == left["first"]["share"]
+    assert moved["second"]["share"] == right["second"]["share"]
     with pytest.raises(SystemExit, match=r"0.png is 100 pixels wide and 40 high, .* need the same aspect ratio"):
         run(narrow_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "none")
     assert not (photos / "none").exists()

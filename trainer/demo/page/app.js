@@ -1,11 +1,11 @@
 /** Builds the page: images A and B, how they are shown, and the regions on both. */
 
 import { announce, complain, make, save } from "./dom.js";
-import { Painter } from "./map.js";
+import { Painter, moved } from "./map.js";
 import { FADING, Panel } from "./panel.js";
 import { Regions } from "./regions.js";
 import { readFacts } from "./server.js";
-import { Table, toCsv, toJson, verdict } from "./table.js";
+import { Table, changesOf, overall, toCsv, toJson, verdict } from "./table.js";
 
 const find = (selector) => document.querySelector(selector);
 /** A new region has this part of the sides of the image. */
@@ -46,6 +46,9 @@ class Page {
     const words = Object.entries(facts.meanings).map(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]);
     find("#meanings dl").replaceChildren(...words.flat());
     find("#meanings p").textContent = facts.caution;
+    for (const [index, sign] of ["−", "+"].entries()) {
+      find(`#difference .legend b:nth-of-type(${index + 1})`).textContent = `${sign}${facts.change_limit}`;
+    }
     const choices = Object.entries(facts.screens).map(([name, [width, height]]) =>
       make("option", { value: name }, `Screens of a ${name} (${width} × ${height})`),
     );
@@ -69,10 +72,16 @@ class Page {
     find("#print").addEventListener("click", () => window.print());
     window.addEventListener("beforeprint", () => (find("#meanings").open = true));
     a.addEventListener("map", () => {
-      this.#regions.resize({ width: a.map.imageWidth, height: a.map.imageHeight });
+      this.#regions.resize(a.size);
       this.#update();
     });
     b.addEventListener("map", () => this.#update());
+    for (const panel of this.#panels) {
+      panel.addEventListener("map", () => {
+        if (panel.isNew) find("#wide").checked = panel.isWholePage;
+        this.#look();
+      });
+    }
     for (const panel of this.#panels) panel.addEventListener("open", () => this.#update());
     for (const kind of ["change", "select"]) this.#regions.addEventListener(kind, () => this.#measure());
     document.addEventListener("keydown", (event) => {
@@ -119,7 +128,7 @@ class Page {
     const [a] = this.#panels;
     const { width, height } = this.#regions.size;
     const side = (whole) => Math.max(1, Math.round(whole * NEW_PART));
-    const { x, y } = a.map.findPlace(side(width), side(height), this.#regions.list);
+    const { x, y } = a.map.findPlace(side(width), side(height), a.regions);
     a.boxes.focus(this.#regions.add(x, y, side(width), side(height)));
   }
 
@@ -169,10 +178,12 @@ class Page {
     find("#results").hidden = !a.isOpen;
     for (const button of ["#add", "#print"]) find(button).disabled = !a.map;
     find("#work").classList.toggle("is-started", a.isOpen);
+    const names = this.#shown.map(({ file }) => file.name);
+    if (names.length) document.title = `Predicted attention: ${names.join(", ")}`; // names a printed PDF
     for (const panel of this.#panels) panel.boxes.draw();
-    this.#measure();
     find("#difference").hidden = !(this.#comparing && a.map && b.map);
     this.#drawDifference();
+    this.#measure();
     this.#frame();
   }
 
@@ -183,6 +194,7 @@ class Page {
       const [across] = this.#facts.screens[option.value] ?? [0];
       option.hidden = option.disabled = !option.selected && width < NARROWEST * across;
     }
+    find("#highest").textContent = this.#shown.some(({ map }) => map.screens > 1) ? "highest of its screen" : "high attention";
     const isTall = this.#shown.some((panel) => panel.isTall);
     find("#toolbar .of-tall").hidden = !isTall;
     for (const panel of this.#panels) {
@@ -196,13 +208,23 @@ class Page {
   #drawDifference() {
     const [a, b] = this.#panels;
     if (find("#difference").hidden) return;
+    for (const part of [".stage", ".legend"]) find(`#difference ${part}`).hidden = !this.#isComparable;
+    find("#difference .note").textContent = this.#isComparable
+      ? overall(moved(a.map, b.map), this.#facts.clear)
+      : "Two designs need the same aspect ratio, and these have different ones: crop or pad one of them.";
+    if (!this.#isComparable) return;
     const stage = find("#difference .stage");
     stage.style.setProperty("--ratio", b.map.imageWidth / b.map.imageHeight);
     stage.querySelector("img").src = b.url;
     stage.querySelector("canvas").setAttribute("aria-label", "Where B gets more attention than A, and where less");
     this.#painter.difference(stage.querySelector("canvas"), a.map, b.map);
-    const ratio = ({ map }) => map.imageWidth / map.imageHeight;
-    find("#difference .note").hidden = Math.abs(ratio(a) / ratio(b) - 1) < 0.02;
+  }
+
+  /** Whether A and B have the same aspect ratio; rounding can change a side by one pixel. */
+  get #isComparable() {
+    const [a, b] = this.#panels.map((panel) => panel.size);
+    const scale = Math.min(a.height / b.height, a.width / b.width);
+    return Math.max(a.height - b.height * scale, a.width - b.width * scale) <= 1;
   }
 
   #measure() {
@@ -210,10 +232,12 @@ class Page {
     find("#undo").disabled = !this.#regions.canUndo;
     if (!a.map) return;
     const [ofA, ofB] = [a.measures(), this.#comparing ? b.measures() : null];
-    this.#table.show(ofA, ofB);
+    const changes = ofB && this.#isComparable ? changesOf(ofA, ofB, this.#facts.clear) : null;
+    this.#table.show(ofA, ofB, changes);
     const count = this.#regions.list.length;
-    find("#verdict").hidden = !(ofB && count);
-    if (ofB && count) find("#verdict").textContent = verdict(this.#regions.list, ofA, ofB);
+    find("#verdict").hidden = !(changes && count);
+    if (changes && count) find("#verdict").textContent = verdict(this.#regions.list, changes);
+    find("#results .of-b").hidden = !(ofB && count);
     for (const button of ["#csv", "#json"]) find(button).hidden = !count;
     find("#results .hint").hidden = count > 0;
     find("#meanings").hidden = !count;
@@ -223,7 +247,7 @@ class Page {
     return this.#shown.map((panel) => ({
       slot: panel === this.#panels[0] ? "A" : "B",
       name: panel.file.name,
-      regions: this.#regions.within(panel.map),
+      regions: panel.regions,
       measures: panel.measures(),
     }));
   }

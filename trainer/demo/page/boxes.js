@@ -1,6 +1,7 @@
 /** The regions as boxes over an image, which mouse, touch and keys draw, move and resize. */
 
 import { announce, make, percent } from "./dom.js";
+import { shareText } from "./map.js";
 
 const CORNERS = ["nw", "ne", "sw", "se"];
 const MIN_DRAG_PX = 6;
@@ -12,21 +13,25 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 const EDGE_PX = 28;
 
 /**
- * The layer `element` of one panel; `measures()` returns its measures in the order of the regions, or null. A region
- * has the colour of its position in `colors`.
+ * The layer `element` of the panel `slot`, A or B; `size()` returns the size {width, height} of its image, and
+ * `measures()` its measures in the order of the regions, or null. A region has the colour of its position in `colors`.
  */
 export class Boxes {
   #element;
+  #slot;
   #regions;
+  #size;
   #measures;
   #boxes = new Map();
   #colors;
   #drag = null;
 
-  constructor(element, regions, measures, colors) {
+  constructor(element, slot, { regions, size, measures, colors }) {
     this.#element = element;
+    this.#slot = slot;
     this.#colors = colors;
     this.#regions = regions;
+    this.#size = size;
     this.#measures = measures;
     regions.addEventListener("change", () => this.draw());
     regions.addEventListener("select", () => this.draw());
@@ -71,20 +76,25 @@ export class Boxes {
   }
 
   #place(box, region, measure) {
-    const { width, height } = this.#regions.size;
+    const { width, height } = this.#size();
+    const place = this.#at(region);
     const style = {
-      left: percent(region.x / width, 4),
-      top: percent(region.y / height, 4),
-      width: percent(region.width / width, 4),
-      height: percent(region.height / height, 4),
+      left: percent(place.x / width, 4),
+      top: percent(place.y / height, 4),
+      width: percent(place.width / width, 4),
+      height: percent(place.height / height, 4),
     };
     Object.assign(box.style, style);
     box.classList.toggle("selected", region === this.#regions.selected);
-    box.classList.toggle("at-top", region.y < 0.08 * height);
-    box.classList.toggle("at-right", region.x > 0.65 * width);
-    const share = measure ? percent(measure.share) : "";
+    box.classList.toggle("at-top", place.y < 0.08 * height);
+    box.classList.toggle("at-right", place.x > 0.65 * width);
+    const share = measure ? shareText(measure) : "";
     box.querySelector(".tag").replaceChildren(make("b", {}, region.name), share && ` · ${share}`);
-    box.setAttribute("aria-label", `${region.name}${share && `, ${share} of the attention`}`);
+    box.setAttribute("aria-label", `${region.name}${share && `, ${share}${measure.screen ? "" : " of the attention"}`}`);
+  }
+
+  #at(region) {
+    return this.#regions.at(region, this.#slot, this.#size());
   }
 
   #press(event) {
@@ -118,45 +128,46 @@ export class Boxes {
   }
 
   #moving(region, start) {
-    const { x, y } = region;
-    const from = this.#pixel(start);
+    const { x, y } = this.#at(region);
+    const size = this.#size();
+    const from = this.#pixel(start, size);
     return (event) => {
-      const to = this.#pixel(event);
-      this.#regions.move(region, x + to.x - from.x, y + to.y - from.y);
+      const to = this.#pixel(event, size);
+      this.#regions.move(region, this.#slot, size, x + to.x - from.x, y + to.y - from.y);
     };
   }
 
   #resizing(region, start) {
     const { corner } = start.target.dataset;
-    const fixed = {
-      x: corner.includes("w") ? region.x + region.width : region.x,
-      y: corner.includes("n") ? region.y + region.height : region.y,
-    };
+    const { x, y, width, height } = this.#at(region);
+    const fixed = { x: corner.includes("w") ? x + width : x, y: corner.includes("n") ? y + height : y };
+    const size = this.#size();
     return (event) => {
-      const to = this.#pixel(event);
-      this.#regions.reshape(region, fixed.x, fixed.y, to.x, to.y);
+      const to = this.#pixel(event, size);
+      this.#regions.reshape(region, this.#slot, size, fixed.x, fixed.y, to.x, to.y);
     };
   }
 
+  /** A region is drawn on both images, whichever the pointer is on. */
   #drawing(start) {
-    const from = this.#pixel(start);
+    const { size } = this.#regions;
+    const from = this.#pixel(start, size);
     let region = null;
     return (event) => {
-      const to = this.#pixel(event);
+      const to = this.#pixel(event, size);
       const moved = Math.max(Math.abs(event.clientX - start.clientX), Math.abs(event.clientY - start.clientY));
       if (!region && moved < MIN_DRAG_PX) return;
       if (!region) {
         region = this.#regions.add(from.x, from.y, 1, 1);
         this.focus(region);
       }
-      this.#regions.reshape(region, from.x, from.y, to.x, to.y);
+      this.#regions.reshape(region, "A", size, from.x, from.y, to.x, to.y);
     };
   }
 
-  /** The position of a pointer in pixels of image A. */
-  #pixel(event) {
+  /** The position of a pointer in pixels of an image of a `size` that fills the layer. */
+  #pixel(event, size) {
     const { left, top, width, height } = this.#element.getBoundingClientRect();
-    const size = this.#regions.size;
     return { x: ((event.clientX - left) / width) * size.width, y: ((event.clientY - top) / height) * size.height };
   }
 
@@ -176,14 +187,14 @@ export class Boxes {
   }
 
   #step(region, [across, down], { shiftKey, ctrlKey }) {
-    const { width, height } = this.#regions.size;
-    const step = ctrlKey ? 1 : Math.max(1, Math.round(STEP * Math.max(width, height)));
-    const { x, y } = region;
+    const size = this.#size();
+    const step = ctrlKey ? 1 : Math.max(1, Math.round(STEP * Math.max(size.width, size.height)));
+    const { x, y, width, height } = this.#at(region);
     if (shiftKey) {
-      const right = Math.max(x + 1, x + region.width + across * step);
-      this.#regions.reshape(region, x, y, right, Math.max(y + 1, y + region.height + down * step));
+      const right = Math.max(x + 1, x + width + across * step);
+      this.#regions.reshape(region, this.#slot, size, x, y, right, Math.max(y + 1, y + height + down * step));
     } else {
-      this.#regions.move(region, x + across * step, y + down * step);
+      this.#regions.move(region, this.#slot, size, x + across * step, y + down * step);
     }
     announce(this.#boxes.get(region).getAttribute("aria-label"));
   }

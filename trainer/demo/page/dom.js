@@ -26,6 +26,7 @@ const bar = () => document.querySelector("#message");
 
 /** Show an error above everything else; `retry`, if any, is called by the button `Try again`. */
 export function complain(text, retry = null) {
+  announce(""); // such as what was waited for
   bar().querySelector("p").textContent = text;
   bar().querySelector(".retry").hidden = !retry;
   bar().querySelector(".retry").onclick = () => {
@@ -48,10 +49,11 @@ export function forgive() {
 /** Format 0.2345 as 23.5%. */
 export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}%`;
 
-/** Format a difference of shares in percentage points, with its sign. */
-export function points(difference) {
-  const value = (100 * Math.abs(difference)).toFixed(1);
-  return `${value === "0.0" ? "±" : difference > 0 ? "+" : "−"}${value}`;
+/** Format the difference of two shares in percentage points, with its sign, as the shares are shown: rounded. */
+export function points(before, after) {
+  const [from, to] = [before, after].map((share) => Number((100 * share).toFixed(1)));
+  const value = Math.abs(to - from).toFixed(1);
+  return `${value === "0.0" ? "±" : to > from ? "+" : "−"}${value}`;
 }
 
 /** Let the browser save `blob` under the name of an image with another ending. */

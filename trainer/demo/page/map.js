@@ -1,11 +1,14 @@
 /** Measures the attention of regions as trainer/prediction/regions.py does, and draws maps as trainer/heat.py does. */
 
+import { percent } from "./dom.js";
+
 /** Positions, in each direction, that are tried for a new region. */
 const PLACES = 24;
 
-/** A saliency map and its summed-area table. */
+/** A saliency map and its summed-area table. Its screens were predicted one by one; each is measured alone. */
 export class Measurable {
   #sums;
+  #parts;
 
   /** `map` is as `predict` of server.js returns it. */
   constructor(map) {
@@ -22,7 +25,14 @@ export class Measurable {
     }
     this.#sums = sums;
     this.total = sums.at(-1);
-    this.largest = values.reduce((max, value) => Math.max(max, value), 0);
+    this.means = new Float64Array(height); // of the screen of each row
+    this.#parts = Array.from({ length: map.screens }, (_, index) => {
+      const [top, bottom] = [index, index + 1].map((edge) => Math.round((edge * map.imageHeight) / map.screens));
+      const [first, last] = [top, bottom].map((row) => (row * height) / map.imageHeight);
+      const total = this.#sum(width, last) - this.#sum(width, first);
+      this.means.fill(total / (width * (last - first)), Math.round(first), Math.round(last));
+      return { screen: index + 1, top, bottom, total, largest: this.#peak(0, first, width, last).value };
+    });
   }
 
   /** The image pixel {x, y} of the largest value. */
@@ -55,17 +65,23 @@ export class Measurable {
   /**
    * Measure a region {x, y, width, height} in pixels of the image: its `share` of the map's sum, its `area` as a share
    * of the image, the `ratio` of both, its `peak` as a share of the map's largest value, and the peak's pixel `peakAt`.
+   * Of several screens, all are of the `screen` that has most of the region, and of the region's part on it; the
+   * `screen` of a whole image is null.
    */
   measure(region) {
+    const rows = ({ top, bottom }) => Math.min(region.y + region.height, bottom) - Math.max(region.y, top);
+    const { screen, top: from, bottom: to, total, largest } = this.#parts.reduce((a, b) => (rows(b) > rows(a) ? b : a));
     const across = this.width / this.imageWidth;
     const down = this.height / this.imageHeight;
     const [left, right] = [region.x * across, (region.x + region.width) * across];
-    const [top, bottom] = [region.y * down, (region.y + region.height) * down];
+    const [y, end] = [Math.max(region.y, from), Math.min(region.y + region.height, to)];
+    const [top, bottom] = [y * down, end * down];
     const sum = this.#sum(right, bottom) - this.#sum(left, bottom) - this.#sum(right, top) + this.#sum(left, top);
-    const area = (region.width * region.height) / (this.imageWidth * this.imageHeight);
-    const share = this.total > 0 ? sum / this.total : area; // a map that is 0 everywhere counts as evenly spread
+    const area = (region.width * (end - y)) / (this.imageWidth * (to - from));
+    const share = total > 0 ? sum / total : area; // a map that is 0 everywhere counts as evenly spread
     const { value, at } = this.#peak(left, top, right, bottom);
-    return { share, area, ratio: share / area, peak: this.largest > 0 ? value / this.largest : 0, peakAt: at };
+    const measured = { share, area, ratio: share / area, peak: largest > 0 ? value / largest : 0, peakAt: at };
+    return { ...measured, screen: this.screens > 1 ? screen : null };
   }
 
   /** The sum left of x and above y. The sum is bilinear within a cell, so a part of a cell counts by its area. */
@@ -106,11 +122,22 @@ function overlap({ x, y }, width, height, regions) {
   return regions.reduce((sum, region) => sum + pixels(region), 0);
 }
 
-/** Measure several regions; each also gets its `rank` by share, 1 for the largest. */
+/** The share of the attention, 0..1, that is elsewhere on map `b` than on map `a`. */
+export function moved(a, b) {
+  const differences = differencesOf(a, b);
+  return differences.reduce((sum, difference) => sum + Math.abs(difference), 0) / (2 * differences.length);
+}
+
+/** Measure several regions; each also gets its `rank` by share among those of its screen, 1 for the largest. */
 export function measureAll(map, regions) {
   const measures = regions.map((region) => map.measure(region));
-  const rank = (share) => 1 + measures.filter((other) => other.share > share).length;
-  return measures.map((measure) => ({ ...measure, rank: rank(measure.share) }));
+  const beats = (one, other) => one.screen === other.screen && one.share > other.share;
+  return measures.map((measure) => ({ ...measure, rank: 1 + measures.filter((other) => beats(other, measure)).length }));
+}
+
+/** Say what a share is a part of, such as "40.0% of screen 1". */
+export function shareText({ share, screen }) {
+  return screen ? `${percent(share)} of screen ${screen}` : percent(share);
 }
 
 // === Drawing ===
@@ -119,12 +146,17 @@ export function measureAll(map, regions) {
 export class Painter {
   #heat;
   #change;
+  #limit;
   #opacity;
 
-  /** `heat` and `change` are lists of 256 colours #rrggbb, `opacity` is that of the largest difference. */
-  constructor({ heat, change, opacity }) {
+  /**
+   * `heat` and `change` are lists of 256 colours #rrggbb; a difference of `change_limit` times the mean, or more, gets
+   * the last colour and the `opacity`.
+   */
+  constructor({ heat, change, change_limit, opacity }) {
     this.#heat = heat.map(rgb);
     this.#change = change.map(rgb);
+    this.#limit = change_limit;
     this.#opacity = opacity;
   }
 
@@ -154,17 +186,15 @@ export class Painter {
   }
 
   /**
-   * Draw where map `b` has a larger and where a smaller share than `a`; larger differences are more opaque. The canvas
-   * lies over the image of `b`.
+   * Draw where map `b` has a larger and where a smaller share than `a`, on a fixed scale: larger differences are more
+   * opaque. The canvas lies over the image of `b`.
    */
   difference(canvas, a, b) {
-    const differences = differencesOf(a, b);
-    const largest = differences.reduce((max, value) => Math.max(max, Math.abs(value)), 1e-12);
     draw(canvas, b, (pixels) => {
-      differences.forEach((difference, index) => {
-        const part = difference / largest;
+      differencesOf(a, b).forEach((difference, index) => {
+        const part = Math.min(Math.max(difference / this.#limit, -1), 1);
         pixels.set(this.#change[Math.round(127.5 + 127.5 * part)], 4 * index);
-        pixels[4 * index + 3] = Math.round(255 * this.#opacity * Math.sqrt(Math.abs(part)));
+        pixels[4 * index + 3] = Math.round(255 * this.#opacity * Math.abs(part));
       });
     });
   }
@@ -180,15 +210,15 @@ export class Painter {
   }
 }
 
-/** `b` minus `a`, each divided by its mean, on the grid of `b`. */
+/** `b` minus `a`, each divided by its mean, or by that of each screen, on the grid of `b`. */
 function differencesOf(a, b) {
   const differences = new Float32Array(b.values.length);
-  const [scaleA, scaleB] = [a, b].map((map) => 1 / Math.max(map.total / (map.width * map.height), 1e-12));
   for (let y = 0; y < b.height; y += 1) {
-    const row = Math.floor(((y + 0.5) * a.height) / b.height) * a.width;
+    const row = Math.floor(((y + 0.5) * a.height) / b.height);
+    const [meanA, meanB] = [a.means[row], b.means[y]].map((mean) => Math.max(mean, 1e-12));
     for (let x = 0; x < b.width; x += 1) {
-      const other = a.values[row + Math.floor(((x + 0.5) * a.width) / b.width)];
-      differences[y * b.width + x] = b.values[y * b.width + x] * scaleB - other * scaleA;
+      const other = a.values[row * a.width + Math.floor(((x + 0.5) * a.width) / b.width)];
+      differences[y * b.width + x] = b.values[y * b.width + x] / meanB - other / meanA;
     }
   }
   return differences;

@@ -3,7 +3,7 @@
 import { Boxes } from "./boxes.js";
 import { announce, complain, forgive, make, percent, save } from "./dom.js";
 import { Measurable, measureAll } from "./map.js";
-import { Failure, derive, predict, readExample } from "./server.js";
+import { Failure, derive, open, predict, readExample } from "./server.js";
 
 /** Views that fade into the image. */
 export const FADING = ["heat", "focus"];
@@ -15,6 +15,8 @@ export const FADING = ["heat", "focus"];
 export class Panel extends EventTarget {
   file = null;
   map = null;
+  /** Whether the map is the first one of its file. */
+  isNew = false;
   #slot;
   #facts;
   #painter;
@@ -34,7 +36,12 @@ export class Panel extends EventTarget {
     for (const heading of this.element.querySelectorAll("h2 span")) heading.hidden = heading.dataset.slot !== slot;
     this.#find(".slot").textContent = slot;
     this.#find(".limits").textContent = `JPEG, PNG, WebP, GIF, TIFF or BMP, up to ${facts.max_bytes / 1e6} MB`;
-    this.boxes = new Boxes(this.#find(".boxes"), regions, () => this.measures(), facts.region_colors);
+    this.boxes = new Boxes(this.#find(".boxes"), slot, {
+      regions,
+      size: () => this.size ?? regions.size,
+      measures: () => this.measures(),
+      colors: facts.region_colors,
+    });
     this.#listen();
   }
 
@@ -52,8 +59,15 @@ export class Panel extends EventTarget {
       input.value = "";
     });
     for (const button of this.element.querySelectorAll("[data-example]")) {
-      button.addEventListener("click", () => this.#loadExample(button.dataset.example));
+      button.addEventListener("click", () => this.#fetch(() => readExample(button.dataset.example)));
     }
+    const form = this.#find(".address");
+    form.hidden = !this.#facts.opens_addresses;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const { address, whole } = form.elements;
+      this.#fetch(() => open(address.value, whole.checked));
+    });
     this.#find(".of-sample").hidden = !this.#facts.notice;
     const drawn = () => {
       const { view, opacity } = this.#look;
@@ -63,13 +77,15 @@ export class Panel extends EventTarget {
     click(".save-map", () => this.#save("map", () => `map.png?screen=${this.map.screen}`));
   }
 
-  async #loadExample(path) {
+  /** Load the file that `source` fetches from the server. */
+  async #fetch(source) {
+    forgive();
     this.#wait(true);
     try {
-      await this.load(await readExample(path));
+      await this.load(await source());
     } catch (error) {
       this.#wait(false);
-      complain(error.message, () => this.#loadExample(path));
+      complain(error.message, () => this.#fetch(source));
     }
   }
 
@@ -83,6 +99,21 @@ export class Panel extends EventTarget {
     return Boolean(this.map) && this.map.imageHeight > this.#facts.tall * this.map.imageWidth;
   }
 
+  /** Whether its image is higher than one screen of a phone, and so is best seen at full width. */
+  get isWholePage() {
+    return this.map.imageHeight > this.#facts.one_screen * this.map.imageWidth;
+  }
+
+  /** The size {width, height} of its image; null without a map. */
+  get size() {
+    return this.map && { width: this.map.imageWidth, height: this.map.imageHeight };
+  }
+
+  /** The regions' names and places on its image, in their order. */
+  get regions() {
+    return this.#regions.on(this.#slot, this.size);
+  }
+
   /** The image's address for <img>. */
   get url() {
     return this.#url;
@@ -90,7 +121,7 @@ export class Panel extends EventTarget {
 
   /** The measures of the regions on this image, in their order; null without a map, or without image A. */
   measures() {
-    return this.map && this.#regions.size && measureAll(this.map, this.#regions.within(this.map));
+    return this.map && this.#regions.size && measureAll(this.map, this.regions);
   }
 
   /** Show a file and its predicted map; on failure, show a message and keep the image from before. */
@@ -139,6 +170,7 @@ export class Panel extends EventTarget {
   }
 
   #receive(file, map) {
+    this.isNew = file !== this.file;
     this.file = file;
     this.map = new Measurable(map);
     this.#frame(map.imageWidth, map.imageHeight);
@@ -193,6 +225,7 @@ export class Panel extends EventTarget {
 
   #open(shown) {
     const hadFocus = this.#find(".empty").contains(document.activeElement);
+    this.#find(shown ? ".shown > .downloads" : ".empty .ways").after(this.#find(".address"));
     this.#find(".empty").hidden = shown;
     this.#find(".shown").hidden = !shown;
     this.element.classList.toggle("is-shown", shown);

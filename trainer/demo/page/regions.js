@@ -1,4 +1,4 @@
-/** The regions that the user marked: named rectangles in integer pixels of image A. */
+/** The regions that the user marked: named rectangles on image A, and on image B, where they may be elsewhere. */
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
@@ -9,6 +9,9 @@ const MAX_STEPS = 100;
 /**
  * Dispatches `change` when a region is added, removed, moved, resized or renamed, and `select` on selection. Every
  * change can be undone.
+ *
+ * A region {id, name, A, B} has a place {x, y, width, height} on image A, in integer pixels of an image of its `size`
+ * {width, height}. Its place on B is null until it is moved there: it is at the same relative position as on A.
  */
 export class Regions extends EventTarget {
   #list = [];
@@ -27,40 +30,45 @@ export class Regions extends EventTarget {
     return this.#selected;
   }
 
+  /** The size of image A; null without one, and then there are no regions. */
+  get size() {
+    return this.#size;
+  }
+
   /** Set the size of image A; the regions keep their relative positions. */
   resize({ width, height }) {
-    const before = this.#size ?? { width, height };
     this.#size = { width, height };
-    for (const region of this.#list) this.#fit(region, before);
     this.#changed();
   }
 
-  /** Add a region, named by a number, and select it. */
+  /** Add a region at a place on image A, named by a number, and select it. */
   add(x, y, width, height) {
     this.#remember("add");
     this.#number += 1;
-    const region = { id: this.#number, name: `Region ${this.#number}` };
-    this.#place(region, x, y, width, height);
+    const region = { id: this.#number, name: `Region ${this.#number}`, A: null, B: null };
+    this.#place(region, "A", this.#size, x, y, width, height);
     this.#list.push(region);
     this.select(region);
     this.#changed();
     return region;
   }
 
-  move(region, x, y) {
+  /** Move a region on the image `slot`, A or B, of a `size`. */
+  move(region, slot, size, x, y) {
+    const { width, height } = this.at(region, slot, size);
     this.#remember("move", region);
-    this.#place(region, x, y, region.width, region.height);
+    this.#place(region, slot, size, x, y, width, height);
     this.#changed();
   }
 
-  /** Set the sides of a region; they are clipped to the image. */
-  reshape(region, left, top, right, bottom) {
+  /** Set the sides of a region on the image `slot` of a `size`; they are clipped to the image. */
+  reshape(region, slot, size, left, top, right, bottom) {
     this.#remember("reshape", region);
-    const x = clamp(Math.min(left, right), 0, this.#size.width - 1);
-    const y = clamp(Math.min(top, bottom), 0, this.#size.height - 1);
-    const width = Math.min(Math.max(left, right), this.#size.width) - x;
-    const height = Math.min(Math.max(top, bottom), this.#size.height) - y;
-    this.#place(region, x, y, width, height);
+    const x = clamp(Math.min(left, right), 0, size.width - 1);
+    const y = clamp(Math.min(top, bottom), 0, size.height - 1);
+    const width = Math.min(Math.max(left, right), size.width) - x;
+    const height = Math.min(Math.max(top, bottom), size.height) - y;
+    this.#place(region, slot, size, x, y, width, height);
     this.#changed();
   }
 
@@ -86,6 +94,40 @@ export class Regions extends EventTarget {
     this.dispatchEvent(new Event("select"));
   }
 
+  // === Places ===
+
+  /** Return the place of a region on the image `slot` of a `size`, in its integer pixels. */
+  at(region, slot, size) {
+    const place = region[slot] ?? region.A;
+    const side = (start, length, ratio, whole) => {
+      const first = Math.min(Math.round(start * ratio), whole - 1);
+      return [first, clamp(Math.round((start + length) * ratio), first + 1, whole) - first];
+    };
+    const [x, width] = side(place.x, place.width, size.width / place.size.width, size.width);
+    const [y, height] = side(place.y, place.height, size.height / place.size.height, size.height);
+    return { x, y, width, height };
+  }
+
+  /** Return the names of all regions and their places on the image `slot` of a `size`. */
+  on(slot, size) {
+    return this.#list.map((region) => ({ name: region.name, ...this.at(region, slot, size) }));
+  }
+
+  #place(region, slot, size, x, y, width, height) {
+    const [across, down] = [clamp(Math.round(width), 1, size.width), clamp(Math.round(height), 1, size.height)];
+    region[slot] = {
+      x: clamp(Math.round(x), 0, size.width - across),
+      y: clamp(Math.round(y), 0, size.height - down),
+      width: across,
+      height: down,
+      size,
+    };
+  }
+
+  #changed() {
+    this.dispatchEvent(new Event("change"));
+  }
+
   // === Undo ===
 
   get canUndo() {
@@ -108,11 +150,9 @@ export class Regions extends EventTarget {
   undo() {
     const step = this.#steps.pop();
     if (!step) return;
-    const regions = step.list.map(({ region, ...before }) => Object.assign(region, before));
-    if (step.size) for (const region of regions) this.#fit(region, step.size);
-    this.#list = regions;
+    this.#list = step.map(({ region, ...before }) => Object.assign(region, before));
     this.#last = { what: "", at: 0 };
-    this.select(regions.includes(this.#selected) ? this.#selected : (regions.at(-1) ?? null));
+    this.select(this.#list.includes(this.#selected) ? this.#selected : (this.#list.at(-1) ?? null));
     this.#changed();
   }
 
@@ -123,42 +163,7 @@ export class Regions extends EventTarget {
     const goesOn = what === this.#last.what && (this.#held || (region && now - this.#last.at < PAUSE_MS));
     this.#last = { what, at: now };
     if (goesOn) return;
-    this.#steps.push({ size: this.#size, list: this.#list.map((each) => ({ region: each, ...each })) });
+    this.#steps.push(this.#list.map((each) => ({ region: each, ...each })));
     if (this.#steps.length > MAX_STEPS) this.#steps.shift();
-  }
-
-  /** Move a region to the same relative position as in an image of another size. */
-  #fit(region, { width, height }) {
-    const [across, down] = [this.#size.width / width, this.#size.height / height];
-    this.#place(region, region.x * across, region.y * down, region.width * across, region.height * down);
-  }
-
-  #place(region, x, y, width, height) {
-    region.width = clamp(Math.round(width), 1, this.#size.width);
-    region.height = clamp(Math.round(height), 1, this.#size.height);
-    region.x = clamp(Math.round(x), 0, this.#size.width - region.width);
-    region.y = clamp(Math.round(y), 0, this.#size.height - region.height);
-  }
-
-  #changed() {
-    this.dispatchEvent(new Event("change"));
-  }
-
-  /** The regions at the same relative positions of an image of another size, in its integer pixels. */
-  within({ imageWidth, imageHeight }) {
-    const side = (start, length, ratio, whole) => {
-      const first = Math.min(Math.round(start * ratio), whole - 1);
-      return [first, clamp(Math.round((start + length) * ratio), first + 1, whole) - first];
-    };
-    return this.#list.map((region) => {
-      const [x, width] = side(region.x, region.width, imageWidth / this.#size.width, imageWidth);
-      const [y, height] = side(region.y, region.height, imageHeight / this.#size.height, imageHeight);
-      return { ...region, x, y, width, height };
-    });
-  }
-
-  /** The size of image A; null without one, and then there are no regions. */
-  get size() {
-    return this.#size;
   }
 }

@@ -33,6 +33,14 @@ export async function predict(file, screen, signal) {
   return { values, width, height, imageWidth, imageHeight, screen, screens };
 }
 
+/** Open a web address: the picture of its page, of the `whole` page or of what a window shows, or the picture it is. */
+export async function open(address, whole) {
+  const body = new Blob([address]);
+  const response = await post(`picture?whole=${whole ? 1 : ""}`, body);
+  const content = await received(response.blob());
+  return new File([content], decodeURIComponent(response.headers.get("picture-name")));
+}
+
 /** Fetch what the server draws from an image, such as `map.png`. */
 export async function derive(path, file) {
   return received((await post(path, file)).blob());
@@ -56,7 +64,7 @@ async function received(part) {
     return await part;
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure("The server does not respond. Start `python -m trainer demo` again, then try again.", true);
+    throw new Failure("The program behind this page does not respond. Start it again, then try again.", true);
   }
 }
 

@@ -1,34 +1,52 @@
 /** The table of regions and their measures on one image or on two, and the same as files. */
 
 import { announce, make, percent, points } from "./dom.js";
+import { shareText } from "./map.js";
 
 const times = (ratio) => `${ratio.toFixed(ratio < 9.95 ? 1 : 0)}×`;
 
-/** Heading and text of each column; `a` and `b` are the measures of a region on images A and B. */
+/** Heading and text of each column; `a` and `b` are the measures of a region on images A and B, `change` is their text. */
 const COLUMNS = [
-  ["Share", ({ a }) => percent(a.share)],
+  ["Share", ({ a }) => shareText(a).replace(" of", "\nof")],
   ["Area", ({ a }) => percent(a.area)],
   ["Ratio", ({ a }) => times(a.ratio)],
   ["Peak", ({ a }) => percent(a.peak, 0)],
   ["Rank", ({ a }) => String(a.rank)],
 ];
 const COMPARING_COLUMNS = [
-  ["Share A", ({ a }) => percent(a.share)],
-  ["Share B", ({ b }) => percent(b.share)],
-  ["B − A", ({ a, b }) => `${points(b.share - a.share)} pp`],
+  ["Share A", ({ a }) => shareText(a).replace(" of", "\nof")],
+  ["Share B", ({ b }) => shareText(b).replace(" of", "\nof")],
+  ["B − A", ({ change }) => change],
 ];
 
-/** A sentence on what B gains and loses most; `a` and `b` are the measures of the regions on both images. */
-export function verdict(regions, a, b) {
-  const changes = regions.map((region, index) => ({ name: region.name, change: b[index].share - a[index].share }));
-  const most = changes.toSorted((one, other) => other.change - one.change);
-  const size = (change) => `${points(Math.abs(change)).slice(1)} pp`;
-  const shown = ({ change }) => Math.abs(change) >= 0.0005;
-  const gains = most.length && most[0].change > 0 && shown(most[0]) ? `${most[0].name} gains ${size(most[0].change)}` : "";
-  const last = most.at(-1);
-  const losses = most.length && last.change < 0 && shown(last) ? `${last.name} loses ${size(last.change)}` : "";
-  const both = [gains, losses].filter(Boolean).join(" and ");
-  return both ? `From A to B, ${both} of the attention.` : "The regions get the same attention on A and B.";
+/**
+ * Say how the share of each region changes; `a` and `b` are the measures on both images. A change within what saving,
+ * scaling or moving the same image does, as trainer/prediction/regions.py has it, is not clear.
+ */
+export function changesOf(a, b, { part, share }) {
+  return a.map((one, index) => {
+    const [before, after] = [one.share, b[index].share];
+    const isClear = Math.abs(after - before) > Math.min(part * Math.max(before, after), share);
+    return { by: after - before, isClear, text: isClear ? `${points(before, after)} pp` : "no clear change" };
+  });
+}
+
+/** A sentence on which region gains and which one loses most from A to B. */
+export function verdict(regions, changes) {
+  const clear = changes.map((change, index) => ({ ...change, name: regions[index].name })).filter((each) => each.isClear);
+  const most = clear.toSorted((one, other) => other.by - one.by);
+  const said = (change, verb) => `${change.name} ${verb} ${change.text.slice(1)}`;
+  const parts = [];
+  if (most[0]?.by > 0) parts.push(said(most[0], "gains"));
+  if (most.at(-1)?.by < 0) parts.push(said(most.at(-1), "loses"));
+  return parts.length ? `From A to B, ${parts.join(" and ")} of the attention.` : "No region changes clearly from A to B.";
+}
+
+/** A sentence on the share of the attention that is elsewhere on B, and whether that means something. */
+export function overall(share, { moved: least }) {
+  if (share > least) return `${percent(share)} of the attention is elsewhere on B.`;
+  const again = `up to ${percent(least, 0)} is where the same image is saved again, scaled or moved by 4 pixels`;
+  return `No clear change overall: ${percent(share)} of the attention is elsewhere on B, and ${again}.`;
 }
 
 /** Fills the <table> `element`, in which names can be edited. A region has the colour of its position. */
@@ -48,8 +66,8 @@ export class Table {
     this.#colors = colors;
   }
 
-  /** Show measures in the order of the regions; those of image B may be null. */
-  show(a, b) {
+  /** Show measures in the order of the regions; those of image B, and the changes, may be null. */
+  show(a, b, changes) {
     this.#head(b ? COMPARING_COLUMNS : COLUMNS);
     for (const [region, row] of this.#rows) {
       if (!this.#regions.list.includes(region)) {
@@ -59,7 +77,7 @@ export class Table {
     }
     this.#regions.list.forEach((region, index) => {
       if (!this.#rows.has(region)) this.#rows.set(region, this.#add(region));
-      this.#fill(region, { a: a[index], b: b?.[index] });
+      this.#fill(region, { a: a[index], b: b?.[index], change: changes?.[index].text ?? "" });
       this.#rows.get(region).style.setProperty("--own", this.#colors[index % this.#colors.length]);
     });
     this.#element.hidden = !this.#regions.list.length;
@@ -117,10 +135,10 @@ function closeIcon() {
 function entries(images) {
   return images.flatMap(({ slot, name, regions, measures }) =>
     regions.map((region, index) => {
-      const { share, area, ratio, peak, peakAt, rank } = measures[index];
+      const { share, area, ratio, peak, peakAt, rank, screen } = measures[index];
       const { x, y, width, height } = region;
-      const place = { x, y, width, height };
-      return { picture: slot, file: name, region: region.name, ...place, share, area, ratio, peak, peak_x: peakAt.x, peak_y: peakAt.y, rank };
+      const measured = { share, area, ratio, peak, peak_x: peakAt.x, peak_y: peakAt.y, rank, screen };
+      return { picture: slot, file: name, region: region.name, x, y, width, height, ...measured };
     }),
   );
 }
@@ -133,7 +151,7 @@ export function toJson(images) {
 /** The entries of all regions as a file of CSV. */
 export function toCsv(images) {
   const rows = entries(images);
-  const quote = (value) => (typeof value === "string" ? `"${value.replaceAll('"', '""')}"` : value);
+  const quote = (value) => (typeof value === "string" ? `"${value.replaceAll('"', '""')}"` : (value ?? ""));
   const lines = [Object.keys(rows[0]), ...rows.map((row) => Object.values(row).map(quote))];
   return new Blob([lines.map((line) => `${line.join(",")}\n`).join("")], { type: "text/csv" });
 }

@@ -42,6 +42,7 @@ INSTALL = f"install one (chromium, or `playwright install chromium`), or set {VA
 NO_SANDBOX = "--no-sandbox"
 """Flag of `check` for a page that is shown without the browser's sandbox."""
 KINDS = ("text/html", "application/xhtml+xml")
+PICTURE = "image/"
 QUIET_MS = 5000
 """Longest time, in milliseconds, that a loaded page may go on fetching before its picture is taken."""
 MAX_HEIGHT_PX = 16_384
@@ -90,7 +91,8 @@ def photograph(
         refused: receives the addresses that the page asked for and may not load, also if this raises.
 
     Returns:
-        The picture as a PNG, and the elements of each selector.
+        The picture as a PNG, and the elements of each selector. Where the address is a picture, it is that picture
+        in its own format, without elements.
 
     Raises:
         UserError: there is no browser, it does not start, or the page cannot be shown in `config.timeout_s`.
@@ -108,6 +110,8 @@ def photograph(
             response = await page.goto(address)
             if response is not None and response.status >= 400:
                 raise UserError(f"{label} was answered with HTTP status {response.status}; check the address")
+            if response is not None and response.headers.get("content-type", "").startswith(PICTURE):
+                return await response.body(), [Found(0, ())] * len(selectors)
             await _rest(page)
             return await _photograph(page, selectors, label, config, max_pixels)
 
