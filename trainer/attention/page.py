@@ -145,7 +145,7 @@ def take(name: str, elements: Sequence[Element], config: PageConfig, max_pixels:
     check(
         importlib.util.find_spec("playwright") is not None,
         "pages are shown by playwright, which is not installed: run `make install`, or "
-        f"`pip install 'msinet-pipelines[check]'`; or give a picture of {label}",
+        f"`pip install '.[check]'` in the repository's folder; or give a picture of {label}",
     )
     from trainer.attention.browser import photograph
 
