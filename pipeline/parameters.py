@@ -263,7 +263,7 @@ def convert(name: str, value: object) -> Value:
     try:
         return _as_type(value, kind)
     except ValueError:
-        raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[kind]} ({kind.__name__})") from None
+        raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[kind]}") from None
 
 
 def converted(values: Mapping[str, object]) -> dict[str, Value]:

@@ -463,7 +463,9 @@ class TrainConfig:
         "Parts into which each device splits its images of a step to save memory; computed one after another.",
         ge=1,
     )
-    learning_rate: float = setting(1e-5, "Learning rate of Adam for a batch of one.", group=OPTIMIZATION, gt=0)
+    learning_rate: float = setting(
+        1e-5, "Learning rate of Adam for a batch of one.", group=OPTIMIZATION, gt=0, le=1
+    )
     learning_rate_scaling: str = setting(
         "auto",
         "How the learning rate grows with the batch size: none, sqrt (its square root), linear, capped (linear up "

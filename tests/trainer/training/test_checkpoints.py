@@ -258,6 +258,8 @@ def test_after_falling_back_the_damaged_file_is_removed_once_a_new_one_is_writte
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(saved):
     with pytest.raises(UserError, match=r"learning_rate 0\.001, now 0\.1; seed not recorded, now 4"):
         restored(saved[0], identity={**IDENTITY, "learning_rate": 0.1, "seed": 4})
+    with pytest.raises(UserError, match="'123456789012'"):  # not all of its 64 digits
+        restored(saved[0], identity={**IDENTITY, "data": {"fingerprint": "123456789012" + "a" * 52}})
 
 
 @pytest.mark.parametrize("differs", ["model", "optimizer"])
