@@ -495,4 +495,5 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
         for of, phrase in PHRASES.items()
     }
     more = [f"{phrase} in {', '.join(labels)}" for phrase, labels in others.items() if labels]
-    return f"{sentence} It is {'; '.join(more)}." if more else sentence
+    alone = "The p-values are not corrected for the number of metrics."
+    return f"{sentence} It is {'; '.join(more)}. {alone}" if more else sentence
