@@ -159,5 +159,5 @@ def test_test_set_is_needed_if_it_has_a_name():
     require_sources(named)
     with pytest.raises(UserError, match="http is fetched only with private_sources"):
         require_sources({**named, "test_source": "http://localhost/a.zip"})
-    with pytest.raises(UserError, match="custom has no public place; set finetune_source"):
+    with pytest.raises(UserError, match="custom is not public; set finetune_source"):
         require_sources({"finetune_dataset": "custom"})

@@ -5,10 +5,10 @@
   python -m trainer predict page.png --region button:20,300,160,48 --region logo:2%,1%,20%,8%
   python -m trainer predict --compare before.png after.png --region button:20,300,160,48 --output-dir maps
 
-IMAGE is a file, a folder (searched with its subfolders), a glob, or the same on Cloud Storage (gs://). The first
-line writes photo-attention.png next to the photo: its attention in heat colours. An image
-that cannot be read is reported on stderr with the reason, and the others are still predicted. The exit status is 1
-if any image failed, else 0. A line on stderr says which model answers.
+IMAGE is a file, a folder (searched with its subfolders) or a glob, here or on Cloud Storage (gs://). The first
+command writes photo-attention.png next to the photo: its attention in heat colours. An image that cannot be read
+is reported on stderr with the reason, and the others are still predicted. The exit status is 1 if any image
+failed, else 0. A line on stderr says which model is used.
 """
 
 import argparse

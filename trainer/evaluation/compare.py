@@ -29,7 +29,7 @@ KINDS = (
 RUN_EVALUATION = "evaluate-model/evaluation"
 """Relative to the folder of a run's attempt."""
 RESERVED = {per_image.CENTER_BIAS, per_image.UNIFORM, "stimulus", "density"}
-"""Names that tables and pictures use for something else than a model."""
+"""Reserved names: in tables and pictures they label something other than a model."""
 EVALUATE_AGAIN = "evaluate the model again"
 EVALUATE_TOGETHER = (
     "evaluate all models on the same images with --dataset-dir DIR, the folder of a prepared dataset"

@@ -56,7 +56,7 @@ GET_PRETRAINED = f"get it again with `git checkout -- trainer/{PRETRAINED}`, or 
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
-PHOTOGRAPHS = "Trained on photographs; take its maps of pages with text as a hint."
+PHOTOGRAPHS = "Trained on photographs; treat its maps of text-heavy pages as rough."
 """What PRETRAINED must say about its maps."""
 
 

@@ -369,8 +369,8 @@ class Marker:
         if self._is_written and (found := self._read()) != self._own:
             other = _who(found) if found else "one that has ended"
             raise UserError(
-                f"another training has taken {self._folder.address} over: {other}. This one ends, and leaves the "
-                "checkpoints as they are"
+                f"another training took over {self._folder.address}: {other}. This one ends and does not change "
+                "the checkpoints"
             )
 
     def remove(self) -> None:
