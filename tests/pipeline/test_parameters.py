@@ -101,10 +101,10 @@ def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kin
         ({"gate_on": "test"}, "gate_on is test, but test_dataset is empty"),
         ({"test_source": "gs://b/osie"}, "test_source is 'gs://b/osie', but test_dataset is empty"),
         ({"test_dataset": "osei"}, "test set: .*'osei'"),
-        ({"test_dataset": "fixationadd1000"}, "test_dataset and test_source are those of fine-tuning"),
+        ({"test_dataset": "fixationadd1000"}, "the test set is the data of fine-tuning"),
         (
             {"test_dataset": "salicon", "test_source": "gs://b/salicon/", "base_source": "gs://b/salicon"},
-            "test_dataset and test_source are those of base training",
+            "the test set is the data of base training",
         ),
         ({"training_labels": "team=Vision Lab"}, "training_labels has 'team=Vision Lab'"),
         ({"columns": "x=a"}, "columns is 'x=a'"),
@@ -147,7 +147,7 @@ def test_images_labelled_test_of_ones_own_recordings_are_a_test_set_of_the_same_
     for split in ("folders", "column"):
         validate({**values, "split": split})
     for split in ("auto", "shuffle"):
-        with pytest.raises(UserError, match=r"are those of fine-tuning, .* split=column"):
+        with pytest.raises(UserError, match=r"the data of fine-tuning; .* split=column"):
             validate({**values, "split": split})
 
 

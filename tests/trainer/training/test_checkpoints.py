@@ -454,7 +454,7 @@ def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, 
         checkpoints.restore()
         mark(anywhere, **by) if by else anywhere.remove(MARKER)
         before = anywhere.names()
-        with pytest.raises(UserError, match=f"taken .* over: {'process 7' if by else 'one that has ended'}"):
+        with pytest.raises(UserError, match=f"took over .*: {'process 7' if by else 'one that has ended'}"):
             checkpoints.save(Progress(step=6))
     assert anywhere.names() == before
 
