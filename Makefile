@@ -1,7 +1,8 @@
 # Every command of the project; `make help` lists them.
 #
-# Each sets up what it needs in .venv, from the pins in requirements/: the first call installs, later ones do so
-# again only when the pins or pyproject.toml have changed. A machine needs Python and make; pip brings uv, uv the rest.
+# Each sets up what it needs in .venv, from the pins in requirements/: the first call installs, later ones do so again
+# only when the pins or pyproject.toml have changed. `make demo` alone leaves out the packages of the pipeline and the
+# tests; another command adds them. A machine needs Python and make; pip brings uv, uv the rest.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -11,6 +12,7 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEMO_INSTALLED := $(VENV)/.demo
 UV_INSTALLED := $(VENV)/.uv
 UV := $(BIN)/python requirements/uv.py
 
@@ -32,11 +34,10 @@ PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
 # `make` exports the variables of its command line to every command, and expands them for it: $(shell ...) would run.
 unexport $(foreach name,$(.VARIABLES),$(if $(call given,$(name)),$(if $(findstring $$,$(value $(name))),$(name))))
 
-# A target other than this machine is named by an environment, by default the one of its name.
-environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)),TARGET))
-
-# This machine runs it; any other target is told to.
-verb = $(if $(call given,TARGET),$(if $(filter-out local,$(value TARGET)),submit,run),run)
+# Whether the target is Vertex AI, whose environment is by default the one of its name.
+vertex = $(if $(call given,TARGET),$(if $(filter-out local vertex,$(value TARGET)),$(error TARGET is local or vertex, not "$(value TARGET)"),$(filter vertex,$(value TARGET))))
+environment = $(if $(call given,ENV),ENV,$(if $(vertex),TARGET))
+verb = $(if $(vertex),submit,run)
 extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
 
 # Which TensorFlow .venv has: the one that GPU=1 or GPU=0 asks for, else the one that was asked for before.
@@ -50,8 +51,8 @@ SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
 ### Commands (make COMMAND)
 
-demo: $(INSTALLED) ## Try the default model on a local web page: [ARGS='--model models/msinet/2 --port 8080']
-	$(BIN)/python -m trainer demo $(ARGS)
+demo: $(if $(wildcard $(INSTALLED))$(filter gpu,$(TENSORFLOW)),$(INSTALLED),$(DEMO_INSTALLED)) ## Open a local web page to try the default model: [ARGS='--model models/msinet/2 --port 8080']
+	$(BIN)/python -m trainer demo --open $(ARGS)
 
 run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name] [RUN_DIR=folder] [RESUME=latest] [base_epochs=3, any parameter]
 	$(BIN)/python -m pipeline $(verb)$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME)$(extra) $(PARAMETERS)
@@ -96,10 +97,10 @@ compile: $(INSTALLED) ## Write pipeline.yaml, pipeline-kubeflow.yaml and compone
 requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pyproject.toml: [ARGS=--upgrade]
 	@# The other sets follow the pins of cpu, so that all of them run the same versions; that of tpu where its TensorFlow
 	@# allows them, since uv prefers the versions of the file that it writes.
-	$(call pin,cpu) --universal --extra cpu
-	for extra in gpu dev; do $(call pin,$$extra) --universal --extra $$extra --constraints requirements/cpu.txt || exit 1; done
+	$(call pin,cpu) --universal --extra cpu --extra pipeline
+	for extra in gpu dev; do $(call pin,$$extra) --universal --extra $$extra --extra pipeline --constraints requirements/cpu.txt || exit 1; done
 	cp requirements/cpu.txt requirements/tpu.txt
-	$(call pin,tpu) $(only_x86) --extra tpu
+	$(call pin,tpu) $(only_x86) --extra tpu --extra pipeline
 	echo uv | $(call pin,uv,-) --universal
 	@# These two checks are for Linux x86-64 alone. tensorflow-cpu is the `tensorflow` that the API needs.
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/tpu.txt
@@ -119,8 +120,9 @@ checks: ## List the checks by other tools, such as Kubeflow's compiler, Terrafor
 include tests/checks.mk
 
 # `uv pip $(2)` in the environment $(1). A run imports 4000 of the 14000 files, and the first import compiles them: 10
-# seconds of one core, where compiling all takes 33. Only where imports may not write bytecode is it written here.
-pinned = $(call fetch,$(UV) pip $(2) --python $(1)/bin/python --require-hashes $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) --build-constraints requirements/cpu.txt)
+# seconds of one core, where compiling all takes 33. Only where imports may not write bytecode is it written here. The
+# lines that uv prints for each package are left out.
+pinned = $(call fetch,$(UV) pip $(2) --python $(1)/bin/python --require-hashes $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) --build-constraints requirements/cpu.txt 2>&1 | { grep --line-buffered -Ev '^ ([-+~]|Downloaded) ' >&2 || :; })
 fetch = $(1) || { echo "error: the packages could not be installed, as said above; if the package index cannot be reached, \
 check your connection, or name your mirror with UV_DEFAULT_INDEX or with pip's index-url" >&2; exit 1; }
 
@@ -131,20 +133,31 @@ $(UV_INSTALLED): requirements/uv.txt
 	@$(call fetch,$${UV_DEFAULT_INDEX:+env PIP_INDEX_URL="$$UV_DEFAULT_INDEX"} $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<)
 	@touch $@
 
-# The stamp goes first and comes last, so that an interrupted installation is taken up again. It says which TensorFlow
-# is installed: while that stays, packages that you added stay too.
+# Each stamp is deleted first and written last, so that an interrupted installation is repeated. This one says which
+# TensorFlow is installed: while that stays, packages that you added stay too.
 $(INSTALLED): pyproject.toml $(SETS) $(UV_INSTALLED) $(if $(SAME),,FORCE)
 	@$(BIN)/python -c '$(supported)' $(TENSORFLOW)
-	@rm -f $@
+	@rm -f $@ $(DEMO_INSTALLED)
 	@echo $(TENSORFLOW) > $(CHOSEN)
 	@echo "Installing the pinned packages into $(VENV)"
 	@$(call pinned,$(VENV),$(if $(SAME),install --no-deps $(addprefix --requirement ,$(SETS)),sync $(SETS)))
-	@# With the pinned packages alone: what pyproject.toml needs must be among them.
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-index --no-build-isolation --editable '.[$(TENSORFLOW),dev]' || \
-	  { echo "error: pyproject.toml needs what requirements/ does not pin, as said above; run \`make requirements\`" >&2; exit 1; }
+	@$(call project,$(TENSORFLOW),dev)
 	@echo $(TENSORFLOW) > $@
 
 .PHONY: FORCE
+
+# The same versions, so that $(INSTALLED) later adds packages and replaces none.
+$(DEMO_INSTALLED): pyproject.toml requirements/cpu.txt requirements/dev.txt $(UV_INSTALLED)
+	@$(BIN)/python -c '$(supported)' cpu
+	@rm -f $@
+	@echo "Installing the packages of the demo into $(VENV)"
+	@$(call pinned,$(VENV),install --requirement pyproject.toml --extra cpu --extra demo --constraints requirements/cpu.txt --constraints requirements/dev.txt)
+	@$(call project,cpu,demo)
+	@touch $@
+
+# Installs this project with two extras, with the pinned packages alone: what pyproject.toml needs must be among them.
+project = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-index --no-build-isolation --editable '.[$(1),$(2)]' || { \
+  echo "error: pyproject.toml needs what requirements/ does not pin, as said above; run \`make requirements\`" >&2; exit 1; }
 
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))

@@ -263,7 +263,7 @@ def convert(name: str, value: object) -> Value:
     try:
         return _as_type(value, kind)
     except ValueError:
-        raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[kind]} ({kind.__name__})") from None
+        raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[kind]}") from None
 
 
 def converted(values: Mapping[str, object]) -> dict[str, Value]:
@@ -392,9 +392,9 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
     for step, title in steps_of(values).items():
         check(
             tested_on != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
-            f"test_dataset and test_source are those of {title.lower()}, so nothing would be only tested on; set "
-            "test_share, such as 0.5, to keep a part of its validation images apart (images that recordings of "
-            "your own label test need split=folders or split=column), or name other data, or none",
+            f"the test set is the data of {title.lower()}; set test_share, such as 0.5, to hold out a part of its "
+            "validation images (or, if your own recordings label images test, split=folders or split=column), "
+            "choose other data, or leave test_dataset and test_source empty",
         )
 
 
@@ -418,6 +418,6 @@ def require_sources(values: Mapping[str, Value]) -> None:
         config = FetchConfig(**data_settings(name, {**DEFAULTS, **values}))
         check(
             bool(config.source or datasets.get(config.dataset).archives),
-            f"{config.dataset} has no public place; set {name}_source to a folder, an archive or an address",
+            f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
         )
         checked_addresses(config.source, config.private_sources)

@@ -85,9 +85,9 @@ class AcceleratorConfig:
         return self.rows[0]
 
     def offered(self, location: str) -> "AcceleratorConfig":
-        """The same machines with the first accelerator that `location` has alone; raises `UserError` if none is.
+        """Keep only the first accelerator that is available in `location`; any is if `location` is empty.
 
-        An empty location has all.
+        Raises `UserError` if none is available.
         """
         for row in self.rows:
             if not location or not row.chip.regions or location in row.chip.regions:

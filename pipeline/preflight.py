@@ -141,7 +141,7 @@ class Prepared(NamedTuple):
     """Settings of base training, its machines and its job; empty if there is none."""
     finetune_training: dict[str, Any]
     evaluation: dict[str, Any]
-    """Those of `EvaluateConfig`."""
+    """Settings of the evaluation, by their names in `EvaluateConfig`."""
     evaluate_base: bool
     base_model: str
     """Path or address of the model to fine-tune; empty if the run trains one."""

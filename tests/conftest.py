@@ -78,6 +78,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 gc.disable()
 
 
+def pytest_configure(config):
+    """Name a file that is not there: of several processes, pytest would say only that no tests ran."""
+    for argument in config.args:
+        if not (config.invocation_params.dir / argument.partition("::")[0]).exists():
+            raise pytest.UsageError(f"file or directory not found: {argument}")
+
+
 def pytest_collection_modifyitems(items):
     """Let the workers, which take a file at a time, begin with those that take long: so they end together."""
     if "PYTEST_XDIST_WORKER" in os.environ:

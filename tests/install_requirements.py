@@ -106,9 +106,8 @@ def run(empty, tmp_path):
 def variables(variant, empty, run):
     """Installs a set, and returns the variables of its image."""
     run(*UV, "sync", "--python", empty, "--require-hashes", ROOT / "requirements" / f"{variant}.txt")
-    run(
-        *UV, "install", "--python", empty, "--no-index", "--no-build-isolation", "--editable", f"{ROOT}[{variant}]"
-    )
+    project = f"{ROOT}[{variant},pipeline]"
+    run(*UV, "install", "--python", empty, "--no-index", "--no-build-isolation", "--editable", project)
     run(*UV, "check", "--python", empty)
     if variant != "tpu":
         return environment_of(variant)

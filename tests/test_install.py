@@ -24,7 +24,7 @@ dependencies = ["plain"]
 cpu = ["cpus"]
 gpu = ["cuda"]
 demo = ["server"]
-dev = ["example[demo]"]
+dev = ["example[demo]", "tools"]
 [tool.setuptools]
 packages = []
 """
@@ -46,7 +46,7 @@ def project(tmp_path):
     plain = write_wheel(wheels, "plain")
     (pins / "cpu.txt").write_text(plain + write_wheel(wheels, "cpus"))
     (pins / "gpu.txt").write_text(plain + write_wheel(wheels, "cuda"))
-    (pins / "dev.txt").write_text(plain + write_wheel(wheels, "server"))
+    (pins / "dev.txt").write_text(plain + write_wheel(wheels, "server") + write_wheel(wheels, "tools"))
     (pins / "uv.txt").write_text("")
     environment = tmp_path / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
@@ -63,13 +63,13 @@ def no_settings_of_uv(monkeypatch):
         monkeypatch.delenv(name)
 
 
-def install(project, *arguments):
+def install(project, *arguments, target="install"):
     settings = {
         "PIP_FIND_LINKS": str(project / "wheels"),
         "PIP_NO_INDEX": "1",
         "UV_CACHE_DIR": str(project / "cache"),
     }
-    return make("install", *arguments, folder=project, **settings)
+    return make(target, *arguments, folder=project, **settings)
 
 
 def installed(project):
@@ -81,14 +81,14 @@ def installed(project):
 def test_gpu_packages_replace_the_cpu_packages_until_gpu_is_0(project):
     assert install(project).returncode == 0
     assert install(project, "GPU=1").returncode == 0
-    assert installed(project) == {"plain", "cuda", "server", "example"}
+    assert installed(project) == {"plain", "cuda", "server", "tools", "example"}
     # The choice is remembered without GPU=1, also when the pins change.
     assert "Nothing to be done" in install(project).stdout
     os.utime(project / "requirements" / "gpu.txt", (2**31, 2**31))
     assert install(project).returncode == 0
-    assert installed(project) == {"plain", "cuda", "server", "example"}
+    assert installed(project) == {"plain", "cuda", "server", "tools", "example"}
     assert install(project, "GPU=0").returncode == 0
-    assert installed(project) == {"plain", "cpus", "server", "example"}
+    assert installed(project) == {"plain", "cpus", "server", "tools", "example"}
 
 
 def test_pins_are_installed_once_and_only_with_the_pinned_hash(project):
@@ -101,7 +101,7 @@ def test_pins_are_installed_once_and_only_with_the_pinned_hash(project):
     assert "hash" in refused.stderr.lower()
     pins.write_text(right)
     assert install(project).returncode == 0
-    assert installed(project) == {"plain", "cpus", "server", "example"}
+    assert installed(project) == {"plain", "cpus", "server", "tools", "example"}
     assert "Nothing to be done" in install(project).stdout
 
 
@@ -110,3 +110,26 @@ def test_gpu_is_one_or_zero(project):
     assert finished.returncode != 0
     assert "GPU is 1 for NVIDIA GPUs or 0 for none" in finished.stderr
     assert not (project / "pwned").exists()
+
+
+def test_the_demo_installs_its_own_packages_and_other_commands_add_theirs(project):
+    finished = install(project, target=".venv/.demo")
+    assert finished.returncode == 0, finished.stderr
+    assert " + " not in finished.stderr
+    assert installed(project) == {"plain", "cpus", "server", "example"}
+    (plain,) = project.glob(".venv/lib/python*/site-packages/plain-*.dist-info")
+    first = plain.stat().st_ino
+    assert install(project).returncode == 0
+    assert installed(project) == {"plain", "cpus", "server", "tools", "example"}
+    assert plain.stat().st_ino == first
+    # All that the demo needs is there now: it uses this environment, with its pins.
+    assert "Installing" not in install(project, "--dry-run", target="demo").stdout
+
+
+def test_the_demo_takes_no_package_with_another_hash(project):
+    pins = project / "requirements" / "dev.txt"
+    text = pins.read_text()
+    pins.write_text(text.replace(text.partition("server")[2].partition("sha256:")[2][:64], "0" * 64))
+    refused = install(project, target=".venv/.demo")
+    assert refused.returncode != 0
+    assert "hash" in refused.stderr.lower()

@@ -8,6 +8,7 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -66,6 +67,19 @@ def project(tmp_path):
 )
 def test_variables_become_flags_and_parameters(variables, arguments):
     assert pipeline_arguments(*variables) == shlex.split(arguments)
+
+
+def test_target_is_this_machine_or_vertex():
+    finished = make("--dry-run", "run-pipeline", "TARGET=vertx", "ENV=prod")
+    assert finished.returncode != 0
+    assert 'TARGET is local or vertex, not "vertx"' in finished.stderr
+
+
+def test_a_test_file_that_is_not_there_is_named():
+    command = [sys.executable, "-m", "pytest", "--numprocesses", "1", "tests/nothere"]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert finished.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "tests/nothere" in finished.stderr
 
 
 def test_every_parameter_reaches_the_pipeline_by_its_name():

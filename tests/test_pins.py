@@ -42,9 +42,9 @@ def pins(name, platform=LINUX, python="3.11"):
 
 
 def required(extra):
-    """The requirements in pyproject.toml with one extra and the extras that it includes."""
+    """The requirements in pyproject.toml with the pipeline, one extra and the extras that it includes."""
     extras = PROJECT["optional-dependencies"]
-    lines = [*map(Requirement, PROJECT["dependencies"] + extras[extra])]
+    lines = [*map(Requirement, PROJECT["dependencies"] + extras["pipeline"] + extras[extra])]
     included = [name for line in lines if line.name == PROJECT["name"] for name in line.extras]
     lines += [Requirement(line) for name in included for line in extras[name]]
     return [line for line in lines if line.name != PROJECT["name"]]

@@ -376,11 +376,11 @@ def check_shares(batch_size: int, replicas: int, accumulation: int, images: int,
     n_parts = replicas * accumulation
     lower = batch_size // n_parts * n_parts
     near = " or ".join(str(batch) for batch in (lower, lower + n_parts) if batch)
-    sharers = f"{replicas} replicas{f' of {accelerator}' if accelerator else ''}"
-    sharers += f", in {accumulation} parts each (accumulation)," if accumulation > 1 else ""
+    divisor = f"{replicas} replicas{f' of {accelerator}' if accelerator else ''}"
+    divisor += f" x accumulation {accumulation}" if accumulation > 1 else ""
     check(
         batch_size % n_parts == 0,
-        f"batch_size is {batch_size}, which {sharers} cannot share; set it to {near}, or to 0 for the default",
+        f"batch_size is {batch_size}, not a multiple of {divisor}; set it to {near}, or to 0 for the default",
     )
     check(
         batch_size <= images,

@@ -32,7 +32,7 @@ IMAGES = "images.csv"
 TRAINING_IMAGES = "training_images.json"
 SPLITS = ("train", "valid")
 TEST = "test"
-"""The only split of a test set: held-out images that neither train nor choose an epoch."""
+"""The only split of a test set: held-out images, used for neither training nor model selection."""
 SPLIT_NAMES = {"train": "training", "valid": "validation", TEST: "test"}
 """Split -> its name in sentences."""
 TEST_SUFFIX = "-test"

@@ -323,40 +323,42 @@ class FetchConfig:
         "",
         "Location of the dataset: a folder or an archive, here or on gs://; an archive at an https:// address or "
         "on Google Drive (drive:ID), several with spaces between them; `sample` to generate the sample dataset, "
-        "empty for the public place in trainer/datasets.py.",
+        "empty to download it from its public source.",
     )
     image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the dataset's.")
     allow_partial_data: bool = setting(
-        False, "Accept other numbers of images than in trainer/datasets.py; not needed for the sample dataset."
+        False,
+        "Accept a number of images that differs from trainer/datasets.py; not needed for the sample dataset.",
     )
     max_bad_share: float = setting(
         0.01,
-        "Share of the images, at least 0 and below 1, that may be unusable: they do not decode, have no map or an "
-        "empty one, or are in two splits. They are put aside, with their names and reasons in manifest.json. For "
-        "custom, and other datasets with allow_partial_data; complete archives of authors have to be sound.",
+        "Largest share of unusable images, at least 0 and below 1: images that cannot be decoded, have a "
+        "missing or empty map, or are in two splits. They are left out, and named with the reason in "
+        "manifest.json. For custom, and for public datasets with allow_partial_data; otherwise any bad image "
+        "is an error.",
         ge=0,
         lt=1,
     )
     private_sources: bool = setting(
-        False, "Also fetch from http:// addresses, whose content anybody on the way can change."
+        False, "Also fetch from http:// addresses, whose content can be changed in transit."
     )
     max_examples: int = setting(
         0, "Use at most this many images of each split, for quick trials; 0 uses all.", ge=0
     )
     test_share: float = setting(
         0.0,
-        "Share of the validation images, at least 0 and below 1, that is kept apart as a test set: it neither "
-        "trains nor chooses an epoch, and a test set is this share alone. All data of a run has the same share, "
-        "so that its test set may be of the data that is trained on. Recordings with images labelled test are "
-        "refused: they have a test set. 0 for none.",
+        "Share of the validation images, at least 0 and below 1, to hold out as a test set, used for neither "
+        "training nor model selection. A test set consists of this share only. It holds for all data of a run, so "
+        "the test set can come from the training data. Refused for recordings with images labelled test, which "
+        "have a test set. 0 for none.",
         ge=0,
         lt=1,
     )
     columns: str = setting(
         "",
-        "custom: which columns of the tables hold what, such as image=stimulus,x=gx,y=gy,observer=pid; also "
-        "trial, time, duration, fixation (its number), valid, event, split and group. y=-NAME grows upwards. "
-        "Empty: by their usual names.",
+        "custom: the names of the tables' columns, such as image=stimulus,x=gx,y=gy,observer=pid; also trial, "
+        "time, duration, fixation (its number), valid, event, split and group. Write y=-NAME if y grows "
+        "upwards. Empty to recognize common names.",
         group=RECORDINGS,
     )
     coordinates: str = setting(
@@ -376,8 +378,8 @@ class FetchConfig:
     )
     image_on_screen: str = setting(
         "center",
-        "custom: where an image is on the screen: center (at its own size), fit (enlarged to fill the screen, "
-        "centred), X,Y (its upper left corner, pixels) or X,Y,HEIGHTxWIDTH (with its size there).",
+        "custom: how the screen shows an image: center (at its own size), fit (enlarged to fill the screen, "
+        "centred), X,Y (the pixel of its upper left corner) or X,Y,HEIGHTxWIDTH (scaled to this size).",
         group=RECORDINGS,
         pattern=r"center|fit|-?\d+,-?\d+(,[1-9]\d*x[1-9]\d*)?",
         hint="center, fit, X,Y or X,Y,HEIGHTxWIDTH",
@@ -391,18 +393,19 @@ class FetchConfig:
     )
     pixels_per_degree: float = setting(
         0.0,
-        "custom: pixels of one degree of visual angle, in the images and, of positions, on the screen.",
+        "custom: pixels per degree of visual angle, in the images and, for positions, on the screen.",
         group=RECORDINGS,
         ge=0,
     )
     split: str = setting(
         "auto",
-        "custom: how images are split into training and validation: hash (80% and 20%, by hashes of the images' "
-        "names, so that added images move no others), hash_by_folder (by the folders' names: all images of a "
-        "folder are in one split), folders (train/ and val/), column (of the tables), shuffle (exactly 80% and "
-        "20%, but each added image moves others), or auto: the column split if there is one, else "
-        "the folders if there are both, else hash. A column that `columns` names as group keeps the images of a "
-        "group together. Images labelled test, in a column or by a folder test/, are only tested on with auto.",
+        "custom: how images are split into training and validation: hash (80% and 20%, by hashes of the "
+        "images' names, so that added images move no others), hash_by_folder (by the folders' names: all "
+        "images of a folder are in one split), folders (train/ and val/), column (of the tables), shuffle "
+        "(exactly 80% and 20%, but each added image moves others), or auto: the column split if there is one, "
+        "else the folders if there are both, else hash. A column that `columns` names as group keeps the "
+        "images of a group together. With auto, images labelled test, in a column or by a folder test/, are "
+        "used for testing only.",
         group=RECORDINGS,
         choices=RECORDING_SPLITS,
     )
@@ -460,10 +463,13 @@ class TrainConfig:
     batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.", ge=0)
     accumulation: int = setting(
         1,
-        "Parts into which each device splits its images of a step to save memory; computed one after another.",
+        "Number of parts into which each device splits its images of a step; computed one after another, to "
+        "save memory.",
         ge=1,
     )
-    learning_rate: float = setting(1e-5, "Learning rate of Adam for a batch of one.", group=OPTIMIZATION, gt=0)
+    learning_rate: float = setting(
+        1e-5, "Learning rate of Adam for a batch of one.", group=OPTIMIZATION, gt=0, le=1
+    )
     learning_rate_scaling: str = setting(
         "auto",
         "How the learning rate grows with the batch size: none, sqrt (its square root), linear, capped (linear up "
@@ -476,7 +482,7 @@ class TrainConfig:
     )
     schedule: str = setting(
         "constant",
-        "Learning rate after the warm-up: constant, or cosine (falls to 0 at the end).",
+        "Learning rate after the warm-up: constant, or cosine (decays to 0 at the end).",
         group=OPTIMIZATION,
         choices=SCHEDULES,
     )
@@ -501,7 +507,7 @@ class TrainConfig:
     seed: int = setting(42, "Seed of the initial weights and of the order of the images.", ge=0)
     precision: str = setting(
         "auto",
-        "float32, bfloat16, float16 (with loss scaling), or auto: the fastest one of the hardware.",
+        "float32, bfloat16, float16 (with loss scaling), or auto: the fastest on the hardware.",
         choices=PRECISIONS,
     )
     initial_weights: str = setting(
@@ -516,7 +522,7 @@ class TrainConfig:
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.", gt=0)
     deterministic: bool = setting(
         True,
-        "Use only operations that give the same bits in every run.",
+        "Use only operations whose results are bit-for-bit reproducible.",
     )
     profile_steps: str = setting(
         "",
@@ -634,14 +640,15 @@ class EvaluateConfig:
 
 @dataclasses.dataclass(frozen=True)
 class HeldOutConfig:
-    """Settings of a test set: held-out images that neither train nor choose an epoch."""
+    """Settings of a test set: held-out images, used for neither training nor model selection."""
 
     TITLE: ClassVar[str] = "test set"
     test_dataset: str = setting(
         "",
-        "Name of a dataset in trainer/datasets.py that is only tested on: all of its images, or if its split is "
-        "given its validation images (of custom those labelled test, if there are any), or with test_share that "
-        "share of its validation images. Images that are also in the training data are left out. Empty for none.",
+        "Name of a dataset in trainer/datasets.py to use for testing only: all its images, or if its split is "
+        "given, its validation images (of custom, those labelled test, if there are any), or with test_share, "
+        "that share of its validation images. Images that are also in the training data are left out. Empty "
+        "for none.",
     )
     test_source: str = setting(
         "",

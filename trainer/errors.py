@@ -60,13 +60,13 @@ def first_line(error: Exception) -> str:
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """End the process with a sentence if the block lacks a package, as outside of the project's environment."""
+    """End the process with a sentence if a package is missing, as outside of the project's environment."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise SystemExit(
-            f"error: {sys.executable} has no package {error.name}; use .venv/bin/python, which `make install` "
-            "prepares, or `source .venv/bin/activate` first"
+            f"error: {sys.executable} has no package {error.name}; run `make install`, then use "
+            ".venv/bin/python, or `source .venv/bin/activate` first"
         ) from None
 
 
@@ -74,11 +74,12 @@ def installed() -> Iterator[None]:
 def reported(interrupted: str = "interrupted") -> Iterator[None]:
     """Exit without a traceback: `UserError` prints `error: ...` and exits with 1, `UsageError` with USAGE_STATUS.
 
-    An `OSError`, which names its file, is printed so, too. Ctrl-C and `Terminated` print `interrupted` and exit
-    with `interrupted_status`.
+    An `OSError`, which names its file, and a missing package are printed so, too. Ctrl-C and `Terminated` print
+    `interrupted` and exit with `interrupted_status`.
     """
     try:
-        yield
+        with installed():
+            yield
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(USAGE_STATUS) from None

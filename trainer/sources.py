@@ -246,7 +246,7 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
 
 
 def _unzipped(raw: IO[bytes], stack: ExitStack) -> IO[bytes]:
-    """The content of a gzip file; some servers pack an archive once more on its way, and it is kept so."""
+    """The content of a gzip file; some servers gzip archives again in transit, so it may be gzipped twice."""
     stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
     if stream.peek(2).startswith(b"\x1f\x8b"):
         stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))

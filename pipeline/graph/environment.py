@@ -190,7 +190,7 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
     fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters"}
     for key, value in content.items():
         check(key in fields, f"unknown key {key!r}{nearest(key, fields)}; parameters belong below [parameters]")
-        kind, description = KEY_TYPES.get(key, (str, "a string (str)"))
+        kind, description = KEY_TYPES.get(key, (str, "a string"))
         check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
         for item in value.values() if kind is dict else value if kind is list else ():
             check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")

@@ -162,7 +162,7 @@ def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
 def _has_data(passed: Mapping[str, Value]) -> bool:
     """Whether parameters name real data, which needs the settings of real data too.
 
-    An empty source is the public place of the dataset, and so is none beside a dataset's name.
+    An empty source means the dataset's public source, and so does a missing one if a dataset is named.
     """
     return any(
         passed[source] != SAMPLE if source in passed else bool(passed.get(dataset))

@@ -99,7 +99,7 @@ def test_images_that_are_kept_apart_are_not_evaluated_after_each_epoch(settings,
     ("accelerator", "changes", "named"),
     [
         ("v5e-4", {"batch_size": 10}, "batch_size is 10, .*4 replicas of v5e-4.* 8 or 12"),
-        ("l4", {"batch_size": 4, "accumulation": 3}, "batch_size is 4, .*3 parts each"),
+        ("l4", {"batch_size": 4, "accumulation": 3}, "batch_size is 4, .*accumulation 3"),
         ("l4-8", {"batch_size": 104, "images": 99}, "batch_size is 104 .* 99 training images"),
         ("v5e-1", {"batch_size": 160}, r"16\.2 GB.* 14\.4 GB .* at most 141, or accumulation to 2"),
         ("t4", {"precision": "bfloat16"}, "bfloat16; set precision to float16 or float32"),

@@ -1,12 +1,17 @@
 import pytest
 
-from trainer.errors import UserError, first_line, printable, visible
+from trainer.errors import UserError, first_line, printable, reported, visible
 
 
 def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
     assert printable("ü 日/1.png") == "ü 日/1.png"
     assert printable("a\x1b[2J\n.png") == r"'a\x1b[2J\n.png'"
     assert printable("\udcff.png") == r"'\udcff.png'"
+
+
+def test_a_missing_package_is_named_without_a_traceback():
+    with pytest.raises(SystemExit, match="has no package nothere; run `make install`"), reported():
+        import nothere  # noqa: F401
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@
   python -m trainer check https://example.com --selector '#buy' --require 'buy.rank<=2' --junit attention.xml
 
 DESIGN is a picture (a file, or gs://), an HTML file, or an address. An HTML file and an address are opened in the
-Chromium or Chrome of this machine (CHROME_PATH, or looked for), with an empty profile: the page's scripts run, in
-the browser's sandbox, and everything is fetched that the page asks for.
+machine's Chromium or Chrome (CHROME_PATH names another), with an empty profile. The page's scripts run in the
+browser's sandbox, and the browser fetches everything that the page requests.
 
 A requirement is NAME[.MEASURE], then >=, <=, > or <, then a limit. The measures:
   share   part of the attention that falls into the region, in % (without a measure: NAME>=8%)

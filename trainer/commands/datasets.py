@@ -53,7 +53,7 @@ def _print_all(root: pathlib.Path | None) -> None:
         hosts = dict.fromkeys(_host(archive.address) for archive in row.archives)
         images = "any images" if row.any_count else f"{row.n_train} + {row.n_valid} images"
         where = f"{', '.join(hosts)}, {kept} of {len(row.archives)} archives cached"
-        where = where if row.archives else "no public place"
+        where = where if row.archives else "not public"
         print(f"{name:<16} {images:<20} {_size(row)}  {where}")
         print(f"{'':<16} licence: {textwrap.shorten(row.licence or 'not stated', 90, placeholder=' ...')}")
     print(f"\nThe cache is {root or 'off'}. `python -m trainer datasets NAME` shows one in full.")

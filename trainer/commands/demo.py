@@ -30,7 +30,8 @@ def execute(parsed: argparse.Namespace) -> None:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     check(
         not missing,
-        f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install 'msinet-pipelines[demo]'`",
+        f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install '.[demo]'` "
+        "in the repository's folder",
     )
     from trainer.demo.app import listen, serve
     from trainer.models.find import find_answering

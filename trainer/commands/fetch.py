@@ -21,9 +21,10 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--test",
         action="store_true",
-        help="Prepare a test set: all images are only tested on, or if the split is given the validation images, "
-        "or with --test-share that share of the validation images. `evaluate` takes it as a further "
-        "--dataset-dir.",
+        help=(
+            "Prepare a test set: all images, or if the split is given, the validation images, or with "
+            "--test-share, that share of the validation images. Pass it to `evaluate` as a further --dataset-dir."
+        ),
     )
     add_cache_dir(parser)
     parser.add_argument(

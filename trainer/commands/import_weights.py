@@ -7,7 +7,7 @@ shapes are checked. If the source is a graph, its map of an image is compared wi
 
 SOURCE can also be author:salicon, or another of author:mit1003, cat2000, dutomron, pascals, osie and fiwi: the
 weights that the author publishes for this dataset (MIT License) are downloaded once, and kept in the cache of
-`fetch`. The published files themselves have not been tried: tests make files as the author's code writes them.
+`fetch`. The published files themselves are untested: tests generate files as the author's code writes them.
 """
 
 import argparse

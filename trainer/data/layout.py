@@ -141,7 +141,7 @@ class Images:
     labels: list[str]
     """The split of each image by its folder; empty if folders do not tell."""
     notes: list[str]
-    """What was understood of the source, and what was left out; sentences for people."""
+    """How the source was read, and what was left out; sentences for people."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class _Prepared:
     """Digest of the stimulus's pixels, as in `artifacts.IMAGES`."""
     record: bytes
     features: dict[str, float]
-    """Those of `statistics.FEATURES` that are known."""
+    """The known features of the image, by their names in `statistics.FEATURES`."""
     ground_truth: str
     gaze: Gaze | None
     """The fixations; None if only a density is known."""

@@ -136,7 +136,7 @@ def split_indices(names: Sequence[str], split_method: str, row: Dataset) -> tupl
 
 
 def _shuffled(names: Sequence[str], split_method: str) -> Iterator[list[int]]:
-    """Indices of the sorted `names` in the order of the seeded shuffle: of all of them, or of each folder."""
+    """Shuffled indices of the sorted `names`: one seeded shuffle for all of them, or one for each folder."""
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         folder = name.rpartition("/")[0] if split_method == "shuffle_per_category" else ""

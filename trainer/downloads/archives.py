@@ -82,7 +82,7 @@ def origin_of(source: str, row: Dataset, allow_http: bool = False) -> Origin | N
 def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origin:
     """The archives that a dataset's authors, or somebody else, publish; `UserError` if there are none."""
     if not row.archives:
-        raise UserError("recordings of your own have no public place; give their folder, archive or address")
+        raise UserError("your own recordings are not public; give their folder, archive or address")
     return Origin(row.archives, allow_http, row, by_hand)
 
 

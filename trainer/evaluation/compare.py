@@ -29,7 +29,7 @@ KINDS = (
 RUN_EVALUATION = "evaluate-model/evaluation"
 """Relative to the folder of a run's attempt."""
 RESERVED = {per_image.CENTER_BIAS, per_image.UNIFORM, "stimulus", "density"}
-"""Names that tables and pictures use for something else than a model."""
+"""Reserved names: in tables and pictures they label something other than a model."""
 EVALUATE_AGAIN = "evaluate the model again"
 EVALUATE_TOGETHER = (
     "evaluate all models on the same images with --dataset-dir DIR, the folder of a prepared dataset"
@@ -495,4 +495,5 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
         for of, phrase in PHRASES.items()
     }
     more = [f"{phrase} in {', '.join(labels)}" for phrase, labels in others.items() if labels]
-    return f"{sentence} It is {'; '.join(more)}." if more else sentence
+    alone = "The p-values are not corrected for the number of metrics."
+    return f"{sentence} It is {'; '.join(more)}. {alone}" if more else sentence

@@ -1,9 +1,9 @@
 """The weights that MSI-Net's author publishes, by one word: `author:` and the dataset that they were trained on.
 
-Their archives are kept in the cache of downloads, and used from there without a question to their server; models
-are made of them once, and kept there too. The addresses are those of his code (alexanderkroner/saliency,
-download.py, the models for CPUs). Whether they still answer is unknown: the published files themselves have not
-been tried with this project. Loads neither TensorFlow nor, before an archive is needed, anything that downloads.
+Their archives are kept in the download cache and reused without contacting the server, and so are the models that
+are made of them. The addresses are those of his code (alexanderkroner/saliency, download.py, the models for CPUs).
+Whether they are still valid is unknown: the published files themselves have not been tested with this project.
+Loads neither TensorFlow nor, before an archive is needed, anything that downloads.
 """
 
 import dataclasses

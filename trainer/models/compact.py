@@ -30,7 +30,7 @@ LEVELS = 127
 SCALE = "scale"
 """A layer's array of scales, beside its `kernel` and `bias`."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Time of each array in the file, so that equal weights are equal bytes; the first that a ZIP archive can hold."""
+"""Fixed timestamp, the earliest that ZIP allows, so that equal weights give equal bytes."""
 REMEDY = "export it again with `python -m trainer export --format int8`"
 EXPANDED = "models"
 """Folder in the cache of downloads with one folder for each expanded model."""

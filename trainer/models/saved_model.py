@@ -6,6 +6,7 @@ at any size, without a limit), nor are BMPs with a palette, whose indices Tensor
 tRNS colour key is ignored unless it has a palette, and so is an orientation outside a JPEG's EXIF.
 """
 
+import importlib.util
 import pathlib
 import sys
 from typing import Any
@@ -97,10 +98,11 @@ def write_saved_model(
 
 
 def _remove_generated_code() -> None:
-    """Remove what AutoGraph has written for the save: it does so when a process ends, but not if it is killed."""
+    """Remove the modules that AutoGraph has written for the save, and their bytecode, which it would leave."""
     for name, module in list(sys.modules.items()):
         if name.startswith("__autograph_generated_file") and module.__file__:
-            pathlib.Path(module.__file__).unlink(missing_ok=True)
+            for file in (module.__file__, importlib.util.cache_from_source(module.__file__)):
+                pathlib.Path(file).unlink(missing_ok=True)
 
 
 def _verify(model: Trained, path: pathlib.Path, image_size: tuple[int, int], default: str) -> None:
@@ -274,7 +276,13 @@ def _orientation(header: _Bytes) -> tf.Tensor:
 
 def _upright(picture: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     """(h, w, 3) turned and mirrored by the EXIF orientation; from 5 on it is transposed first."""
-    order = tf.where(orientation >= 5, [1, 0, 2], [0, 1, 2])
+
+    def transposed() -> tf.Tensor:
+        # By a gather: of a transposition of integers, TensorFlow prints an error on a CPU without AVX-512.
+        height, width = tf.unstack(tf.shape(picture)[:2])
+        return tf.gather(tf.reshape(picture, (-1, 3)), tf.range(width)[:, None] + width * tf.range(height))
+
+    picture = tf.cond(orientation >= 5, transposed, lambda: picture)
     mirrored = tf.stack([tf.reduce_any(orientation == [3, 4, 7, 8]), tf.reduce_any(orientation == [2, 3, 6, 7])])
-    upright = tf.reverse(tf.transpose(picture, order), tf.where(mirrored)[:, 0])
+    upright = tf.reverse(picture, tf.where(mirrored)[:, 0])
     return tf.ensure_shape(upright, (None, None, 3))

@@ -306,7 +306,8 @@ class Checkpoints:
 
 
 def _recorded(identity: dict[str, Any], key: str) -> str:
-    return repr(identity[key]) if key in identity else "not recorded"
+    """What is compared, for a message: of each fingerprint its first 12 digits."""
+    return re.sub(r"([0-9a-f]{12})[0-9a-f]{52}", r"\1", repr(identity[key])) if key in identity else "not recorded"
 
 
 def _view(variable: Any) -> memoryview:
@@ -368,8 +369,8 @@ class Marker:
         if self._is_written and (found := self._read()) != self._own:
             other = _who(found) if found else "one that has ended"
             raise UserError(
-                f"another training has taken {self._folder.address} over: {other}. This one ends, and leaves the "
-                "checkpoints as they are"
+                f"another training took over {self._folder.address}: {other}. This one ends and does not change "
+                "the checkpoints"
             )
 
     def remove(self) -> None:

@@ -55,7 +55,9 @@ def test_the_others_are_compared_with_the_first(first):
     assert result.verdicts["b"].startswith(
         "b is significantly better than a in KLD (gain +0.1000, 95% confidence interval +0.0"
     )
-    assert result.verdicts["b"].endswith("It is significantly better in CC.")
+    assert result.verdicts["b"].endswith(
+        "It is significantly better in CC. The p-values are not corrected for the number of metrics."
+    )
     assert result.verdicts["d"].startswith("d is not significantly different from a in KLD")
 
 

@@ -36,15 +36,23 @@ NOT_DECODED = "Input is empty"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model folder with the golden weights; no file of AutoGraph is left, as a killed process would leave it."""
+    """A model folder with the golden weights; no file of AutoGraph is left, nor its bytecode."""
     folder, scratch = tmp_path_factory.mktemp("model"), tmp_path_factory.mktemp("scratch")
     network = build_model((None, None), "float32")
     set_golden_weights(network)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tempfile.tempdir", str(scratch))
+        patch.setattr("sys.dont_write_bytecode", False)
         saved_model.write_model(network, folder, SIZE, {"image_size": SIZE})
-    assert not list(scratch.glob("__autograph_generated_file*"))
+    assert not list(scratch.rglob("__autograph_generated_file*"))
     return folder
+
+
+def test_no_integers_are_transposed_of_which_tensorflow_would_print_an_error():
+    graph = saved_model._decode.get_concrete_function(tf.TensorSpec((), tf.string)).graph.as_graph_def()
+    assert graph.library.function
+    nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+    assert "Transpose" not in {node.op for node in nodes}
 
 
 @pytest.fixture(scope="module")

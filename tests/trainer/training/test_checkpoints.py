@@ -258,6 +258,8 @@ def test_after_falling_back_the_damaged_file_is_removed_once_a_new_one_is_writte
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(saved):
     with pytest.raises(UserError, match=r"learning_rate 0\.001, now 0\.1; seed not recorded, now 4"):
         restored(saved[0], identity={**IDENTITY, "learning_rate": 0.1, "seed": 4})
+    with pytest.raises(UserError, match="'123456789012'"):  # not all of its 64 digits
+        restored(saved[0], identity={**IDENTITY, "data": {"fingerprint": "123456789012" + "a" * 52}})
 
 
 @pytest.mark.parametrize("differs", ["model", "optimizer"])
@@ -452,7 +454,7 @@ def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, 
         checkpoints.restore()
         mark(anywhere, **by) if by else anywhere.remove(MARKER)
         before = anywhere.names()
-        with pytest.raises(UserError, match=f"taken .* over: {'process 7' if by else 'one that has ended'}"):
+        with pytest.raises(UserError, match=f"took over .*: {'process 7' if by else 'one that has ended'}"):
             checkpoints.save(Progress(step=6))
     assert anywhere.names() == before
 

@@ -1,7 +1,7 @@
 """The dataset `custom`: find its images, with their maps, files of fixations, or tables of fixations.
 
 Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see `layout`). The
-split is told by a column, by folders, or by hashes of names. What was understood is printed, and returned in
+split is told by a column, by folders, or by hashes of names. How the data was read is printed, and returned in
 sentences (see `Report`).
 """
 
@@ -84,7 +84,7 @@ def find_recordings(
     bad: BadImages,
     is_test_set: bool = False,
 ) -> SplitImages:
-    """Find the images, their maps and fixations, and split them; print what was understood.
+    """Find the images, their maps and fixations, and split them; print how the data was read.
 
     Images that cannot be used are put aside into `bad`. For a test set, the validation images are chosen by
     `tested_items` or, with a `test_share`, split like a training set.
@@ -135,7 +135,7 @@ def find_recordings(
     if TEST in items:
         report.remarks.append(splits.kept_apart_text(items, config.test_share))
     sentences = report.sentences()
-    print("\n".join(["What was understood:", *(visible(f"- {sentence}") for sentence in sentences)]))
+    print("\n".join(["How the data was read:", *(visible(f"- {sentence}") for sentence in sentences)]))
     return SplitImages(items, used, sentences)
 
 
@@ -505,7 +505,7 @@ def _about_turned(usable: Usable) -> list[str]:
 
 @dataclasses.dataclass
 class Report:
-    """What was understood, and what was left out and why."""
+    """How the data was read, and what was left out and why."""
 
     sources: Sequence[Source] = ()
     other_tables: Sequence[str] = ()
