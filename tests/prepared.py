@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.golden.inputs import fixation_map, image
 from trainer.artifacts import CENTER_BIAS, Manifest
+from trainer.data import center_bias
 from trainer.data.tfrecords import Example, ShardWriter, serialize
 
 
@@ -34,8 +35,11 @@ def write_prepared(
                 writer.write(serialize(Example(index, name, stimulus, density, original, 2 * points, points)))
                 densities.append(density / density.sum())
         shards[split] = writer.names
-    bias = np.kron(np.mean(densities, axis=0), np.ones((4, 4)))[:120, :160].astype(np.float32)
-    np.save(folder / CENTER_BIAS, bias / bias.sum())
+    folds = np.zeros((center_bias.FOLDS, *center_bias.SIZE), np.float32)
+    for index, density in enumerate(densities):
+        block = np.kron(density, np.ones((4, 4)))[:120, :160]
+        folds[center_bias.fold_of(index), : block.shape[0], : block.shape[1]] += block
+    np.save(folder / CENTER_BIAS, folds)
     Manifest(
         dataset="osie",
         source="tests",

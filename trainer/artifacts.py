@@ -73,7 +73,7 @@ RUN_FILE = "run.json"
 RUN_ATTEMPTS = "msinet-*"
 """Folders of the run's attempts; kfp names them by time."""
 
-SCHEMA = 2
+SCHEMA = 3
 PREPARE_AGAIN = "prepare the dataset again"
 """Remedy for a prepared dataset that is damaged."""
 
@@ -138,7 +138,7 @@ class Manifest:
     bad_images: dict[str, str] = dataclasses.field(default_factory=dict)
     """Name of an image that cannot be used -> why; the first `trainer.data.bad_images.MOST_LISTED` of them."""
     map_variation: float = 0.0
-    """Mean chi-squared divergence of a training image's map from the mean of all, in coarse cells."""
+    """Mean chi-squared divergence of an image's histogram from the centre bias, in coarse cells."""
     schema: int = SCHEMA
 
     @property
@@ -150,6 +150,11 @@ class Manifest:
     def held_out(self) -> str:
         """The split that models are evaluated on."""
         return TEST if self.is_test_set else "valid"
+
+    @property
+    def bias_split(self) -> str:
+        """The split whose images make the centre bias."""
+        return TEST if self.is_test_set else "train"
 
     def save(self, folder: pathlib.Path) -> None:
         """Write the manifest into `folder`; raises `UserError` if it cannot be written."""
@@ -346,6 +351,10 @@ class Result(Scores):
     n_images: int
     intervals: dict[str, dict[str, Any]]
     gains: dict[str, dict[str, Any]]
+    n_fixations: NotRequired[int]
+    """Fixations on the images that were scored."""
+    n_observers: NotRequired[int]
+    """The most observers of one of them; 0 if observers are not told apart."""
     worse: NotRequired[dict[str, list[str]]]
     """Centre bias or current default -> the metrics in which the candidate is significantly worse."""
     pictures: list[dict[str, Any]]

@@ -282,8 +282,8 @@ def write_array(path: pathlib.Path, array: "npt.NDArray[Any]") -> None:
         np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
-def read_map(path: pathlib.Path, remedy: str) -> "npt.NDArray[np.float32]":
-    """Read a map, (h, w), finite and not negative.
+def read_maps(path: pathlib.Path, shape: tuple[int, ...], remedy: str) -> "npt.NDArray[np.float32]":
+    """Read maps of the `shape` (n, h, w), float32, finite and not negative.
 
     Raises:
         ContentError: the file is missing or holds something else; the message ends with `remedy`.
@@ -293,7 +293,12 @@ def read_map(path: pathlib.Path, remedy: str) -> "npt.NDArray[np.float32]":
     try:
         with path.open("rb") as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
-        if array.ndim != 2 or array.dtype != np.float32 or not (array >= 0).all() or not np.isfinite(array).all():
+        if (
+            array.shape != shape
+            or array.dtype != np.float32
+            or not (array >= 0).all()
+            or not np.isfinite(array).all()
+        ):
             raise ValueError(f"it is {array.dtype} {list(array.shape)}, or has values that are none of a map's")
     except Exception as error:  # NumPy raises different errors for damaged bytes, those of Python's tokenizer too
         raise ContentError(f"{path} is missing or damaged ({first_line(error)}): {remedy}") from None

@@ -11,7 +11,7 @@ FIXATIONS, OTHER_COUNTS, DENSITY, BASELINE = "fixations", "other_counts", "densi
 """The possible needs of a metric; these are also the names of its arguments in `trainer/metrics.py`.
 
 FIXATIONS: points (n, 2). OTHER_COUNTS: number of fixations of all other images per pixel, (H, W).
-DENSITY: the image's own saliency map, (H, W). BASELINE: the centre bias of the training images, (H, W).
+DENSITY: the image's own saliency map, (H, W). BASELINE: the centre bias, (H, W).
 """
 
 

@@ -70,9 +70,6 @@ def write_dataset(
     """Write a dataset with `n_valid` validation images and two training images; `changes` are for the manifest."""
     counts = {"train": 2, "valid": n_valid}
     shards = _write_shards(folder, model, counts, n_fixations, inverted, n_observers=n_observers)
-    y, x = np.mgrid[-1:1:120j, -1:1:160j]
-    bias = np.exp(-(y**2 + x**2)).astype(np.float32)
-    np.save(folder / artifacts.CENTER_BIAS, bias / bias.sum())
     manifest = artifacts.Manifest(
         dataset="salicon",
         source="gs://bucket/salicon",
@@ -127,7 +124,7 @@ def _write_shards(
     copies: Mapping[str, str] = MappingProxyType({}),
     n_observers: int = 0,
 ) -> dict[str, list[str]]:
-    """Write the images of each split, and their list with made-up digests; returns the names of the shards."""
+    """Write the images, their list with made-up digests, and a centre bias; returns the names of the shards."""
     folder.mkdir(parents=True)
     shards, lines = {}, ["split,image,digest"]
     for split, count in counts.items():
@@ -138,4 +135,8 @@ def _write_shards(
                 lines.append(f"{split},{name},{copies.get(name, f'digest-of-{split}-{index}')}")
         shards[split] = writer.names
     (folder / artifacts.IMAGES).write_text("\n".join(lines) + "\n")
+    y, x = np.mgrid[-1:1:120j, -1:1:160j]
+    bias = np.exp(-(y**2 + x**2)).astype(np.float32)
+    # Two folds that are the same, so that each predicts the other.
+    np.save(folder / artifacts.CENTER_BIAS, np.stack([bias, bias, *np.zeros((8, 120, 160), np.float32)]))
     return shards

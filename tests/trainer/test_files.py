@@ -20,7 +20,7 @@ from trainer.files import (
     TEST_SET,
     check_output_path,
     is_taken,
-    read_map,
+    read_maps,
     remove_leftovers,
     replacing,
     write_array,
@@ -237,27 +237,27 @@ def test_map_that_has_no_room_ends_prediction_with_a_sentence(tmp_path):
 
 
 def test_map_is_read(tmp_path):
-    write_array(tmp_path / "map.npy", MAP)
-    np.testing.assert_array_equal(read_map(tmp_path / "map.npy", ""), MAP)
+    write_array(tmp_path / "map.npy", MAP[None])
+    np.testing.assert_array_equal(read_maps(tmp_path / "map.npy", MAP[None].shape, "")[0], MAP)
 
 
-@pytest.mark.parametrize("wrong", [MAP[0], MAP.astype(float), -MAP, MAP * np.nan, np.array([[{}]])])
+@pytest.mark.parametrize("wrong", [MAP, MAP[None].astype(float), -MAP[None], MAP[None] * np.nan, np.array([[{}]])])
 def test_other_arrays_are_refused(wrong, tmp_path):
     np.save(tmp_path / "map.npy", wrong)
     with pytest.raises(ContentError, match=r"map.npy .*make it again$"):
-        read_map(tmp_path / "map.npy", "make it again")
+        read_maps(tmp_path / "map.npy", MAP[None].shape, "make it again")
 
 
 def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "map.npy"
     with pytest.raises(ContentError):
-        read_map(path, "")
-    write_array(path, MAP)
+        read_maps(path, MAP[None].shape, "")
+    write_array(path, MAP[None])
     whole = path.read_bytes()
     for content in (whole[:50], whole[:-1], b"x" + whole[1:], whole[:20] + b"\xff" + whole[21:]):
         path.write_bytes(content)
         with pytest.raises(ContentError):
-            read_map(path, "")
+            read_maps(path, MAP[None].shape, "")
 
 
 # === Temporary folders ===

@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainer import preprocess
-from trainer.artifacts import CENTER_BIAS, IMAGES
-from trainer.data import decode, statistics, tfrecords
+from trainer import metrics, preprocess
+from trainer.artifacts import CENTER_BIAS, IMAGES, TEST
+from trainer.data import center_bias, decode, statistics, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.layout import KINDS, Gaze, Item
 from trainer.errors import ContentError, UserError
 from trainer.files import write_array
 from trainer.progress import Tracker, map_ahead, open_pool
 
-CENTER_BIAS_SIZE = (120, 160)
 MAX_WORKERS = 32
 
 NO_GAZE = Gaze(np.zeros((0, 2), np.int64), None)
@@ -51,8 +50,8 @@ class _Prepared:
     gaze: Gaze | None
     """The fixations; None if only a density is known."""
     original_size: tuple[int, int]
-    share: FloatMap | None
-    """The map's contribution to the centre bias; None for validation images."""
+    histogram: FloatMap | None
+    """What the image adds to the centre bias; None for validation images."""
 
 
 @dataclass
@@ -77,10 +76,10 @@ class Facts:
     """Fixations that are left out, as in `Gaze`."""
     n_copies: int = 0
     """Images of one split with the same pixels as one of another."""
-    bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
-    """Sum of the `share` of the training images."""
+    bias: FloatMap = field(default_factory=lambda: np.zeros((center_bias.FOLDS, *center_bias.SIZE)))
+    """Sum of the `histogram` of the training images, or of those of a test set, in each fold."""
     bias_cells: list[NDArray[np.float32]] = field(default_factory=list)
-    """The `share` of each training image in the coarse cells of `statistics.GRID`."""
+    """The `histogram` of each of them in the coarse cells of `statistics.GRID`."""
     _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Digest -> split and origin of the first image with these pixels."""
 
@@ -107,9 +106,9 @@ class Facts:
         self.n_outside += gaze.n_outside
         self.n_blinks += gaze.n_blinks
         self.original_sizes["x".join(map(str, image.original_size))] += 1
-        if image.share is not None:
-            self.bias += image.share
-            self.bias_cells.append(statistics.coarse(image.share).astype(np.float32))
+        if image.histogram is not None:
+            self.bias[center_bias.fold_of(len(self.bias_cells))] += image.histogram
+            self.bias_cells.append(statistics.coarse(image.histogram).astype(np.float32))
 
     @property
     def ground_truth(self) -> str:
@@ -150,7 +149,7 @@ def prepare(
     bad: BadImages,
     refuse_copies: bool = False,
 ) -> Facts:
-    """Write the shards of all splits, `IMAGES`, and the centre bias of the training images, into `folder`.
+    """Write the shards of all splits, `IMAGES`, and the centre bias of the training or test images, into `folder`.
 
     An image is put aside if its files cannot be used (see `decode`), if its map is of another kind than the first
     one, or if it is a copy that is refused.
@@ -179,7 +178,9 @@ def prepare(
         images = csv.writer(file)
         images.writerow(["split", "image", "digest", *statistics.FEATURES])
         for split, split_items in items.items():
-            prepare_one = functools.partial(_prepare_one, split_items, split == "train", blur_sigma_px, image_size)
+            prepare_one = functools.partial(
+                _prepare_one, split_items, split in ("train", TEST), blur_sigma_px, image_size
+            )
             with tfrecords.ShardWriter(folder, split, len(split_items), image_size) as writer:
                 prepared = map_ahead(pool, prepare_one, range(len(split_items)), 2 * n_threads)
                 for item, image in zip(split_items, prepared, strict=True):
@@ -200,13 +201,12 @@ def prepare(
             if not facts.counts[split]:
                 first = next(iter(bad.reasons.values()))
                 raise UserError(f"none of the {len(split_items):,} {KINDS[split]} images can be used: {first}")
-    if "train" in items:
-        write_array(folder / CENTER_BIAS, (facts.bias / facts.bias.sum()).astype(np.float32))
+    write_array(folder / CENTER_BIAS, facts.bias.astype(np.float32))
     return facts
 
 
 def _prepare_one(
-    items: Sequence[Item], is_training: bool, blur_sigma_px: float, image_size: tuple[int, int], index: int
+    items: Sequence[Item], adds_to_bias: bool, blur_sigma_px: float, image_size: tuple[int, int], index: int
 ) -> _Prepared | ContentError:
     """Prepare one image; an error about its files is returned."""
     item = items[index]
@@ -244,7 +244,7 @@ def _prepare_one(
         ground_truth=image.ground_truth,
         gaze=image.gaze,
         original_size=original_size,
-        share=_share(density, box) if is_training else None,
+        histogram=_histogram(image.gaze, original_size, density, box) if adds_to_bias else None,
     )
 
 
@@ -270,10 +270,19 @@ def _written(features: Mapping[str, float]) -> list[str]:
     return [f"{features[name]:.6g}" if name in features else "" for name in statistics.FEATURES]
 
 
-def _share(density: NDArray[np.uint8], box: tuple[int, int, int, int]) -> FloatMap:
-    """The unpadded part `box` of a prepared map, resized to `CENTER_BIAS_SIZE` and summing to 1, float64."""
-    content = _content(density, box).astype(np.float32)
-    resized = Image.fromarray(content).resize(CENTER_BIAS_SIZE[::-1], Image.Resampling.BOX)
-    share: FloatMap = np.asarray(resized, np.float64)
-    share /= share.sum()
-    return share
+def _histogram(
+    gaze: Gaze | None, original_size: tuple[int, int], density: NDArray[np.uint8], box: tuple[int, int, int, int]
+) -> FloatMap:
+    """What an image adds to the centre bias: the histogram of its fixations, or its map if they are not known.
+
+    It sums to 1, or to 0 for an image without fixations in data that has some.
+    """
+    if gaze is not None:
+        points = metrics.scale_points(gaze.points, original_size, center_bias.SIZE)
+        histogram = metrics.count_points(points, center_bias.SIZE).astype(np.float64)
+    else:
+        content = _content(density, box).astype(np.float32)
+        resized = Image.fromarray(content).resize(center_bias.SIZE[::-1], Image.Resampling.BOX)
+        histogram = np.asarray(resized, np.float64)
+    histogram /= max(histogram.sum(), 1e-9)
+    return histogram

@@ -12,8 +12,8 @@ from PIL import Image, ImageStat
 
 from trainer import artifacts
 from trainer.artifacts import Distribution, MeanMap, Statistics
+from trainer.data.center_bias import CenterBias
 from trainer.data.layout import Gaze, Size
-from trainer.files import read_map
 
 GRID = (12, 16)
 """(height, width) of the coarse centre bias, cells."""
@@ -118,13 +118,12 @@ def read(folder: artifacts.StrPath, without: Collection[str] = ()) -> Statistics
     statistics = Statistics(
         images=len(rows), values={name: _distribution(each, FEATURES[name]) for name, each in known.items()}
     )
-    bias = pathlib.Path(folder) / artifacts.CENTER_BIAS
-    if bias.exists() and not without:
+    if (pathlib.Path(folder) / artifacts.CENTER_BIAS).exists() and not without:
         manifest = artifacts.Manifest.load(folder)
-        cells = coarse(read_map(bias, artifacts.PREPARE_AGAIN))
+        cells = coarse(CenterBias.read(pathlib.Path(folder)).histogram)
         statistics["center_bias"] = MeanMap(
             cells=[[_rounded(cell) for cell in row] for row in cells],
-            images=manifest.counts["train"],
+            images=manifest.counts[manifest.bias_split],
             variation=manifest.map_variation,
         )
     return statistics
@@ -140,7 +139,7 @@ def _distribution(values: list[float], feature: Feature) -> Distribution:
 
 
 def coarse(share: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The sum in each cell of a `GRID` of a map that has the size of `artifacts.CENTER_BIAS`."""
+    """The sum in each cell of a `GRID` of a map that has the size of a centre bias."""
     height, width = GRID
     cells: NDArray[np.float64] = (
         share.astype(np.float64).reshape(height, -1, width, share.shape[1] // width).sum((1, 3))

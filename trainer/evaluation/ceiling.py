@@ -99,7 +99,7 @@ class Observed:
         size = small_size(example.original_size)
         points = metrics.scale_points(example.fixations, example.original_size, size)
         observers = [points[example.observers == observer] for observer in np.unique(example.observers)]
-        bias = background.center_bias(size).astype(np.float64)
+        bias = background.center_bias(example, size).astype(np.float64)
         others = background.other_counts(example, size) if observers else np.zeros(size, np.int64)
         return cls(observers, size, bias / bias.sum(), others)
 

@@ -61,7 +61,7 @@ class Measured:
     folder: pathlib.Path | None
     """The prepared data; None if it no longer exists or has changed."""
     center_bias: tuple[Any, ...] = ()
-    """Fingerprint and number of the training images of the centre bias; empty for those of `manifest`."""
+    """Fingerprint and number of the images of the centre bias; empty for the training images of `manifest`."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ from trainer.errors import UserError, now
 from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
-from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
+from trainer.metric_table import METRICS
 from trainer.runtime import load_tensorflow
 
 PICTURES_PER_GROUP = 3
@@ -82,6 +82,7 @@ def evaluate(
             scorer = Scorer(data, manifest, networks, bias, unfit, ceiling.add if ceiling else None)
             results[name] = _describe(manifests[name], datasets[name], bias, unfit)
             results[name] |= _score(config, name, scorer, partial, decision if name == decides else None)
+            results[name] |= {"n_fixations": scorer.n_fixations, "n_observers": scorer.n_observers}
             if ceiling is not None:
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
         evaluation = _conclude(config, results, decides, models, undecided)
@@ -143,7 +144,7 @@ def _describe(
     manifest: artifacts.Manifest, folder: StrPath, bias: pathlib.Path, left_out: list[str]
 ) -> dict[str, Any]:
     """The facts about the dataset that are stored with its scores."""
-    training = artifacts.Manifest.load(bias)
+    source = artifacts.Manifest.load(bias)
     facts = dataclasses.asdict(manifest) | {"image_size": list(manifest.image_size)}
     # Long: one entry per shard and source object. The manifest itself has them.
     del facts["shards"], facts["objects"]
@@ -151,7 +152,7 @@ def _describe(
         "folder": str(pathlib.Path(folder).absolute()),
         "has_fixations": manifest.has_fixations,
         "manifest": facts,
-        "center_bias": [training.fingerprint, training.counts["train"]],
+        "center_bias": [source.fingerprint, source.counts[source.bias_split]],
         "left_out": left_out,
     }
 
@@ -159,7 +160,6 @@ def _describe(
 def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
     """The mean scores of each model with their intervals, and the candidate's gains over the current default."""
     level = gate.shown_confidence(config)
-    measured = [metric for metric in metrics_that_need(FIXATIONS) if metric in table.scores[CANDIDATE]]
     models = [model for model in (CENTER_BIAS, CHAMPION) if model in table.scores]
     against = {model: table.gains(CANDIDATE, model, level) for model in models}
     return {
@@ -171,7 +171,6 @@ def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
             for model, each in against.items()
         },
         "n_images": len(table.images),
-        "n_images_with_fixations": max((len(table.values(CANDIDATE, metric)) for metric in measured), default=0),
     }
 
 

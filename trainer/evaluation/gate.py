@@ -206,20 +206,17 @@ def _difference(config: EvaluateConfig, gain: Gain) -> str:
 
 
 def deciding_dataset(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
-    """Name the dataset that decides: the first one to train on, or the first test set if `gate_on` is `test`.
+    """Name the dataset that decides: the first one with training images, or the first test set.
+
+    A test set decides if `gate_on` is `test`, and if there is nothing else.
 
     Raises:
-        UserError: there is no such dataset, or test sets alone.
+        UserError: `gate_on` is `test`, and there is no test set.
     """
     tests = [name for name, manifest in manifests.items() if manifest.is_test_set]
     others = [name for name in manifests if name not in tests]
-    if not others:
-        raise UserError(
-            f"{tests[0]} is a test set, and the centre bias comes from training images; name the prepared data "
-            "that the model was trained on as well"
-        )
     if gate_on != "test":
-        return others[0]
+        return [*others, *tests][0]
     if not tests:
         raise UserError("gate_on is test, but there is no test set; set test_dataset, or set gate_on to finetune")
     return tests[0]
@@ -237,8 +234,9 @@ def check_measurable(config: EvaluateConfig, name: str, manifest: Manifest) -> N
 def center_bias_folder(
     folders: Mapping[str, StrPath], manifests: Mapping[str, Manifest], name: str
 ) -> pathlib.Path:
-    """The prepared dataset whose centre bias is the baseline on dataset `name`: its own, or of the first one if
-    it is a test set, which has no training images.
+    """The prepared dataset whose centre bias is the baseline on dataset `name`.
+
+    It is the dataset itself if it has training images, else the first one that has some. Test sets alone have
+    their own.
     """
-    own = manifests[name].is_test_set
-    return pathlib.Path(folders[deciding_dataset("finetune", manifests) if own else name])
+    return pathlib.Path(folders[deciding_dataset("finetune", manifests) if manifests[name].is_test_set else name])

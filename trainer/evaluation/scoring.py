@@ -16,10 +16,10 @@ from PIL import Image
 
 from trainer import artifacts, metrics, preprocess
 from trainer.artifacts import StrPath
+from trainer.data import center_bias
 from trainer.data.tfrecords import Example, read
 from trainer.errors import UserError
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
-from trainer.files import read_map
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 from trainer.models.load import load_model
 from trainer.progress import Tracker, map_ahead, open_pool
@@ -45,22 +45,28 @@ def content(example: Example) -> tuple[slice, slice]:
 
 
 class Background:
-    """The centre bias of the training images and the fixations of some images, at any size.
+    """The centre bias of a dataset and the fixations of some images, at any size.
 
     Args:
-        folder: A prepared dataset, for its centre bias.
+        folder: A prepared dataset, for its centre bias. If it is a test set, the images are its own, and the
+            centre bias of each is made of other images (see `trainer.data.center_bias`).
         examples: The images whose fixations count; they may be of different sizes, or have no fixations.
     """
 
     def __init__(self, folder: pathlib.Path, examples: Iterable[Example]) -> None:
-        self._center_bias = Image.fromarray(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN))
+        self._center_bias = center_bias.CenterBias.read(folder)
+        self._is_own = artifacts.Manifest.load(folder).is_test_set
         points = collections.defaultdict(list)
         for example in examples:
             points[example.original_size].append(np.asarray(example.fixations, np.int64).reshape(-1, 2))
         self._fixations = {size: np.concatenate(those) for size, those in points.items()}
-        # Computed once per image size.
-        self.center_bias = functools.lru_cache(16)(self._resize_center_bias)
+        # Computed once per image size, and fold of a test set.
+        self._resized = functools.lru_cache(16)(self._resize_center_bias)
         self._all_counts = functools.lru_cache(16)(self._count_all_fixations)
+
+    def center_bias(self, example: Example, size: Size) -> Map:
+        """The centre bias for an image when it has the `size` (h, w); it sums to 1 at its own size."""
+        return self._resized(center_bias.fold_of(example.index) if self._is_own else None, size)
 
     def other_counts(self, example: Example, size: Size) -> Counts:
         """Fixations of all images but this one per pixel of it, when it has the `size` (h, w)."""
@@ -68,8 +74,9 @@ class Background:
         # The image's own fixations are scaled in the same way in both, so they cancel exactly.
         return self._all_counts(size) - metrics.count_points(own, size)
 
-    def _resize_center_bias(self, size: Size) -> Map:
-        return np.asarray(self._center_bias.resize(size[::-1], Image.Resampling.BILINEAR))
+    def _resize_center_bias(self, fold: int | None, size: Size) -> Map:
+        image = Image.fromarray(self._center_bias.without(fold).astype(np.float32))
+        return np.asarray(image.resize(size[::-1], Image.Resampling.BILINEAR))
 
     def _count_all_fixations(self, size: Size) -> Counts:
         scaled = [metrics.scale_points(points, other, size) for other, points in self._fixations.items()]
@@ -89,7 +96,7 @@ def load_network(folder: StrPath) -> Network:
 
 
 class Scorer:
-    """Scores networks, the centre bias of the training images and a uniform map on the same images.
+    """Scores networks, the centre bias and a uniform map on the same images.
 
     Images are read one after another, predicted in batches and scored in threads, so that memory does not grow
     with their number. Only the fixations of all images are kept, for the shuffled AUC.
@@ -100,7 +107,7 @@ class Scorer:
         folder: pathlib.Path,
         manifest: artifacts.Manifest,
         networks: Mapping[str, Network],
-        center_bias: pathlib.Path | None = None,
+        bias_folder: pathlib.Path | None = None,
         left_out: Collection[str] = (),
         each: Callable[[Example, Predictions, Background], None] | None = None,
     ) -> None:
@@ -110,13 +117,17 @@ class Scorer:
             folder: Prepared dataset.
             manifest: Its manifest.
             networks: Name -> network.
-            center_bias: Prepared dataset whose training images make the centre bias; `folder` if None.
+            bias_folder: Prepared dataset whose images make the centre bias; `folder` if None.
             left_out: Names of images that are not scored.
             each: Called in threads with an image, its predictions without padding, and the background.
         """
         self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
-        self._bias_folder, self._each = center_bias or folder, each
+        self._bias_folder, self._each = bias_folder or folder, each
         self._forward = {model: network(manifest.image_size) for model, network in networks.items()}
+        self.n_fixations = 0
+        """Fixations on the images that are scored, known after `score`."""
+        self.n_observers = 0
+        """The most observers of one of them; 0 if observers are not told apart."""
 
     def score(self, description: str) -> PerImage:
         """Score every image, in the order of the dataset.
@@ -193,11 +204,11 @@ class Scorer:
         cropped = {model: prediction[box] for model, prediction in predictions.items()}
         if self._each is not None:
             self._each(example, cropped, background)
-        scores = _scores(cropped, {DENSITY: density, BASELINE: background.center_bias(density.shape)})
+        scores = _scores(cropped, {DENSITY: density, BASELINE: background.center_bias(example, density.shape)})
         if not len(example.fixations):
             return example.name, scores
         size = example.original_size
-        truth = {FIXATIONS: example.fixations, BASELINE: background.center_bias(size)}
+        truth = {FIXATIONS: example.fixations, BASELINE: background.center_bias(example, size)}
         if (others := background.other_counts(example, size)).any():
             truth[OTHER_COUNTS] = others
         # Clipped like the maps that `predict` writes (bicubic overshoots), but not rounded to grey levels.
@@ -212,14 +223,16 @@ class Scorer:
             return
         with Tracker("read fixations", self._n_images, "images") as tracker:
             for example in self._examples():
+                self.n_fixations += len(example.fixations)
+                self.n_observers = max(self.n_observers, len(np.unique(example.observers)))
                 yield example
                 tracker.advance()
 
 
 def _scores(predictions: Mapping[str, Map], truth: Mapping[str, Any]) -> dict[str, Scores]:
     """Model -> all metrics for which `truth` suffices, for the networks and the two baselines."""
-    center_bias: Map = truth[BASELINE]
-    models = {**predictions, CENTER_BIAS: center_bias, UNIFORM: np.ones_like(center_bias)}
+    baseline: Map = truth[BASELINE]
+    models = {**predictions, CENTER_BIAS: baseline, UNIFORM: np.ones_like(baseline)}
     names = [name for name, row in METRICS.items() if truth.keys() >= set(row.needs)]
     return {
         model: {name: metrics.score(name, prediction, truth) for name in names}

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files, generated
+from trainer.data.center_bias import CenterBias
 from trainer.errors import check, format_duration, now
 from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
-from trainer.files import read_map
 from trainer.heat import blend
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.reports import gallery, pages, score_tables
@@ -60,14 +60,12 @@ def write_preview(dataset: Path, html: Path) -> None:
     """Write the page of a prepared dataset; `UserError` if the folder is not one."""
     folder = pathlib.Path(dataset)
     manifest = artifacts.Manifest.load(folder)
-    expected, partial, center_bias = manifest.expected_counts, "", ""
+    expected, partial = manifest.expected_counts, ""
     if manifest.counts != expected:
         partial = (
             f"This dataset has {pages.counts_text(manifest.counts)} images; the complete dataset has "
             f"{pages.counts_text(expected)}. The results are not comparable with those on the complete dataset."
         )
-    if not manifest.is_test_set:
-        center_bias = gallery.heat(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN))
     fixations = "with fixations" if manifest.has_fixations else "no fixations"
     size = confidence.size_text(manifest.image_size)
     pages.write(
@@ -92,7 +90,8 @@ def write_preview(dataset: Path, html: Path) -> None:
             for split, count in manifest.counts.items()
             if count
         ],
-        center_bias=center_bias,
+        bias_of=artifacts.SPLIT_NAMES[manifest.bias_split],
+        center_bias=gallery.heat(CenterBias.read(folder).without(None)),
         notes=manifest.notes,
         has_dots=manifest.has_fixations,
         facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
@@ -288,6 +287,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
         "leak": seen.note(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
+        "how": score_tables.how_measured(result),
         **score_tables.describe_scores(table, labels, result["models"], result["intervals"]),
         "gains": [score_tables.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
         "who": who,

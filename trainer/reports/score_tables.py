@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import generated
+from trainer.artifacts import TEST
 from trainer.evaluation import confidence, gate
 from trainer.evaluation.compare import Difference, Result
 from trainer.evaluation.confidence import Gain, Share
@@ -26,7 +27,7 @@ from trainer.evaluation.per_image import (
     PerImage,
     Scores,
 )
-from trainer.metric_table import FIXATIONS, METRICS
+from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 from trainer.reports import pages
 
 TONES = {
@@ -292,6 +293,37 @@ def where_worse(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def how_measured(result: Mapping[str, Any]) -> str:
+    """Say what was measured on a dataset and at which size, and how its centre bias is made.
+
+    Args:
+        result: The results on one dataset in `artifacts.EVALUATION`.
+
+    Returns:
+        Sentences; empty for an evaluation of an earlier version, which made another centre bias.
+    """
+    if "n_fixations" not in result:
+        return ""
+    manifest = result["manifest"]
+    densities, points = (
+        ", ".join(METRICS[metric].label for metric in metrics_that_need(need)) for need in (DENSITY, FIXATIONS)
+    )
+    blurred = manifest["ground_truth"] == "points"
+    maps = f"fixations blurred by {manifest['blur_sigma_px']:g} pixels" if blurred else "the dataset's own maps"
+    text = f"{densities}: against {maps}, at {confidence.size_text(manifest['image_size'])} pixels, the network's size. "
+    if result["n_fixations"]:
+        observers = f" by up to {result['n_observers']:,} observers an image" if result["n_observers"] else ""
+        text += (
+            f"{points}: on {result['n_fixations']:,} fixations{observers}, at the original size of each image. "
+        )
+    fingerprint, n_images = result["center_bias"]
+    kind = "fixations" if manifest["has_fixations"] else "maps"
+    own = TEST in manifest["counts"] and fingerprint == manifest["fingerprint"]
+    of = f"{n_images:,} {'test' if own else 'training'} images"
+    without = ", for each image without the tenth of them that it is in" if own else ""
+    return f"{text}Centre bias: the smoothed {kind} of the {of}{without}."
+
+
 # === Terminal ===
 
 
@@ -311,6 +343,7 @@ def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bo
             rows[metric] += [f"{gain['mean']:+.3f}", ends]
         columns += ["gain", "interval"] if gains else []
         _print(console, _heading(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
+        console.print(Text(how_measured(result), style="dim"), soft_wrap=True)
         for text in where_worse(result):
             console.print(Text(text), soft_wrap=True)
         if "ceiling" in result:

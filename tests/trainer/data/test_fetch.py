@@ -106,12 +106,13 @@ def test_prepared_fixations_are_at_their_prepared_pixels(tmp_path):
         np.testing.assert_array_equal(example.fixations, place)
 
 
-def test_the_centre_bias_is_the_mean_of_the_training_maps_without_the_padding(tmp_path):
+def test_without_fixations_the_centre_bias_is_made_of_the_maps_without_their_padding(tmp_path):
     source = write_tree(tmp_path / "source", maps="saliency", make_map=density_map)
-    fetch.fetch_dataset(config(source), tmp_path / "set")
-    bias = np.load(tmp_path / "set" / artifacts.CENTER_BIAS)
-    assert (bias.shape, bias.dtype) == ((120, 160), np.float32)
-    np.testing.assert_allclose(bias.sum(), 1, rtol=1e-5)
+    manifest = fetch.fetch_dataset(config(source), tmp_path / "set")
+    folds = np.load(tmp_path / "set" / artifacts.CENTER_BIAS)
+    assert (folds.shape, folds.dtype) == ((10, 120, 160), np.float32)
+    np.testing.assert_allclose(folds.sum(axis=(1, 2)), np.arange(10) < manifest.counts["train"], rtol=1e-5)
+    bias = folds.sum(axis=0) / folds.sum()
     top, left, height, width = preprocess.content_box((24, 32), SIZE)
     maps = [
         example.density[top : top + height, left : left + width]
@@ -248,7 +249,12 @@ def test_a_test_set_has_all_images_in_one_split_at_the_size_of_the_trained_datas
     assert manifest.image_size == datasets.get("fiwi").image_size != datasets.get("osie").image_size
     names = [example.name for example in tfrecords.read(tmp_path / "set", "test")]
     assert names == [f"{index}.png" for index in range(1, 8)]
-    assert set(files(tmp_path / "set")) == {artifacts.MANIFEST, artifacts.IMAGES, *manifest.shards["test"]}
+    assert set(files(tmp_path / "set")) == {
+        artifacts.MANIFEST,
+        artifacts.IMAGES,
+        artifacts.CENTER_BIAS,
+        *manifest.shards["test"],
+    }
 
 
 @pytest.mark.parametrize("dataset", ["osie", "salicon"])

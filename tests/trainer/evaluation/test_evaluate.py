@@ -18,6 +18,7 @@ from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.evaluation.seen import training_data
 from trainer.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
 from trainer.reports.report import write_report
@@ -146,7 +147,7 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
 
 def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
     dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=3, inverted=True)
-    np.save(dataset / artifacts.CENTER_BIAS, np.ones((120, 160), np.float32))
+    np.save(dataset / artifacts.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
     evaluation = evaluate(
         EvaluateConfig(gate="always"), models["good"], {"salicon": dataset}, tmp_path / "evaluation"
     )
@@ -246,8 +247,7 @@ def test_the_baseline_is_the_centre_bias_of_the_training_images(models, data, on
     osie = evaluation["datasets"]["osie-test"]
     assert osie["center_bias"] == ["0123abcd", 2]
     other = shutil.copytree(data["salicon"], tmp_path / "other")
-    bias = np.load(other / artifacts.CENTER_BIAS)[::-1, ::-1] ** 4
-    np.save(other / artifacts.CENTER_BIAS, bias / bias.sum())
+    np.save(other / artifacts.CENTER_BIAS, np.load(other / artifacts.CENTER_BIAS) ** 4)
     again = evaluate(EvaluateConfig(), models["good"], data | {"salicon": other}, tmp_path / "again")
     assert again["decides"] == "salicon"
     biases = [each["datasets"]["osie-test"]["models"]["centre_bias"]["kld"] for each in (evaluation, again)]
@@ -273,8 +273,16 @@ def test_models_with_other_training_data_are_compared_on_the_same_test_images(mo
     assert list(compared) == ["osie-test", "salicon"]
     again = compared["osie-test"]
     assert again.table.images == [f"{index}.png" for index in range(5)]
-    with pytest.raises(UserError, match=r"osie-test is a test set"):
-        evaluate_again(contestants, {"osie-test": data["osie-test"]})
+    alone = evaluate_again(contestants, {"osie-test": data["osie-test"]})["osie-test"]
+    assert set(alone.table.scores[CENTER_BIAS]) == set(METRICS)
+
+
+def test_a_test_set_alone_is_scored_against_its_own_centre_bias(models, data, tmp_path):
+    evaluation = evaluate(EvaluateConfig(), models["good"], {"osie-test": data["osie-test"]}, tmp_path / "alone")
+    assert evaluation["decides"] == "osie-test"
+    scored = evaluation["datasets"]["osie-test"]
+    assert scored["center_bias"] == ["4567cdef", 5]
+    assert set(scored["models"]["centre_bias"]) == set(METRICS)
 
 
 def test_only_data_that_the_model_was_trained_on_counts(datasets, tested):

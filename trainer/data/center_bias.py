@@ -1,0 +1,97 @@
+"""The centre bias of a dataset: where its observers look whatever the image shows, the baseline of every model.
+
+It is the histogram of the fixations of all images, in relative coordinates, smoothed by a Gaussian and mixed with
+a uniform map. The Gaussian and the share of the uniform map are those under which left-out images are most likely,
+as the MIT/Tuebingen saliency benchmark makes its centre bias (Kümmerer, Wallis and Bethge, ECCV 2018). Data
+without fixations has the mean of the images' maps in place of the histogram.
+
+A prepared dataset stores the histogram in `FOLDS` parts, each of every tenth image. An image of the dataset itself
+is compared with the centre bias of the other parts, so that its own fixations never predict it.
+"""
+
+import functools
+import itertools
+import pathlib
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from trainer.artifacts import CENTER_BIAS, PREPARE_AGAIN
+from trainer.files import read_maps
+
+SIZE = (120, 160)
+"""Height and width of the histogram."""
+FOLDS = 10
+SIGMAS = tuple(0.2 * 0.75**step for step in range(12))
+"""Standard deviations of the Gaussian, divided by the sides of the image: 0.2 down to 0.008."""
+UNIFORM_SHARES = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
+
+FloatMap = NDArray[np.float64]
+
+
+def fold_of(index: int) -> int:
+    """The fold of the image with this index in its split."""
+    return index % FOLDS
+
+
+class CenterBias:
+    """The centre bias of the images in some folds, as maps of `SIZE` that sum to 1.
+
+    Args:
+        folds: (FOLDS, *SIZE): the sum of the histograms of the images in each fold, each histogram with the sum 1.
+    """
+
+    def __init__(self, folds: NDArray[np.floating]) -> None:
+        self._folds = folds.astype(np.float64)
+        self._total: FloatMap = self._folds.sum(axis=0)
+        self.without = functools.cache(self._without)
+
+    @classmethod
+    def read(cls, folder: pathlib.Path) -> "CenterBias":
+        """Read the centre bias of the prepared dataset in `folder`; raises `ContentError` if it is damaged."""
+        return cls(read_maps(folder / CENTER_BIAS, (FOLDS, *SIZE), PREPARE_AGAIN))
+
+    @property
+    def histogram(self) -> FloatMap:
+        """The mean histogram of all images, not smoothed."""
+        return _distribution(self._total)
+
+    def _without(self, fold: int | None) -> FloatMap:
+        """The centre bias of all images but those of a fold; of all images without a `fold`."""
+        left = self._total if fold is None else self._total - self._folds[fold]
+        sigma, share = self._chosen
+        return _mixed(_smoothed(left, sigma), share)
+
+    @functools.cached_property
+    def _chosen(self) -> tuple[float, float]:
+        """The Gaussian and the uniform share under which the images of a fold are most likely, given the others.
+
+        With one fold alone nothing can be compared, and the first choice, the uniform map, is taken.
+        """
+        folds = [fold for fold in self._folds if fold.any() and not np.array_equal(fold, self._total)]
+        likelihood = dict.fromkeys(itertools.product(SIGMAS, UNIFORM_SHARES), 0.0)
+        for sigma in SIGMAS:
+            total = _smoothed(self._total, sigma)
+            for fold in folds:
+                others = np.maximum(total - _smoothed(fold, sigma), 0)
+                for share in UNIFORM_SHARES:
+                    likelihood[sigma, share] += float((fold * np.log(_mixed(others, share))).sum())
+        return max(likelihood, key=likelihood.__getitem__)
+
+
+def _smoothed(histogram: FloatMap, sigma: float) -> FloatMap:
+    smoothed: FloatMap = ndimage.gaussian_filter(histogram, [sigma * side for side in SIZE], mode="reflect")
+    return smoothed
+
+
+def _mixed(histogram: FloatMap, uniform_share: float) -> FloatMap:
+    """A histogram as a distribution, mixed with the uniform one."""
+    return (1 - uniform_share) * _distribution(histogram) + uniform_share / histogram.size
+
+
+def _distribution(histogram: FloatMap) -> FloatMap:
+    """A histogram divided by its sum; uniform if it is empty."""
+    total = histogram.sum()
+    distribution: FloatMap = histogram / total if total > 0 else np.full_like(histogram, 1 / histogram.size)
+    return distribution
