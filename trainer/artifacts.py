@@ -304,6 +304,8 @@ class ModelConfig(_Origin, total=False):
     image_size: ImageSize
     best_epoch: int
     identity: dict[str, Any]
+    calibration: dict[str, float] | None
+    """The numbers of `trainer.models.calibration.Calibration`."""
 
 
 class SizedConfig(_Origin):

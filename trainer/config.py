@@ -498,6 +498,12 @@ class TrainConfig:
         "training itself does not change.",
         group=AUGMENTATION,
     )
+    calibrate: bool = setting(
+        True,
+        "After the training, fit five numbers to the validation images, so that the model's maps spread as far as "
+        "observers do. They become part of the model if images that they are not fitted to gain significantly.",
+        group=OPTIMIZATION,
+    )
     patience: int = setting(
         0,
         "Stop after this many epochs without a better validation loss; 0 never stops early.",

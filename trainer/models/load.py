@@ -1,4 +1,4 @@
-"""Load the network of a model's folder, which may average over mirrored images, or weights of a file into one.
+"""Load the network of a model's folder, with its averaging and its calibration, or weights of a file into one.
 
 Arrays of a file are matched to the layers of MSI-Net by name and shape. Known are the names of the reference
 (`conv1/conv1_1/kernel`), of this network and the reference's TF2 port (`conv1_conv1_1/kernel`, or the names of the
@@ -23,6 +23,8 @@ from trainer.errors import ContentError, UserError
 from trainer.files import read_json
 from trainer.layers import Normalize
 from trainer.model import VGG16_BLOCKS, build_model, encoder_layer
+from trainer.models import calibration
+from trainer.models.calibration import Calibration
 from trainer.models.weight_files import Array, Shape, read_in_worker
 
 ENCODER = tuple(
@@ -71,7 +73,7 @@ def load_model(folder: str | os.PathLike[str]) -> "Trained":
     """
     model, config = build_model((None, None), "float32"), pathlib.Path(folder) / MODEL_CONFIG
     load_weights(model, pathlib.Path(folder) / WEIGHTS)
-    return Trained(model, config.is_file() and flips(read_json(config, MODEL_REMEDY, ModelConfig)))
+    return trained(model, read_json(config, MODEL_REMEDY, ModelConfig) if config.is_file() else {})
 
 
 def load_weights(model: keras.Model, path: pathlib.Path) -> None:
@@ -102,15 +104,22 @@ def assign_arrays(model: keras.Model, arrays: list[Array], what: str) -> "Matche
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """The network of a model, and whether the model averages; a `Network` itself."""
+    """The network of a model, whether the model averages, and its calibration; a `Network` itself."""
 
     network: keras.Model
     flips: bool = False
     """The setting `flip_prediction`."""
+    calibration: Calibration | None = None
 
     def __call__(self, images: tf.Tensor) -> tf.Tensor:
         """Predict the maps, (N, H, W, 1) in [0, 1], of images (N, H, W, 3), 0..255."""
-        return (averaged(self.network) if self.flips else self.network)(images)
+        maps = (averaged(self.network) if self.flips else self.network)(images)
+        return self.calibration(maps, images) if self.calibration else maps
+
+
+def trained(network: keras.Model, config: Mapping[str, Any]) -> Trained:
+    """The network as a model with this content of MODEL_CONFIG predicts with it."""
+    return Trained(network, flips(config), calibration.of_config(config))
 
 
 def flips(config: Mapping[str, Any]) -> bool:

@@ -56,7 +56,7 @@ def write_model(
     arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
     (folder / WEIGHTS).write_bytes(weight_files.encode(arrays))
     load.assign_arrays(model, weight_files.read(folder / WEIGHTS)[1], str(folder / WEIGHTS))
-    write_saved_model(Trained(model, load.flips(summary)), image_size, folder / SAVED_MODEL)
+    write_saved_model(load.trained(model, summary), image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 
 

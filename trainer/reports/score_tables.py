@@ -310,7 +310,8 @@ def how_measured(result: Mapping[str, Any]) -> str:
     )
     blurred = manifest["ground_truth"] == "points"
     maps = f"fixations blurred by {manifest['blur_sigma_px']:g} pixels" if blurred else "the dataset's own maps"
-    text = f"{densities}: against {maps}, at {confidence.size_text(manifest['image_size'])} pixels, the network's size. "
+    size = confidence.size_text(manifest["image_size"])
+    text = f"{densities}: against {maps}, at the network's size, {size} pixels. "
     if result["n_fixations"]:
         observers = f" by up to {result['n_observers']:,} observers an image" if result["n_observers"] else ""
         text += (

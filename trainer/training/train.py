@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators, runtime
@@ -35,10 +34,11 @@ from trainer.errors import UserError, check, first_line
 from trainer.files import is_taken, read_json, replacing, write_json
 from trainer.model import build_model
 from trainer.models import weight_sources
-from trainer.models.load import assign_arrays, load_weights, shapes
+from trainer.models.load import assign_arrays, load_weights, shapes, trained
 from trainer.models.saved_model import write_model
 from trainer.models.weight_files import Array, read_in_worker
 from trainer.training import exits, step, strategy
+from trainer.training.calibrate import calibrate
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
 from trainer.training.loop import Data, Loop
@@ -55,6 +55,7 @@ CHANGEABLE = (
     "accumulation",
     "profile_steps",
     "flip_prediction",
+    "calibrate",
 )
 """Settings that may change when a run resumes. The resolved precision may not."""
 LATER = ("flip",)
@@ -224,7 +225,13 @@ def train(
         store.wait()
         record = training_record(job, base, identity, progress)
         if devices.is_chief:
-            _write(output, manifest.image_size, store.best_weights(), progress, record, images)
+            model = build_model((None, None), "float32")  # outside of any strategy
+            for variable, array in zip(model.variables, store.best_weights(), strict=True):
+                variable.assign(array)
+            if job.config.calibrate:
+                fitted = calibrate(trained(model, record), pathlib.Path(dataset), manifest.counts["valid"])
+                record["calibration"] = fitted and dataclasses.asdict(fitted)
+            _write(output, manifest.image_size, model, progress, record, images)
         _leave(devices)
     return record
 
@@ -469,15 +476,12 @@ def _images_seen(dataset: StrPath, base_model: StrPath | None) -> dict[str, dict
 def _write(
     output: StrPath,
     image_size: tuple[int, int],
-    weights: list[np.ndarray],
+    model: keras.Model,
     progress: Progress,
     record: dict[str, Any],
     images: dict[str, dict[str, list[str]]],
 ) -> None:
     """Write the model folder: best weights, their SavedModel, the history, the images and the configuration."""
-    model = build_model((None, None), "float32")  # outside of any strategy
-    for variable, array in zip(model.variables, weights, strict=True):
-        variable.assign(array)
     with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))

@@ -1,0 +1,72 @@
+"""A model's calibration: the formula against NumPy, and the same maps wherever the model predicts."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainer import predictable
+from trainer import preprocess
+from trainer.__main__ import main
+from trainer.artifacts import MODEL_CONFIG
+from trainer.files import write_json
+from trainer.models.calibration import Calibration
+from trainer.models.find import find_model
+from trainer.models.load import load_model
+from trainer.prediction.predictor import Predictor
+
+pytestmark = pytest.mark.usefixtures("narrow")
+
+SIZE = (48, 64)
+CALIBRATION = Calibration(exponent=0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25)
+
+
+def calibrated(map_, c):
+    """A calibrated map (h, w) without padding, in float64."""
+    p = map_ / map_.sum()
+    below_uniform = np.log(p.size) + (p[p > 0] * np.log(p[p > 0])).sum()
+    share = 1 / (1 + np.exp(-(c.bias_logit - c.bias_slope * below_uniform)))
+    y, x = ((np.arange(side) + 0.5) / side - 0.5 for side in p.shape)
+    bias = np.exp(-0.5 * ((y[:, None] / c.bias_height) ** 2 + (x / c.bias_width) ** 2))
+    power = p**c.exponent
+    mixed = (1 - share) * power / power.sum() + share * bias / bias.sum()
+    return mixed / mixed.max()
+
+
+@pytest.mark.parametrize("image_size", [(48, 64), (48, 40), (20, 64)])
+def test_calibrated_maps_are_those_of_the_formula_inside_the_padding(image_size):
+    rng = np.random.default_rng(5)
+    pixels = rng.integers(0, 256, (*image_size, 3)).astype(np.uint8)
+    images = preprocess.prepare_stimulus(pixels, SIZE)[None]
+    top, left, height, width = preprocess.content_box(image_size, SIZE)
+    box = slice(top, top + height), slice(left, left + width)
+    map_ = np.zeros(SIZE, np.float32)
+    map_[box] = rng.random((height, width)) ** 3
+    result = CALIBRATION(tf.constant(map_[None, ..., None]), tf.constant(images)).numpy()[0, ..., 0]
+    expected = calibrated(map_[box].astype(np.float64), CALIBRATION)
+    # Sums of 3,072 float32 values, and a logarithm.
+    np.testing.assert_allclose(result[box], expected, atol=1e-5)
+
+
+def test_a_calibration_is_part_of_the_model_wherever_it_predicts(tmp_path):
+    network = predictable.network(11)
+    folder = predictable.write_model(tmp_path / "model", network)
+    config = {"image_size": SIZE, "dataset": "salicon", "settings": {}}
+    write_json(folder / MODEL_CONFIG, config | {"calibration": dataclasses.asdict(CALIBRATION)})
+    images = np.random.default_rng(3).integers(0, 256, (1, *SIZE, 3)).astype(np.float32)
+    expected = calibrated(network(images).numpy()[0, ..., 0].astype(np.float64), CALIBRATION)
+    np.testing.assert_allclose(load_model(folder)(images)[0, ..., 0], expected, atol=1e-5)
+    np.testing.assert_allclose(Predictor(folder).predict_prepared(images)[0], expected, atol=1e-5)
+
+    main(["export", "--model", str(folder), "--output", str(tmp_path / "saved")])
+    served = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"]
+    np.testing.assert_allclose(served(input=tf.constant(images))["output"][0, ..., 0], expected, atol=1e-5)
+    main(["export", "--model", str(folder), "--format", "int8", "--output", str(tmp_path / "int8")])
+    compact = load_model(find_model(str(tmp_path / "int8")))
+    np.testing.assert_allclose(compact(images)[0, ..., 0], expected, atol=0.05)
+
+
+def test_numbers_are_kept_to_four_digits():
+    again = Calibration.of_numbers(CALIBRATION.numbers)
+    assert dataclasses.astuple(again) == pytest.approx(dataclasses.astuple(CALIBRATION), rel=1e-3)

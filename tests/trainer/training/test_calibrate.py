@@ -1,0 +1,49 @@
+"""The fit of a calibration: what it finds, and when it keeps nothing."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer.models.calibration import Calibration, mixture
+from trainer.training import calibrate
+
+H, W = 15, 20
+TRUTH = Calibration(exponent=0.6, bias_logit=0.5, bias_slope=1.0, bias_height=0.15, bias_width=0.2)
+
+
+def data(n, truth, noise=0.0):
+    """Maps with one to three peaks, and densities that are their calibration by `truth`, with multiplied noise."""
+    rng = np.random.default_rng(n)
+    y, x = np.mgrid[0:H, 0:W]
+    maps = np.zeros((n, H, W))
+    for map_ in maps:
+        for _ in range(rng.integers(1, 4)):
+            cy, cx, size = rng.uniform(2, H - 2), rng.uniform(2, W - 2), rng.uniform(1.5, 4)
+            map_ += rng.uniform(0.5, 1) * np.exp(-((y - cy) ** 2 + (x - cx) ** 2) / (2 * size**2))
+    rows, columns = (np.tile((np.arange(side) + 0.5) / side - 0.5, (n, 1)) for side in (H, W))
+    parts = [tf.constant(each, tf.float32) for each in (maps, rows, columns)]
+    if truth is None:
+        densities = maps
+    else:
+        densities = mixture(*parts, tf.constant(truth.numbers)).numpy()
+    densities = densities * np.exp(noise * rng.normal(size=densities.shape))
+    densities /= densities.sum((1, 2), keepdims=True)
+    return parts[0], tf.constant(densities, tf.float32), *parts[1:]
+
+
+def test_the_numbers_that_made_the_densities_are_found():
+    found = calibrate.fit(data(60, TRUTH))
+    assert found is not None
+    assert found.exponent == pytest.approx(TRUTH.exponent, abs=0.03)
+    assert found.bias_width == pytest.approx(TRUTH.bias_width, abs=0.02)
+    assert calibrate.klds(data(50, TRUTH), found).mean() < 0.002
+
+
+def test_a_network_that_spreads_as_observers_do_is_not_calibrated(capsys):
+    assert calibrate.fit(data(60, None, noise=0.3)) is None
+    assert "not calibrated: no significant gain" in capsys.readouterr().out
+
+
+def test_few_images_are_not_fitted(tmp_path, capsys):
+    assert calibrate.calibrate(lambda images: images, tmp_path, calibrate.FEWEST_IMAGES - 1) is None
+    assert "there are 39" in capsys.readouterr().out

@@ -1,0 +1,114 @@
+"""Calibrated maps, which spread as far as observers do, also on pictures of other kinds than those trained on.
+
+A network that has learned from the observers of one laboratory ranks the places of other pictures well, but is too
+certain of them. A calibrated map is a mixture of two: the network's map to a power, and a Gaussian centre bias.
+The share of the centre bias grows with the entropy of the network's map, because a map without a clear peak says
+little. The five numbers are part of a model's configuration, and of the model wherever it predicts.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from trainer import preprocess
+
+SMALL = 1e-20
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """The numbers of a calibration."""
+
+    exponent: float
+    """The power of the network's map."""
+    bias_logit: float
+    """Log odds of the share of the centre bias for a map that is the same everywhere."""
+    bias_slope: float
+    """How much the log odds fall with each nat by which the entropy of a map is below that of a uniform one."""
+    bias_height: float
+    """Standard deviation of the centre bias from top to bottom, divided by the image's height."""
+    bias_width: float
+    """Standard deviation of the centre bias from left to right, divided by the image's width."""
+
+    def __call__(self, maps: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+        """Calibrate maps, (N, H, W, 1) in [0, 1], of prepared images, (N, H, W, 3).
+
+        Returns:
+            (N, H, W, 1) in [0, 1], each map with a maximum of 1.
+        """
+        mixed = mixture(maps[..., 0], *positions(images), tf.constant(self.numbers))
+        return (mixed / tf.reduce_max(mixed, axis=(1, 2), keepdims=True))[..., None]
+
+    @property
+    def numbers(self) -> NDArray[np.float32]:
+        """The numbers as an optimizer varies them, (5) float32: those that must be positive as logarithms."""
+        exponent, height, width = np.log([self.exponent, self.bias_height, self.bias_width])
+        return np.array([exponent, self.bias_logit, self.bias_slope, height, width], np.float32)
+
+    @classmethod
+    def of_numbers(cls, numbers: Iterable[float]) -> "Calibration":
+        """The calibration with these `numbers`, each rounded to four digits."""
+        exponent, logit, slope, height, width = numbers
+        values = np.exp(exponent), logit, slope, np.exp(height), np.exp(width)
+        return cls(*(float(f"{value:.4g}") for value in values))
+
+
+def of_config(config: Mapping[str, Any]) -> Calibration | None:
+    """The calibration of a model, by the content of its MODEL_CONFIG; None if it has none."""
+    numbers = config.get("calibration")
+    return Calibration(**numbers) if numbers else None
+
+
+def positions(images: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Where rows and columns are in the images, without their padding.
+
+    Args:
+        images: (N, H, W, 3), 0..255, prepared.
+
+    Returns:
+        (N, H) and (N, W): distance from the middle of the image, divided by its height or width.
+    """
+    inside = tf.reduce_any(tf.not_equal(images, preprocess.STIMULUS_PADDING), axis=3)
+    return _positions(tf.reduce_any(inside, axis=2)), _positions(tf.reduce_any(inside, axis=1))
+
+
+def _positions(inside: tf.Tensor) -> tf.Tensor:
+    """(N, n) booleans to positions: -0.5 where the first true one begins, 0.5 where the last one ends."""
+    length = tf.shape(inside)[1]
+    first = tf.argmax(tf.cast(inside, tf.int32), axis=1, output_type=tf.int32)
+    end = length - tf.argmax(tf.cast(inside[:, ::-1], tf.int32), axis=1, output_type=tf.int32)
+    first, end = (tf.cast(each, tf.float32)[:, None] for each in (first, end))
+    return (tf.range(tf.cast(length, tf.float32))[None] + 0.5 - (first + end) / 2) / (end - first)
+
+
+def mixture(maps: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+    """Calibrate maps, with gradients for the numbers.
+
+    Args:
+        maps: (N, H, W), not negative.
+        rows: (N, H), as of `positions`.
+        columns: (N, W), likewise.
+        numbers: `Calibration.numbers`.
+
+    Returns:
+        (N, H, W); the sum of each is 1.
+    """
+    exponent, logit, slope, height, width = tf.unstack(numbers)
+    logs = tf.math.log(_distribution(maps) + SMALL)
+    entropy = -tf.reduce_sum(tf.exp(logs) * logs, axis=(1, 2))
+    inside = [tf.cast(tf.abs(each) < 0.5, tf.float32) for each in (rows, columns)]  # not the padding
+    uniform = tf.math.log(tf.reduce_sum(inside[0], axis=1) * tf.reduce_sum(inside[1], axis=1))
+    share = tf.sigmoid(logit - slope * (uniform - entropy))[:, None, None]
+    vertical = inside[0] * tf.exp(-0.5 * (rows / tf.exp(height)) ** 2)
+    horizontal = inside[1] * tf.exp(-0.5 * (columns / tf.exp(width)) ** 2)
+    bias = _distribution(vertical[:, :, None] * horizontal[:, None, :])
+    power = _distribution(tf.exp(tf.exp(exponent) * logs))
+    return (1 - share) * power + share * bias
+
+
+def _distribution(maps: tf.Tensor) -> tf.Tensor:
+    return maps / (tf.reduce_sum(maps, axis=(1, 2), keepdims=True) + SMALL)

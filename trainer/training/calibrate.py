@@ -1,0 +1,120 @@
+"""Fit the calibration of a trained network to validation images, and keep it if other images gain by it."""
+
+import itertools
+import pathlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from trainer.data import tfrecords
+from trainer.model import kld
+from trainer.models.calibration import Calibration, mixture, positions
+from trainer.models.load import Network
+from trainer.progress import Tracker
+
+MOST_IMAGES = 200
+FEWEST_IMAGES = 40
+"""Each half of the images is fitted for itself; from fewer, five numbers would be fitted to chance."""
+SHRINKING = 4
+"""Factor by which maps are shrunk for the fit: they are smooth, and it is 16 times as fast."""
+BATCH_SIZE = 8
+START = Calibration(exponent=0.8, bias_logit=0.0, bias_slope=1.5, bias_height=0.2, bias_width=0.2).numbers
+
+Data = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
+"""Maps of the network and of the dataset, (N, h, w), and the `positions` of their rows and columns."""
+
+
+def calibrate(network: Network, dataset: pathlib.Path, n_images: int) -> Calibration | None:
+    """Fit a calibration to the validation images of a prepared dataset, and say what it gains.
+
+    Args:
+        network: Predicts maps that are not calibrated.
+        dataset: Folder of the dataset.
+        n_images: Number of its validation images, of which MOST_IMAGES are used.
+
+    Returns:
+        The calibration with the lowest KLD. None if there are fewer than FEWEST_IMAGES, or unless numbers that are
+        fitted to each half of the images lower the KLD of the other half significantly.
+    """
+    if n_images < FEWEST_IMAGES:
+        print(f"not calibrated: that takes {FEWEST_IMAGES} validation images, and there are {n_images}")
+        return None
+    n_images = min(n_images, MOST_IMAGES)
+    return fit(predict(network, itertools.islice(tfrecords.read(dataset, "valid"), n_images), n_images))
+
+
+def predict(network: Network, examples: Any, n_images: int) -> Data:
+    """Predict the maps of some examples, and shrink them with those of the dataset."""
+    forward = tf.function(network, autograph=False)
+    batches = []
+    with Tracker("calibrate", n_images, "images") as tracker:
+        while batch := list(itertools.islice(examples, BATCH_SIZE)):
+            images = np.stack([each.stimulus for each in batch]).astype(np.float32)
+            densities = np.stack([each.density for each in batch]).astype(np.float32)
+            rows, columns = positions(images)
+            batches.append(
+                (
+                    _shrunk(forward(images)[..., 0]),
+                    _shrunk(densities),
+                    tf.reduce_mean(tf.reshape(rows, (len(batch), -1, SHRINKING)), axis=2),
+                    tf.reduce_mean(tf.reshape(columns, (len(batch), -1, SHRINKING)), axis=2),
+                )
+            )
+            tracker.advance(len(batch))
+    maps, densities, rows, columns = (tf.concat(parts, axis=0) for parts in zip(*batches, strict=True))
+    return maps, densities / tf.reduce_sum(densities, axis=(1, 2), keepdims=True), rows, columns
+
+
+def _shrunk(maps: Any) -> tf.Tensor:
+    """(N, H, W) to (N, H / SHRINKING, W / SHRINKING)."""
+    return tf.nn.avg_pool2d(tf.convert_to_tensor(maps)[..., None], SHRINKING, SHRINKING, "VALID")[..., 0]
+
+
+def fit(data: Data) -> Calibration | None:
+    """Fit a calibration; None unless the images of each half gain by that of the other half."""
+    halves: list[Data] = [tuple(each[start::2] for each in data) for start in range(2)]
+    before = np.concatenate([klds(half, None) for half in halves])
+    after = np.concatenate([klds(half, best(other)) for half, other in (halves, halves[::-1])])
+    gain = stats.ttest_1samp(before - after, 0).confidence_interval(0.95)
+    change = f"KLD {before.mean():.3f} without, {after.mean():.3f} with numbers of other images"
+    if not gain.low > 0:
+        print(f"not calibrated: no significant gain ({change})", flush=True)
+        return None
+    print(f"calibrated: {change}", flush=True)
+    return best(data)
+
+
+def best(data: Data) -> Calibration:
+    """The calibration with the lowest mean KLD."""
+
+    def loss(numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(numbers)
+            value = tf.reduce_mean(_klds(data, mixture(data[0], *data[2:], numbers)))
+        return value, tape.gradient(value, numbers)
+
+    compiled = tf.function(loss, [tf.TensorSpec(START.shape, tf.float32)], autograph=False)
+
+    def evaluate(numbers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradient = compiled(tf.constant(numbers, tf.float32))
+        return float(value), gradient.numpy().astype(np.float64)
+
+    return Calibration.of_numbers(optimize.minimize(evaluate, START, jac=True, method="L-BFGS-B").x)
+
+
+def klds(data: Data, calibration: Calibration | None) -> NDArray[np.float64]:
+    """The KLD of each image, (N); that of the network alone without a calibration."""
+    maps = data[0]
+    if calibration is None:
+        predicted = maps / tf.reduce_sum(maps, axis=(1, 2), keepdims=True)
+    else:
+        predicted = mixture(maps, *data[2:], tf.constant(calibration.numbers))
+    return np.asarray(_klds(data, predicted), np.float64)
+
+
+def _klds(data: Data, predicted: tf.Tensor) -> tf.Tensor:
+    """The training loss of predicted distributions, (N, h, w)."""
+    return kld(data[1][..., None], predicted[..., None])
