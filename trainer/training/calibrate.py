@@ -43,12 +43,17 @@ def calibrate(network: Network, dataset: pathlib.Path, n_images: int) -> Calibra
         print(f"not calibrated: that takes {FEWEST_IMAGES} validation images, and there are {n_images}")
         return None
     n_images = min(n_images, MOST_IMAGES)
-    return fit(predict(network, itertools.islice(tfrecords.read(dataset, "valid"), n_images), n_images))
+    return fit(
+        predict(
+            tf.function(network, autograph=False),
+            itertools.islice(tfrecords.read(dataset, "valid"), n_images),
+            n_images,
+        )
+    )
 
 
 def predict(network: Network, examples: Any, n_images: int) -> Data:
     """Predict the maps of some examples, and shrink them with those of the dataset."""
-    forward = tf.function(network, autograph=False)
     batches = []
     with Tracker("calibrate", n_images, "images") as tracker:
         while batch := list(itertools.islice(examples, BATCH_SIZE)):
@@ -57,7 +62,7 @@ def predict(network: Network, examples: Any, n_images: int) -> Data:
             rows, columns = positions(images)
             batches.append(
                 (
-                    _shrunk(forward(images)[..., 0]),
+                    _shrunk(network(images)[..., 0]),
                     _shrunk(densities),
                     tf.reduce_mean(tf.reshape(rows, (len(batch), -1, SHRINKING)), axis=2),
                     tf.reduce_mean(tf.reshape(columns, (len(batch), -1, SHRINKING)), axis=2),
