@@ -3,7 +3,7 @@
 Each test set is predicted with a calibration that is fitted to all others, so that nothing is fitted to the images
 that are scored. The last calibration is fitted to all sets: `--write` puts it into a model's configuration.
 
-    python -m trainer fetch --dataset custom --test --source RECORDINGS --image-size 240x320 ... --output-dir sets/NAME
+    python -m trainer fetch --dataset custom --test --source NAME --image-size 240x320 ... --output-dir sets/NAME
     python -m benchmarks.left_out sets/* --fit-only sets/osie-valid --kin mit1003,etocvd
 """
 
@@ -60,7 +60,7 @@ def main() -> None:
         calibration = calibrate.best(together([data[name] for name in others]))
         print(folder.name, dataclasses.asdict(calibration), flush=True)
         networks = {"as it is": network, "calibrated": functools.partial(calibrated, network, calibration)}
-        scorer = Scorer(folder, manifests[folder], {name: lambda size, f=f: f for name, f in networks.items()})
+        scorer = Scorer(folder, manifests[folder], {name: Sized(each) for name, each in networks.items()})
         table = scorer.score(folder.name)
         for name in networks:
             cells = []
@@ -96,6 +96,16 @@ class Remembering:
         if any(key not in self._maps for key in keys):
             self._maps |= dict(zip(keys, self._forward(images).numpy(), strict=True))
         return tf.stack([self._maps[key] for key in keys])
+
+
+@dataclasses.dataclass(frozen=True)
+class Sized:
+    """A network for any size, as `Scorer` asks for one of a size."""
+
+    network: Any
+
+    def __call__(self, size: tuple[int, int]) -> Any:
+        return self.network
 
 
 def calibrated(network: Any, calibration: Any, images: Any) -> Any:

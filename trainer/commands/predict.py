@@ -7,10 +7,10 @@
   python -m trainer predict https://example.com --full-page
 
 IMAGE is a file, a folder (searched with its subfolders), a glob, the same on Cloud Storage (gs://), or the
-address of a page or an image, which Chromium opens as for `check`. The first command writes photo-attention.png next to the
-photo: its attention in heat colours; the last writes example.com-attention.png. An image that cannot be read is
-reported on stderr with the reason, and the others are still predicted. The exit status is 1 if any image failed,
-else 0. A line on stderr says which model is used.
+address of a page or an image, which Chromium opens as for `check`. The first command writes photo-attention.png
+next to the photo: its attention in heat colours; the last writes example.com-attention.png. An image that cannot
+be read is reported on stderr with the reason, and the others are still predicted. The exit status is 1 if any
+image failed, else 0. A line on stderr says which model is used.
 """
 
 import argparse

@@ -142,7 +142,7 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
         assert (judged["beats_champion"], judged["promote"]) == (True, promoted)
         # A shuffled split of the same kind of data may have had some of the images in its training part.
         assert ("The current default was trained on another version of" in judged["reason"]) is promoted
-    assert judged["reason"].startswith("The current default stays: it was trained on gs://data/add1000")
+    assert judged["reason"].startswith("The current default stays: it was trained on real data")
 
 
 def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
