@@ -1,10 +1,11 @@
 """What a model is worth on the pictures of laboratories that it has not seen, calibrated and not.
 
 Each test set is predicted with a calibration that is fitted to all others, so that nothing is fitted to the images
-that are scored. The last calibration is fitted to all sets: `--write` puts it into a model's configuration.
+that are scored. The last calibration is fitted to all sets but those that are only scored: `--write` puts it into
+a model's configuration.
 
-    python -m trainer fetch --dataset custom --test --source NAME --image-size 240x320 ... --output-dir sets/NAME
-    python -m benchmarks.left_out sets/* --fit-only sets/osie-valid --kin mit1003,etocvd
+    python -m trainer fetch --dataset custom --test --source SET --image-size 240x320 ... --output-dir sets/SET
+    python -m benchmarks.left_out sets/* --fit-only sets/osie-valid --score-only osie --kin mit1003,etocvd
 """
 
 import argparse
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument(
         "--fit-only", nargs="*", type=pathlib.Path, default=[], help="Prepared data that is not scored."
     )
+    parser.add_argument("--score-only", nargs="*", default=[], help="Names of sets that nothing is fitted to.")
     parser.add_argument(
         "--kin", action="append", default=[], help="Names of sets with images in common, with commas."
     )
@@ -56,7 +58,8 @@ def main() -> None:
     kin = {name: group for group in (each.split(",") for each in parsed.kin) for name in group}
     rows = []
     for folder in parsed.sets:
-        others = [name for name in data if name not in kin.get(folder.name, [folder.name])]
+        related = [*kin.get(folder.name, [folder.name]), *parsed.score_only]
+        others = [name for name in data if name not in related]
         calibration = calibrate.best(together([data[name] for name in others]))
         print(folder.name, dataclasses.asdict(calibration), flush=True)
         networks = {"as it is": network, "calibrated": functools.partial(calibrated, network, calibration)}
@@ -73,7 +76,9 @@ def main() -> None:
     print(f"| | images | {' | '.join(row.label for row in METRICS.values())} |")
     print("|---" * (len(METRICS) + 2) + "|")
     print("\n".join(rows))
-    everything = dataclasses.asdict(calibrate.best(together(list(data.values()))))
+    everything = dataclasses.asdict(
+        calibrate.best(together([data[name] for name in data if name not in parsed.score_only]))
+    )
     print("all", everything)
     if parsed.write:
         config = json.loads((parsed.write / MODEL_CONFIG).read_text())
