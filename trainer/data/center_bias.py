@@ -1,12 +1,13 @@
 """The centre bias of a dataset: where its observers look whatever the image shows, the baseline of every model.
 
-It is the histogram of the fixations of all images, in relative coordinates, smoothed by a Gaussian and mixed with
-a uniform map. The Gaussian and the share of the uniform map are those under which left-out images are most likely,
+It is the mean histogram of the images' fixations, in relative coordinates, smoothed by a Gaussian and mixed with a
+uniform map. The Gaussian and the share of the uniform map are those under which left-out images are most likely,
 as the MIT/Tuebingen saliency benchmark makes its centre bias (Kümmerer, Wallis and Bethge, ECCV 2018). Data
 without fixations has the mean of the images' maps in place of the histogram.
 
 A prepared dataset stores the histogram in `FOLDS` parts, each of every tenth image. An image of the dataset itself
-is compared with the centre bias of the other parts, so that its own fixations never predict it.
+is compared with the centre bias of the other parts: its own fixations help to choose the smoothing, and are not in
+the map.
 """
 
 import functools
@@ -26,6 +27,7 @@ FOLDS = 10
 SIGMAS = tuple(0.2 * 0.75**step for step in range(12))
 """Standard deviations of the Gaussian, divided by the sides of the image: 0.2 down to 0.008."""
 UNIFORM_SHARES = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
+"""Shares of the uniform map that are tried."""
 
 FloatMap = NDArray[np.float64]
 
@@ -36,7 +38,7 @@ def fold_of(index: int) -> int:
 
 
 class CenterBias:
-    """The centre bias of the images in some folds, as maps of `SIZE` that sum to 1.
+    """The centre bias of a dataset, as maps of `SIZE` that sum to 1.
 
     Args:
         folds: (FOLDS, *SIZE): the sum of the histograms of the images in each fold, each histogram with the sum 1.

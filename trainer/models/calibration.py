@@ -26,7 +26,7 @@ class Calibration:
     exponent: float
     """The power of the network's map."""
     bias_logit: float
-    """Log odds of the share of the centre bias for a map that is the same everywhere."""
+    """Log odds of the share of the centre bias for a uniform map."""
     bias_slope: float
     """How much the log odds fall with each nat by which the entropy of a map is below that of a uniform one."""
     bias_height: float
@@ -38,7 +38,7 @@ class Calibration:
         """Calibrate maps, (N, H, W, 1) in [0, 1], of prepared images, (N, H, W, 3).
 
         Returns:
-            (N, H, W, 1) in [0, 1], each map with a maximum of 1.
+            (N, H, W, 1) in [0, 1], each with a maximum of 1 and 0 in the padding.
         """
         mixed = mixture(maps[..., 0], *positions(images), tf.constant(self.numbers))
         return (mixed / tf.reduce_max(mixed, axis=(1, 2), keepdims=True))[..., None]
@@ -51,7 +51,7 @@ class Calibration:
 
     @classmethod
     def of_numbers(cls, numbers: Iterable[float]) -> "Calibration":
-        """The calibration with these `numbers`, each rounded to four digits."""
+        """The calibration with these `numbers`, each rounded to four significant digits."""
         exponent, logit, slope, height, width = numbers
         values = np.exp(exponent), logit, slope, np.exp(height), np.exp(width)
         return cls(*(float(f"{value:.4g}") for value in values))
@@ -64,25 +64,35 @@ def of_config(config: Mapping[str, Any]) -> Calibration | None:
 
 
 def positions(images: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where rows and columns are in the images, without their padding.
+    """Where rows and columns lie in the images, whose padding is found by its colour.
+
+    Padding has the same width on both sides, and is either above and below or left and right. Borders of that
+    colour that are not so belong to the image.
 
     Args:
         images: (N, H, W, 3), 0..255, prepared.
 
     Returns:
-        (N, H) and (N, W): distance from the middle of the image, divided by its height or width.
+        (N, H) and (N, W): distance from the middle, divided by the height or width of the image: -0.5 to 0.5, and
+        beyond in the padding.
     """
     inside = tf.reduce_any(tf.not_equal(images, preprocess.STIMULUS_PADDING), axis=3)
-    return _positions(tf.reduce_any(inside, axis=2)), _positions(tf.reduce_any(inside, axis=1))
+    above, left = _padding(tf.reduce_any(inside, axis=2)), _padding(tf.reduce_any(inside, axis=1))
+    height, width = tf.unstack(tf.shape(images)[1:3])
+    return _positions(tf.where(left == 0, above, 0), height), _positions(tf.where(above == 0, left, 0), width)
 
 
-def _positions(inside: tf.Tensor) -> tf.Tensor:
-    """(N, n) booleans to positions: -0.5 where the first true one begins, 0.5 where the last one ends."""
-    length = tf.shape(inside)[1]
-    first = tf.argmax(tf.cast(inside, tf.int32), axis=1, output_type=tf.int32)
-    end = length - tf.argmax(tf.cast(inside[:, ::-1], tf.int32), axis=1, output_type=tf.int32)
-    first, end = (tf.cast(each, tf.float32)[:, None] for each in (first, end))
-    return (tf.range(tf.cast(length, tf.float32))[None] + 0.5 - (first + end) / 2) / (end - first)
+def _padding(inside: tf.Tensor) -> tf.Tensor:
+    """The padding (N), in pixels, of each side of (N, n) rows or columns that are inside an image or not."""
+    before = tf.argmax(tf.cast(inside, tf.int32), axis=1, output_type=tf.int32)
+    after = tf.argmax(tf.cast(inside[:, ::-1], tf.int32), axis=1, output_type=tf.int32)
+    return tf.where(tf.abs(before - after) <= 1, (before + after) / 2, 0)
+
+
+def _positions(padding: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """The positions (N, length) in images with a `padding` (N) on both sides."""
+    length = tf.cast(length, tf.float32)
+    return (tf.range(length)[None] + 0.5 - length / 2) / (length - 2 * tf.cast(padding, tf.float32))[:, None]
 
 
 def mixture(maps: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
@@ -90,24 +100,24 @@ def mixture(maps: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, numbers: tf.Te
 
     Args:
         maps: (N, H, W), not negative.
-        rows: (N, H), as of `positions`.
+        rows: (N, H), as `positions` returns them.
         columns: (N, W), likewise.
         numbers: `Calibration.numbers`.
 
     Returns:
-        (N, H, W); the sum of each is 1.
+        (N, H, W); each sums to 1, and is 0 in the padding.
     """
     exponent, logit, slope, height, width = tf.unstack(numbers)
-    logs = tf.math.log(_distribution(maps) + SMALL)
+    is_row, is_column = (tf.cast(tf.abs(each) < 0.5, tf.float32) for each in (rows, columns))
+    inside = is_row[:, :, None] * is_column[:, None, :]
+    logs = tf.math.log(_distribution(maps * inside) + SMALL)
     entropy = -tf.reduce_sum(tf.exp(logs) * logs, axis=(1, 2))
-    inside = [tf.cast(tf.abs(each) < 0.5, tf.float32) for each in (rows, columns)]  # not the padding
-    uniform = tf.math.log(tf.reduce_sum(inside[0], axis=1) * tf.reduce_sum(inside[1], axis=1))
+    uniform = tf.math.log(tf.reduce_sum(inside, axis=(1, 2)))
     share = tf.sigmoid(logit - slope * (uniform - entropy))[:, None, None]
-    vertical = inside[0] * tf.exp(-0.5 * (rows / tf.exp(height)) ** 2)
-    horizontal = inside[1] * tf.exp(-0.5 * (columns / tf.exp(width)) ** 2)
-    bias = _distribution(vertical[:, :, None] * horizontal[:, None, :])
-    power = _distribution(tf.exp(tf.exp(exponent) * logs))
-    return (1 - share) * power + share * bias
+    vertical = tf.exp(-0.5 * (rows / tf.exp(height)) ** 2)[:, :, None]
+    horizontal = tf.exp(-0.5 * (columns / tf.exp(width)) ** 2)[:, None, :]
+    power = _distribution(inside * tf.exp(tf.exp(exponent) * logs))
+    return (1 - share) * power + share * _distribution(inside * vertical * horizontal)
 
 
 def _distribution(maps: tf.Tensor) -> tf.Tensor:

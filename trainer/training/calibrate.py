@@ -17,7 +17,7 @@ from trainer.progress import Tracker
 
 MOST_IMAGES = 200
 FEWEST_IMAGES = 40
-"""Each half of the images is fitted for itself; from fewer, five numbers would be fitted to chance."""
+"""Each half is fitted separately, and fewer than 20 images cannot determine five numbers."""
 SHRINKING = 4
 """Factor by which maps are shrunk for the fit: they are smooth, and it is 16 times as fast."""
 BATCH_SIZE = 8
@@ -33,23 +33,17 @@ def calibrate(network: Network, dataset: pathlib.Path, n_images: int) -> Calibra
     Args:
         network: Predicts maps that are not calibrated.
         dataset: Folder of the dataset.
-        n_images: Number of its validation images, of which MOST_IMAGES are used.
+        n_images: Number of its validation images, of which at most about MOST_IMAGES are used.
 
     Returns:
-        The calibration with the lowest KLD. None if there are fewer than FEWEST_IMAGES, or unless numbers that are
-        fitted to each half of the images lower the KLD of the other half significantly.
+        The calibration with the lowest KLD. None with fewer than FEWEST_IMAGES, or if the calibrations fitted to
+        the two halves of the images do not lower the KLD of the other half significantly.
     """
     if n_images < FEWEST_IMAGES:
         print(f"not calibrated: that takes {FEWEST_IMAGES} validation images, and there are {n_images}")
         return None
-    n_images = min(n_images, MOST_IMAGES)
-    return fit(
-        predict(
-            tf.function(network, autograph=False),
-            itertools.islice(tfrecords.read(dataset, "valid"), n_images),
-            n_images,
-        )
-    )
+    examples = tfrecords.some(dataset, "valid", MOST_IMAGES)
+    return fit(predict(tf.function(network, autograph=False), iter(examples), len(examples)))
 
 
 def predict(network: Network, examples: Any, n_images: int) -> Data:
@@ -84,7 +78,9 @@ def fit(data: Data) -> Calibration | None:
     before = np.concatenate([klds(half, None) for half in halves])
     after = np.concatenate([klds(half, best(other)) for half, other in (halves, halves[::-1])])
     gain = stats.ttest_1samp(before - after, 0).confidence_interval(0.95)
-    change = f"KLD {before.mean():.3f} without, {after.mean():.3f} with numbers of other images"
+    change = (
+        f"KLD {before.mean():.3f} without, {after.mean():.3f} with a calibration that is fitted to the other half"
+    )
     if not gain.low > 0:
         print(f"not calibrated: no significant gain ({change})", flush=True)
         return None

@@ -70,3 +70,12 @@ def test_a_calibration_is_part_of_the_model_wherever_it_predicts(tmp_path):
 def test_numbers_are_kept_to_four_digits():
     again = Calibration.of_numbers(CALIBRATION.numbers)
     assert dataclasses.astuple(again) == pytest.approx(dataclasses.astuple(CALIBRATION), rel=1e-3)
+
+
+def test_borders_of_the_paddings_colour_are_not_taken_for_padding():
+    images = np.full((3, *SIZE, 3), preprocess.STIMULUS_PADDING, np.float32)
+    images[0, 5:20, 10:30] = 0  # a card on a grey page
+    images[1, 12:36, 16:48] = 0  # in its middle
+    maps = tf.ones((3, *SIZE, 1))
+    whole = CALIBRATION(maps, tf.zeros((3, *SIZE, 3)))
+    np.testing.assert_allclose(CALIBRATION(maps, tf.constant(images)), whole, atol=1e-6)
