@@ -87,7 +87,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         )
         registry.set_alias(name, DEFAULT, number)
         aliases = registry.aliases(name)
-        _tell(versions[number])
+        if _tell(versions[number]):
+            print(f"note: commands that name no model, and the gate, go on with {PRETRAINED}", file=sys.stderr)
     if parsed.action == "promote":
         if config.endpoint:
             VertexRegistry.at(config.registry).follow(name, config.endpoint)
@@ -95,7 +96,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.json:
         print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:
-        print("\n".join(table(name, versions.values(), aliases)) if versions else f"T{none[1:]}")
+        print(
+            "\n".join(table(name, versions.values(), aliases))
+            if versions
+            else f"T{none[1:]}. The default is {PRETRAINED}, version 0."
+        )
     return 0
 
 
@@ -111,10 +116,12 @@ def _write_score_history(registry: Registry, name: str, data: str, html: pathlib
     print(f"{len(found)} defaults of {name}: {html}, {html.with_suffix('.png')}")
 
 
-def _tell(version: Version) -> None:
-    """Print what a user must know of a version that was trained on generated shapes."""
-    if notice := generated.of_model(version.model_config):
+def _tell(version: Version) -> bool:
+    """Print what a user must know of a version that was trained on generated shapes; whether it was."""
+    notice = generated.of_model(version.model_config)
+    if notice:
         print(f"note: {notice}", file=sys.stderr)
+    return bool(notice)
 
 
 def table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) -> list[str]:

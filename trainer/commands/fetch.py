@@ -64,5 +64,5 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     start = f" --base-model {PRETRAINED} --recipe {SMALL}" if manifest.dataset == CUSTOM else ""
     following = f"train {folder} --output-dir model{start}"
     if manifest.is_test_set:
-        following = f"evaluate --model MODEL --dataset-dir TRAINED {folder} --output-dir evaluation"
+        following = f"evaluate --model MODEL {folder} --output-dir evaluation"
     print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")

@@ -72,8 +72,8 @@ MEANINGS = {
     "Peak": "The region's hottest point, compared with the hottest point of the image (100%).",
     "Rank": "1 for the region with the largest share.",
     "pp": "Percentage points: from 10% to 15% is +5 pp.",
-    "No clear change": f"The shares differ by at most {CLEAR_PART:.0%} of the larger or {100 * CLEAR_SHARE:g} pp, "
-    "as they do when the same image is saved again, scaled or moved by 4 pixels.",
+    "No clear change": f"The shares differ by at most {CLEAR_PART:.0%} of the larger, and by at most "
+    f"{100 * CLEAR_SHARE:g} pp, as they do when the same image is saved again, scaled or moved by 4 pixels.",
 }
 """Column or unit of the table of regions -> explanation."""
 CAUTION = (

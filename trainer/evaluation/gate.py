@@ -142,11 +142,7 @@ def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None)
     source = (champion or {}).get("source", SAMPLE)
     if not generated.is_sample(manifest) or source == SAMPLE:
         return ""
-    return (
-        "it was trained on real data, but this comparison used only generated shapes; to "
-        "promote the candidate anyway, set gate=always, or run `python -m pipeline registry set-default VERSION` "
-        "later"
-    )
+    return "it was trained on real data, and this comparison used only generated shapes"
 
 
 def reason_of(evaluation: Mapping[str, Any], registers: bool) -> str:

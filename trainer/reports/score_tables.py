@@ -321,7 +321,7 @@ def how_measured(result: Mapping[str, Any]) -> str:
     kind = "fixations" if manifest["has_fixations"] else "maps"
     own = TEST in manifest["counts"] and fingerprint == manifest["fingerprint"]
     of = f"{n_images:,} {'test' if own else 'training'} images"
-    without = ", for each image without the tenth of them that it is in" if own else ""
+    without = ", for each image without the tenth that it belongs to" if own else ""
     return f"{text}Centre bias: the smoothed {kind} of the {of}{without}."
 
 
