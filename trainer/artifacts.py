@@ -11,12 +11,14 @@ import functools
 import importlib.metadata
 import os
 import pathlib
+import re
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
+from trainer.config import CUSTOM
 from trainer.errors import UserError
 from trainer.files import checked_json, read_json, write_json
 
@@ -181,14 +183,24 @@ class Manifest:
 def prepared_by_name(folders: Iterable[StrPath]) -> dict[str, pathlib.Path]:
     """Return the folders of prepared datasets by name: that of the dataset, with `-test` for a test set.
 
-    A second dataset of the same name is `NAME-2`.
+    Recordings of one's own are named after their source. A second dataset of the same name is `NAME-2`.
     """
     by_name: dict[str, pathlib.Path] = {}
     for folder in folders:
         manifest = Manifest.load(folder)
-        name = f"{manifest.dataset}{TEST_SUFFIX if manifest.is_test_set else ''}"
-        by_name[name if name not in by_name else f"{name}-{len(by_name) + 1}"] = pathlib.Path(folder)
+        name, suffix = _name(manifest), TEST_SUFFIX if manifest.is_test_set else ""
+        if name + suffix in by_name:
+            name += f"-{len(by_name) + 1}"
+        by_name[name + suffix] = pathlib.Path(folder)
     return by_name
+
+
+def _name(manifest: Manifest) -> str:
+    """The name of a dataset; for recordings of one's own the last part of their source, without an ending."""
+    if manifest.dataset != CUSTOM:
+        return manifest.dataset
+    last = manifest.source.rstrip("/").rpartition("/")[2].partition(".")[0]
+    return re.sub(r"[^a-z0-9_]+", "-", last.lower()).strip("-") or CUSTOM
 
 
 def load_manifests(folders: Mapping[str, StrPath]) -> dict[str, Manifest]:

@@ -213,9 +213,15 @@ def on_test(models, data, tmp_path_factory):
     return output, evaluate(EvaluateConfig(gate_on="test"), models["good"], data, output, models["bad"])
 
 
-def test_the_test_set_decides_and_comes_first(on_test, data):
+def test_the_test_set_decides_and_comes_first(on_test, data, tmp_path):
     _, evaluation = on_test
     assert artifacts.prepared_by_name(data.values()) == data
+    folders = []
+    for source in ("/data/Lab eyes", "gs://bucket/pages.tar.gz", "gs://bucket/pages/"):
+        folders.append(shutil.copytree(data["osie-test"], tmp_path / str(len(folders))))
+        manifest = dataclasses.replace(artifacts.Manifest.load(folders[-1]), dataset="custom", source=source)
+        manifest.save(folders[-1])
+    assert list(artifacts.prepared_by_name(folders)) == ["lab-eyes-test", "pages-test", "pages-3-test"]
     assert evaluation["decides"] == "osie-test"
     assert list(evaluation["datasets"]) == ["osie-test", "salicon"]
     osie = evaluation["datasets"]["osie-test"]
