@@ -455,7 +455,8 @@ class TrainConfig:
     TITLE: ClassVar[str] = "training"
     recipe: str = setting(
         PAPER,
-        f"Set of settings of the trainings. {_described()}. A setting of a recipe cannot be given as well. "
+        f"Set of settings of the trainings. {_described()}. Each ends with a calibration (calibrate). "
+        "A setting of a recipe cannot be given as well. "
         "In a form that gives every setting, as in the console, one with its default value becomes the recipe's.",
         choices=RECIPES,
     )
