@@ -38,7 +38,7 @@ class Calibration:
         """Calibrate maps, (N, H, W, 1) in [0, 1], of prepared images, (N, H, W, 3).
 
         Returns:
-            (N, H, W, 1) in [0, 1], each with a maximum of 1 and 0 in the padding.
+            (N, H, W, 1) in [0, 1], each with a maximum of 1.
         """
         mixed = mixture(maps[..., 0], *positions(images), tf.constant(self.numbers))
         return (mixed / tf.reduce_max(mixed, axis=(1, 2), keepdims=True))[..., None]
@@ -105,20 +105,21 @@ def mixture(maps: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, numbers: tf.Te
         numbers: `Calibration.numbers`.
 
     Returns:
-        (N, H, W); each sums to 1, and is 0 in the padding.
+        (N, H, W); each sums to 1 inside the image, and goes on in the padding, so that its edge can be resized.
     """
     exponent, logit, slope, height, width = tf.unstack(numbers)
     is_row, is_column = (tf.cast(tf.abs(each) < 0.5, tf.float32) for each in (rows, columns))
     inside = is_row[:, :, None] * is_column[:, None, :]
-    logs = tf.math.log(_distribution(maps * inside) + SMALL)
-    entropy = -tf.reduce_sum(tf.exp(logs) * logs, axis=(1, 2))
+    logs = tf.math.log(_distribution(maps, inside) + SMALL)
+    entropy = -tf.reduce_sum(inside * tf.exp(logs) * logs, axis=(1, 2))
     uniform = tf.math.log(tf.reduce_sum(inside, axis=(1, 2)))
     share = tf.sigmoid(logit - slope * (uniform - entropy))[:, None, None]
     vertical = tf.exp(-0.5 * (rows / tf.exp(height)) ** 2)[:, :, None]
     horizontal = tf.exp(-0.5 * (columns / tf.exp(width)) ** 2)[:, None, :]
-    power = _distribution(inside * tf.exp(tf.exp(exponent) * logs))
-    return (1 - share) * power + share * _distribution(inside * vertical * horizontal)
+    power = _distribution(tf.exp(tf.exp(exponent) * logs), inside)
+    return (1 - share) * power + share * _distribution(vertical * horizontal, inside)
 
 
-def _distribution(maps: tf.Tensor) -> tf.Tensor:
-    return maps / (tf.reduce_sum(maps, axis=(1, 2), keepdims=True) + SMALL)
+def _distribution(maps: tf.Tensor, inside: tf.Tensor) -> tf.Tensor:
+    """Maps (N, H, W) divided by their sums inside the image."""
+    return maps / (tf.reduce_sum(maps * inside, axis=(1, 2), keepdims=True) + SMALL)
