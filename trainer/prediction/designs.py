@@ -68,8 +68,8 @@ class Comparison:
         if self.moved > CLEAR_MOVED:
             return f"{self.moved:.1%} of the attention is elsewhere in the second design"
         return (
-            f"no clear change overall: {self.moved:.1%} of the attention is elsewhere in the second design, and "
-            f"up to {CLEAR_MOVED:.0%} is where the same image is saved again, scaled or moved by 4 pixels"
+            f"no clear change overall: {self.moved:.1%} of the attention is elsewhere in the second design; "
+            f"saving, scaling or moving one image by 4 pixels already moves up to {CLEAR_MOVED:.0%}"
         )
 
 

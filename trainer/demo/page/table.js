@@ -45,8 +45,8 @@ export function verdict(regions, changes) {
 /** A sentence on the share of the attention that is elsewhere on B, and whether that means something. */
 export function overall(share, { moved: least }) {
   if (share > least) return `${percent(share)} of the attention is elsewhere on B.`;
-  const again = `up to ${percent(least, 0)} is where the same image is saved again, scaled or moved by 4 pixels`;
-  return `No clear change overall: ${percent(share)} of the attention is elsewhere on B, and ${again}.`;
+  const again = `Saving, scaling or moving one image by 4 pixels already moves up to ${percent(least, 0)}`;
+  return `No clear change overall: ${percent(share)} of the attention is elsewhere on B. ${again}.`;
 }
 
 /** Fills the <table> `element`, in which names can be edited. A region has the colour of its position. */
