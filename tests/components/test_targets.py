@@ -34,6 +34,7 @@ OTHER = TrainConfig(
     schedule="cosine",
     flip=True,
     flip_prediction=True,
+    calibrate=False,
     patience=2,
     seed=7,
     precision="float32",
