@@ -235,4 +235,5 @@ def center_bias_folder(
     It is the dataset itself if it has training images, else the first one that has some. Test sets alone have
     their own.
     """
-    return pathlib.Path(folders[deciding_dataset("finetune", manifests) if manifests[name].is_test_set else name])
+    trained = [other for other, manifest in manifests.items() if not manifest.is_test_set]
+    return pathlib.Path(folders[trained[0] if trained and manifests[name].is_test_set else name])

@@ -284,7 +284,11 @@ def test_models_with_other_training_data_are_compared_on_the_same_test_images(mo
 
 
 def test_a_test_set_alone_is_scored_against_its_own_centre_bias(models, data, tmp_path):
-    evaluation = evaluate(EvaluateConfig(), models["good"], {"osie-test": data["osie-test"]}, tmp_path / "alone")
+    second = shutil.copytree(data["osie-test"], tmp_path / "second")
+    dataclasses.replace(artifacts.Manifest.load(second), fingerprint="89abcdef").save(second)
+    tests = {"osie-test": data["osie-test"], "second-test": second}
+    evaluation = evaluate(EvaluateConfig(), models["good"], tests, tmp_path / "alone")
+    assert evaluation["datasets"]["second-test"]["center_bias"] == ["89abcdef", 5]
     assert evaluation["decides"] == "osie-test"
     scored = evaluation["datasets"]["osie-test"]
     assert scored["center_bias"] == ["4567cdef", 5]
