@@ -16,7 +16,7 @@ def elsewhere(tmp_path, monkeypatch):
     [
         (["--base-epocs", "3"], "unknown flag '--base-epocs'; did you mean '--base-epochs'"),
         (["base_epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
-        (["base_epochs=three"], r"base_epochs is 'three'; it must be an integer \(int\)"),
+        (["base_epochs=three"], r"base_epochs is 'three'; it must be an integer"),
         (["base_epochs"], "unknown argument 'base_epochs'; write a parameter as"),
         (["base_epochs=3", "base_epochs=4"], "base_epochs is given twice, as 3 and as 4"),
         (["--base-epochs", "3", "base_epochs=3"], "base_epochs is given twice"),
