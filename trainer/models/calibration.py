@@ -78,21 +78,23 @@ def positions(images: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """
     inside = tf.reduce_any(tf.not_equal(images, preprocess.STIMULUS_PADDING), axis=3)
     above, left = _padding(tf.reduce_any(inside, axis=2)), _padding(tf.reduce_any(inside, axis=1))
+    both = tf.reduce_any(above > 0, axis=1, keepdims=True) & tf.reduce_any(left > 0, axis=1, keepdims=True)
     height, width = tf.unstack(tf.shape(images)[1:3])
-    return _positions(tf.where(left == 0, above, 0), height), _positions(tf.where(above == 0, left, 0), width)
+    return _positions(tf.where(both, 0, above), height), _positions(tf.where(both, 0, left), width)
 
 
 def _padding(inside: tf.Tensor) -> tf.Tensor:
-    """The padding (N), in pixels, of each side of (N, n) rows or columns that are inside an image or not."""
-    before = tf.argmax(tf.cast(inside, tf.int32), axis=1, output_type=tf.int32)
-    after = tf.argmax(tf.cast(inside[:, ::-1], tf.int32), axis=1, output_type=tf.int32)
-    return tf.where(tf.abs(before - after) <= 1, (before + after) / 2, 0)
+    """The padding before and after the image, (N, 2), of (N, n) rows or columns that are inside it or not."""
+    ends = tf.stack([inside, inside[:, ::-1]], axis=1)
+    padding = tf.argmax(tf.cast(ends, tf.int32), axis=2, output_type=tf.int32)
+    return tf.where(tf.abs(padding[:, :1] - padding[:, 1:]) <= 1, padding, 0)
 
 
 def _positions(padding: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """The positions (N, length) in images with a `padding` (N) on both sides."""
+    """The positions, (N, length), with this `padding`, (N, 2), before and after the image."""
+    before, after = tf.split(tf.cast(padding, tf.float32), 2, axis=1)
     length = tf.cast(length, tf.float32)
-    return (tf.range(length)[None] + 0.5 - length / 2) / (length - 2 * tf.cast(padding, tf.float32))[:, None]
+    return (tf.range(length)[None] + 0.5 - (length + before - after) / 2) / (length - before - after)
 
 
 def mixture(maps: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:

@@ -34,7 +34,7 @@ def calibrated(map_, c):
     return mixed / mixed.max()
 
 
-@pytest.mark.parametrize("image_size", [(48, 64), (48, 40), (20, 64)])
+@pytest.mark.parametrize("image_size", [(48, 64), (48, 40), (20, 64), (21, 64)])
 def test_calibrated_maps_are_those_of_the_formula_inside_the_padding(image_size):
     rng = np.random.default_rng(5)
     pixels = rng.integers(0, 256, (*image_size, 3)).astype(np.uint8)
