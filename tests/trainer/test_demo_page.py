@@ -56,7 +56,9 @@ def address(predictor):
 def usual(browser, address):
     """The page in a context without options, which tests share: to make one takes a second."""
     with browser.new_context() as context:
-        yield Watched(context, address)
+        watched = Watched(context, address)
+        watched.page.wait_for_load_state("networkidle")  # a test opens it again, which would cancel requests
+        yield watched
 
 
 @pytest.fixture
@@ -325,12 +327,18 @@ def test_everything_can_be_done_with_keys_alone(opened):
 # === Comparing ===
 
 
-def test_two_images_are_compared_region_by_region(opened, predictor):
+def compare(opened, width):
+    """Compare A, 200 x 300 pixels, with B, 400 pixels high, on a page; returns it, and the pixels of both."""
     page = opened().page
-    pixels = {"A": picture(200, 300, seed=6), "B": picture(400, 599, seed=7)}
+    pixels = {"A": picture(200, 300, seed=6), "B": picture(400, width, seed=7)}
     load(page, file("a.png", pixels["A"]))
     page.click("#compare")
     load(page, file("b.png", pixels["B"]), SECOND)
+    return page, pixels
+
+
+def test_two_images_are_compared_region_by_region(opened, predictor):
+    page, pixels = compare(opened, 599)
     drag(page, (0.1, 0.1), (0.5, 0.6))
     drag(page, (0.52, 0.5), (0.9, 0.9), SECOND)
     measured = rows(page)
@@ -351,11 +359,7 @@ def test_two_images_are_compared_region_by_region(opened, predictor):
 
 
 def test_region_is_dragged_on_each_image_alone(opened, predictor):
-    page = opened().page
-    pixels = {"A": picture(200, 300, seed=6), "B": picture(400, 600, seed=7)}
-    load(page, file("a.png", pixels["A"]))
-    page.click("#compare")
-    load(page, file("b.png", pixels["B"]), SECOND)
+    page, pixels = compare(opened, 600)
     drag(page, (0.1, 0.1), (0.3, 0.3))
     drag(page, (0.2, 0.2), (0.6, 0.7), SECOND)
     drag(page, (0.2, 0.2), (0.25, 0.2))  # B's stays

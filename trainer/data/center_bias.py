@@ -63,7 +63,7 @@ class CenterBias:
         """The centre bias of all images but those of a fold; of all images without a `fold`."""
         left = self._total if fold is None else self._total - self._folds[fold]
         sigma, share = self._chosen
-        return _mixed(_smoothed(left, sigma), share)
+        return _mixed(_distribution(_smoothed(left, sigma)), share)
 
     @functools.cached_property
     def _chosen(self) -> tuple[float, float]:
@@ -76,7 +76,7 @@ class CenterBias:
         for sigma in SIGMAS:
             total = _smoothed(self._total, sigma)
             for fold in folds:
-                others = np.maximum(total - _smoothed(fold, sigma), 0)
+                others = _distribution(np.maximum(total - _smoothed(fold, sigma), 0))
                 for share in UNIFORM_SHARES:
                     likelihood[sigma, share] += float((fold * np.log(_mixed(others, share))).sum())
         return max(likelihood, key=likelihood.__getitem__)
@@ -87,9 +87,9 @@ def _smoothed(histogram: FloatMap, sigma: float) -> FloatMap:
     return smoothed
 
 
-def _mixed(histogram: FloatMap, uniform_share: float) -> FloatMap:
-    """A histogram as a distribution, mixed with the uniform one."""
-    return (1 - uniform_share) * _distribution(histogram) + uniform_share / histogram.size
+def _mixed(distribution: FloatMap, uniform_share: float) -> FloatMap:
+    """A mixture of a distribution with the uniform one."""
+    return (1 - uniform_share) * distribution + uniform_share / distribution.size
 
 
 def _distribution(histogram: FloatMap) -> FloatMap:

@@ -61,7 +61,7 @@ class Background:
             points[example.original_size].append(np.asarray(example.fixations, np.int64).reshape(-1, 2))
         self._fixations = {size: np.concatenate(those) for size, those in points.items()}
         # Computed once per image size, and fold of a test set.
-        self._resized = functools.lru_cache(16)(self._resize_center_bias)
+        self._resized = functools.lru_cache(32)(self._resize_center_bias)
         self._all_counts = functools.lru_cache(16)(self._count_all_fixations)
 
     def center_bias(self, example: Example, size: Size) -> Map:
