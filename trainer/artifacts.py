@@ -188,18 +188,19 @@ def prepared_by_name(folders: Iterable[StrPath]) -> dict[str, pathlib.Path]:
     by_name: dict[str, pathlib.Path] = {}
     for folder in folders:
         manifest = Manifest.load(folder)
-        name, suffix = _name(manifest), TEST_SUFFIX if manifest.is_test_set else ""
+        name = dataset_name(manifest.dataset, manifest.source)
+        suffix = TEST_SUFFIX if manifest.is_test_set else ""
         if name + suffix in by_name:
             name += f"-{len(by_name) + 1}"
         by_name[name + suffix] = pathlib.Path(folder)
     return by_name
 
 
-def _name(manifest: Manifest) -> str:
+def dataset_name(dataset: str, source: str) -> str:
     """The name of a dataset; for recordings of one's own the last part of their source, without an ending."""
-    if manifest.dataset != CUSTOM:
-        return manifest.dataset
-    last = manifest.source.rstrip("/").rpartition("/")[2].partition(".")[0]
+    if dataset != CUSTOM:
+        return dataset
+    last = source.rstrip("/").rpartition("/")[2].partition(".")[0]
     return re.sub(r"[^a-z0-9_]+", "-", last.lower()).strip("-") or CUSTOM
 
 

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainer.artifacts import MODEL_CONFIG, ModelConfig
+from trainer.artifacts import MODEL_CONFIG, ModelConfig, dataset_name
 from trainer.config import SAMPLE
 from trainer.files import read_json
 
@@ -59,7 +59,9 @@ def datasets(config: Mapping[str, Any] | None) -> list[str]:
 
 def dataset(config: Mapping[str, Any]) -> str:
     """The dataset of a model's last training; SHAPES for the sample set, empty if unknown."""
-    return SHAPES if is_sample(config) else str(config.get("dataset") or "")
+    if is_sample(config):
+        return SHAPES
+    return dataset_name(str(config.get("dataset") or ""), str(config.get("source") or ""))
 
 
 def origin(config: Mapping[str, Any] | None) -> str:

@@ -147,6 +147,7 @@ def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, 
     assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri
     assert imported.metadata == {"source": model.path, "fingerprint": digest}
     config = (tmp_path / "imported" / artifacts.MODEL_CONFIG).read_text()
+    assert artifacts.training_images(tmp_path / "imported") == artifacts.training_images(model.path) != {}
     assert json.loads(config) == json.loads(pathlib.Path(model.path, artifacts.MODEL_CONFIG).read_text())
     assert "46 arrays" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .* changed while it was imported"):

@@ -94,7 +94,7 @@ def _export_compact(model: Any, size: tuple[int, int], path: pathlib.Path, folde
     config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", artifacts.ModelConfig)
     if model.flips != load.flips(config):
         config["settings"] = {**config.get("settings", {}), "flip_prediction": model.flips}
-    largest, mean = write_compact(model.network, size, path, config)
+    largest, mean = write_compact(model.network, size, path, config, artifacts.training_images(folder))
     print(
         f"the maps of {IMAGES} random images differ from those in float32 by at most {largest:.2g}, and by "
         f"{mean:.2g} on average, on 0..1"

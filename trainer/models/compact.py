@@ -1,7 +1,8 @@
 """Models in compact form: a quarter of the size, with 8 bits for each weight of a kernel.
 
-The folder of such a model has COMPACT_WEIGHTS, and MODEL_CONFIG with its checksum. Everything else reads models in
-float32, so `expanded` keeps one of each in the cache of downloads. Only `write_compact` needs TensorFlow.
+The folder of such a model has COMPACT_WEIGHTS, MODEL_CONFIG with their checksum, and TRAINING_IMAGES if known.
+Everything else reads models in float32, so `expanded` keeps one of each in the cache of downloads. Only
+`write_compact` needs TensorFlow.
 """
 
 import functools
@@ -17,7 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer import files, isolated
-from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256, ModelConfig
+from trainer.artifacts import (
+    COMPACT_WEIGHTS,
+    MODEL_CONFIG,
+    TRAINING_IMAGES,
+    WEIGHTS,
+    WEIGHTS_SHA256,
+    ModelConfig,
+    training_images,
+)
 from trainer.downloads import cache
 from trainer.errors import ContentError, PlaceError, UserError
 from trainer.files import check_output_path, read_json, replacing, write_json
@@ -103,7 +112,11 @@ def read(folder: pathlib.Path, remedy: str = REMEDY) -> dict[str, npt.NDArray[np
 
 
 def write_compact(
-    model: "keras.Model", image_size: tuple[int, int], folder: pathlib.Path, config: Mapping[str, Any]
+    model: "keras.Model",
+    image_size: tuple[int, int],
+    folder: pathlib.Path,
+    config: Mapping[str, Any],
+    seen: Mapping[str, Any] | None = None,
 ) -> tuple[float, float]:
     """Write a model in compact form, read it back, and compare its maps with those of the network.
 
@@ -112,6 +125,7 @@ def write_compact(
         image_size: (H, W) of the random images, pixels, divisible by 8.
         folder: to write.
         config: content of the model's MODEL_CONFIG, which is kept.
+        seen: content of the model's TRAINING_IMAGES, which is kept.
 
     Returns:
         Maximum and mean absolute difference of the maps of IMAGES random images, on 0..1.
@@ -127,6 +141,8 @@ def write_compact(
     }
     with replacing(folder, last=MODEL_CONFIG) as partial:
         partial.mkdir()
+        if seen:
+            write_json(partial / TRAINING_IMAGES, seen)
         write(partial, arrays, config)
         rounded = build_model((None, None), "float32")
         for name, value in read(partial).items():
@@ -171,6 +187,8 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
         try:
             with replacing(kept / WEIGHTS) as partial:
                 partial.write_bytes(float_weights)
+            if seen := training_images(folder):
+                write_json(kept / TRAINING_IMAGES, seen)
             write_json(kept / MODEL_CONFIG, config)
         except UserError as error:
             raise UserError(f"{error} with the environment variable {cache.VARIABLE}") from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainer import isolated
-from trainer.artifacts import HISTORY, MODEL_CONFIG, SizedConfig, code_version
+from trainer.artifacts import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig, code_version
 from trainer.errors import ContentError
 from trainer.files import read_json, replacing
 from trainer.isolated import Limits
@@ -126,8 +126,9 @@ def convert(
     summary = _summary(local, matched, dataset, image_size, {**facts, "difference": difference})
     output.mkdir()
     (output / HISTORY).write_text("")  # no epochs
-    if local.model and (local.model / HISTORY).is_file():
-        shutil.copy(local.model / HISTORY, output / HISTORY)
+    for name in (HISTORY, TRAINING_IMAGES):
+        if local.model and (local.model / name).is_file():
+            shutil.copy(local.model / name, output / name)
     write_model(network, output, tuple(summary["image_size"]), summary)
     report = f"{source}: a model of this project, {_count(matched)}"
     if local.model is None:

@@ -65,7 +65,7 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
     base = {"dataset": "salicon", "source": "gs://b/s"}
     data = {"base": {"dataset": "salicon", "counts": {"train": 10000, "valid": 5000}}}
     facts = {"run": "msinet-1", "folder": str(run), "code_version": "0.1.0+abc", "data": data}
-    facts["model"] = {"dataset": "osie", "source": "gs://b/o", "base_model": base}
+    facts["model"] = {"dataset": "custom", "source": "gs://b/lab.zip", "base_model": base}
     record = {"metrics": {"osie": scores, "salicon": {"cc": 0.5}}, "decided_on": "osie", "reason": "It is better."}
     registry.add("msinet", model, {**record, "lineage": facts}, True, PRETRAINED_VERSION)
     flags = ["--registry", str(registry.root)]
@@ -74,7 +74,7 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
     assert heading.split() == ["version", "date", "data", "KLD", "CC", "NSS", "alias", "place"]
     place = f"{registry.root}/msinet/1"
     number, date, *rest = line.split()
-    assert [number, *rest] == ["msinet@1", "salicon,", "osie", "0.694", "0.715", "2.984", "default", place]
+    assert [number, *rest] == ["msinet@1", "salicon,", "lab", "0.694", "0.715", "2.984", "default", place]
     assert heading.index("place") == line.index(place) == shipped.index("pretrained")
     assert main(["registry", "show", *flags]) == 0
     known = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())

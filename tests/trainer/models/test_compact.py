@@ -12,7 +12,14 @@ import pytest
 from tests.gcs import upload
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256
+from trainer.artifacts import (
+    COMPACT_WEIGHTS,
+    MODEL_CONFIG,
+    TRAINING_IMAGES,
+    WEIGHTS,
+    WEIGHTS_SHA256,
+    training_images,
+)
 from trainer.errors import UserError
 from trainer.files import read_json, write_json
 from trainer.models import compact, tensorflow_files, weight_sources
@@ -22,6 +29,7 @@ from trainer.models.load import load_model
 pytestmark = pytest.mark.usefixtures("narrow")
 
 CONFIG = {"dataset": "osie", "image_size": [64, 80], "identity": {"seed": 1}, "scores": {"osie": {"kld": 0.5}}}
+SEEN = {"abc": {"train": ["0f"], "valid": ["f0"]}}
 RANDOM = np.random.default_rng(0)
 
 
@@ -36,6 +44,7 @@ def exported(network, tmp_path_factory):
     folder = tmp_path_factory.mktemp("compact")
     predictable.write_model(folder / "float", network)
     write_json(folder / "float" / MODEL_CONFIG, CONFIG)
+    write_json(folder / "float" / TRAINING_IMAGES, SEEN)
     main(["export", "--model", str(folder / "float"), "--format", "int8", "--output", str(folder / "int8")])
     return folder / "int8"
 
@@ -152,6 +161,7 @@ def test_found_model_is_expanded_once_and_its_arrays_are_those_of_the_file(expor
     for array in arrays:
         np.testing.assert_array_equal(array.read(), expected[array.called])
     assert read_json(folder / MODEL_CONFIG, "", dict) == read_json(exported / MODEL_CONFIG, "", dict)
+    assert training_images(folder) == SEEN
     before = (folder / WEIGHTS).stat()
     assert find_model(str(exported)) == folder
     assert os.path.samestat((folder / WEIGHTS).stat(), before)
