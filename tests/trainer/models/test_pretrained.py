@@ -13,7 +13,7 @@ from skimage import data
 from tests.prepared import write_prepared
 from trainer import generated
 from trainer.__main__ import main
-from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS_SHA256, Manifest
+from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256, Manifest
 from trainer.config import TrainConfig
 from trainer.files import read_json
 from trainer.model import build_model
@@ -57,7 +57,8 @@ def arrays():
 
 
 def test_it_is_whole_and_small_enough_for_a_repository(arrays):
-    assert sorted(path.name for path in find.PRETRAINED_FOLDER.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
+    files = {path.name for path in find.PRETRAINED_FOLDER.iterdir()}
+    assert files == {MODEL_CONFIG, COMPACT_WEIGHTS, TRAINING_IMAGES}
     assert (find.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
     expected = load.shapes(build_model((None, None), "float32"))
     shapes = {tuple(name.split("/")): value.shape for name, value in arrays.items()}
