@@ -13,7 +13,8 @@ Kubeflow passes artifacts on without the name of their class, and kfp then makes
 IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks; an environment adds its repository and tag."""
 NEVER_CACHED = (
-    *("check-run", "check-data"),
+    *("check-run", "check-data", "end-branch"),
     *("named-model", "importer", "evaluate-model", "upload-model", "deploy-version", "report-end"),
 )
-"""Tasks whose result depends on more than their inputs: on the current source, registry or endpoint."""
+"""Tasks whose result depends on more than their inputs: on the current source, registry or endpoint;
+`end_branch` has to run."""

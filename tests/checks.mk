@@ -6,6 +6,12 @@ COMPILER_PINS := jax==0.5.3 libtpu==0.0.10
 # The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
 SERVING := .venv-serving
 SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
+# The core of ML Metadata, for the cluster of check-cluster, and its programs that Go builds.
+CLUSTER := .venv-cluster
+CLUSTER_PINS := ml-metadata==1.17.0 setuptools==80.9.0
+CLUSTER_TOOLS := .tools/cluster
+CLUSTER_MODULES := kubernetes argo storage
+CLUSTER_IMAGE := .tools/msinet-cpu.tar
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 AUDIT := .venv-audit
 EXAMPLE_WORKFLOWS := docs/check/attention.yml
@@ -13,7 +19,7 @@ EXAMPLE_WORKFLOWS := docs/check/attention.yml
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
-.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud
+.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud check-cluster
 
 ### Checks (make COMMAND)
 
@@ -64,7 +70,26 @@ check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Do
 check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
 	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
 
+check-cluster: $(INSTALLED) $(CLUSTER)/.installed $(CLUSTER_TOOLS)/.installed $(CLUSTER_IMAGE) ## Run the pipeline on a Kubeflow of this machine (needs root, Go, KFP=FOLDER and packages of Debian: docs/kubeflow.md): [ARGS='-k name']
+	unshare --mount --net --pid --ipc --uts --fork --kill-child --mount-proc env CLUSTER_KFP=$(KFP) CLUSTER_TOOLS=$(CLUSTER_TOOLS) \
+	  CLUSTER_PYTHON=$(CLUSTER)/bin/python CLUSTER_IMAGE=$(CLUSTER_IMAGE) $(BIN)/python -m pytest tests/check_cluster.py --durations 0 $(ARGS)
+
 # === Their environments and tools ===
+
+$(CLUSTER)/.installed: requirements/cluster.txt | $(UV_INSTALLED)
+	@rm -f $@
+	@$(CLUSTER)/bin/python -c '' 2>/dev/null || { $(find_older_python); "$$python" -m venv --clear --without-pip $(CLUSTER); }
+	@$(call pinned,$(CLUSTER),sync $<)
+	@touch $@
+
+$(CLUSTER_TOOLS)/.installed: $(CLUSTER_MODULES:%=tests/cluster/%/go.mod)
+	@$(call needs_go,Kubernetes)
+	@for module in $(CLUSTER_MODULES); do \
+	  (cd tests/cluster/$$module && GOBIN=$(abspath $(@D)) CGO_ENABLED=0 go install -ldflags='-s -w' tool) || exit 1; done
+	@touch $@
+
+$(CLUSTER_IMAGE): images/Dockerfile | $(INSTALLED)
+	$(BIN)/python -m tests.containers cpu $@
 
 $(COMPILER)/.installed: requirements/tpu-check.txt | $(UV_INSTALLED)
 	@rm -f $@
@@ -95,6 +120,6 @@ define find_older_python
 python=; for each in $(BIN)/python python3.11; do \
   if "$$each" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then python=$$each; break; fi; done; \
 if [ -z "$$python" ]; then \
-  echo "error: TensorFlow 2.15 needs Python 3.11 here, and neither $(BIN)/python nor a python3.11 on the PATH is one; install it" >&2; \
+  echo "error: this check needs Python 3.11, and neither $(BIN)/python nor a python3.11 on the PATH is one; install it" >&2; \
   exit 1; fi
 endef

@@ -1,7 +1,9 @@
 """Images of images/Dockerfile, built by buildah, and their containers, which can write to named folders only.
 
 Neither a daemon nor a registry is needed. The base image of the Dockerfile is replaced by Debian 12 with Debian's
-own Python 3.11, made by debootstrap.
+own Python 3.11, made by debootstrap. As a program this writes an image to an archive:
+
+    python -m tests.containers cpu msinet-cpu.tar
 """
 
 import contextlib
@@ -12,10 +14,12 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).parent.parent
 TOOLS = ("buildah", "debootstrap", "bwrap", "setpriv")
 BASE = "localhost/python:3.11"
+TAG = "here"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """As in the base image of the Dockerfile."""
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
@@ -143,3 +147,20 @@ class Image:
 
     def _users(self):
         return (self.tree / "etc/passwd").read_text().splitlines()
+
+
+def main():
+    """Build the image of the variant that the first argument names, and write it to the archive of the second."""
+    if lacking := missing():
+        sys.exit(f"error: {lacking}")
+    variant, archive = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
+    archive.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="msinet-images-") as folder:
+        with contextlib.closing(Store(pathlib.Path(folder))) as store:
+            store.make_base()
+            image = store.build(variant, archive.with_suffix(".log"))
+            store.buildah("push", "--quiet", image, f"oci-archive:{archive}:{image}:{TAG}")
+
+
+if __name__ == "__main__":
+    main()

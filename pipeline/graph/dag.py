@@ -27,7 +27,8 @@ report_end                                                          only with `w
 The tasks of a training step:
 
 local       plan_training -> train_model
-kubeflow    plan_training -> train_model, on the node and in the image that the plan selects
+kubeflow    plan_training -> train_model, on the node and in the image that the plan selects; a branch for the base
+            model ends with end_branch
 vertex      plan_training -> CustomTrainingJobOp -> collect_training
 
 The plan hands all settings of the training on as one value.
@@ -46,6 +47,7 @@ from components.check_data import check_data
 from components.check_run import check_run
 from components.collect_training import collect_training
 from components.deploy_version import deploy_version
+from components.end_branch import end_branch
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.import_model import import_model
@@ -265,7 +267,7 @@ def _train_and_register(
         )
         return TARGETS[env.target](step_inputs, env)
 
-    base_model = _base_model(parameters, check_outputs, lambda: train("base", None), cached=env.target != "local")
+    base_model = _base_model(parameters, check_outputs, lambda: train("base", None), env.target)
     common_inputs = {"model": train("finetune", base_model).outputs["model"], "run": run, **registry_and_data}
     evaluated = evaluate_model(
         settings=check_outputs["evaluation"],
@@ -376,15 +378,21 @@ def _base_model(
     parameters: Mapping[str, PipelineChannel],
     check_outputs: Mapping[str, PipelineChannel],
     train: Callable[[], dsl.PipelineTask],
-    cached: bool,
+    target: str,
 ) -> PipelineChannel:
     """The model to fine-tune: the result of `train`, or the model that `base_model_uri` names.
 
     Tasks pass its URI, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's server
     before 2026 (docs/adr/0008).
     """
+
+    def end(task: dsl.PipelineTask) -> PipelineChannel:
+        if target != "kubeflow":
+            return task.outputs["Output"]
+        return end_branch(uri=task.outputs["Output"]).set_display_name("Base model: found").output
+
     with dsl.If(parameters["base_model_uri"] == "", name="Train base model"):
-        trained = train()
+        trained = end(train())
     with dsl.Else(name="Import base model"):
         imported = import_model(
             base_model_uri=check_outputs["base_model"],
@@ -392,8 +400,9 @@ def _base_model(
             image_size=parameters["base_image_size"],
             fingerprint=check_outputs["base_model_digest"],
         )
-        imported.set_caching_options(cached).set_display_name("Base model: import")
-    chosen = named_model(uri=dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"]))
+        imported.set_caching_options(target != "local").set_display_name("Base model: import")
+        named = end(imported)
+    chosen = named_model(uri=dsl.OneOf(trained, named))
     return chosen.set_display_name("Base model").output
 
 
