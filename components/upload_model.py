@@ -25,8 +25,8 @@ def upload_model(
 ) -> NamedTuple("Outputs", [("version", int), ("alias", str), ("Output", str)]):  # type: ignore[valid-type]
     """Register `model` as the default if it won the evaluation, otherwise as the challenger.
 
-    `registered` is the version in the registry. Output is the endpoint to deploy it to: `endpoint` for a new
-    default, otherwise empty.
+    `registered` is the version in the registry; on Kubeflow, whose launcher takes outputs in the run's own folder
+    alone, its metadata name it. Output is the endpoint to deploy it to: `endpoint` for a new default, otherwise empty.
     """
     from pipeline.registry.register import connect, fetched_of, lineage, pipeline_job, register, resource_of
     from trainer.artifacts import DEFAULT
@@ -38,6 +38,7 @@ def upload_model(
         champion = int(evaluation.metadata["champion"])
         connected = connect(registry)
         version, alias = register(connected, model_name, model.path, evaluation.path, champion, facts)
-        registered.uri, registered.metadata["resourceName"] = resource_of(connected, model_name, version)
+        uri, registered.metadata["resourceName"] = resource_of(connected, model_name, version)
+        registered.uri = registered.uri if platform == "kubeflow" else uri
         print(f"{model_name} version {version} is now the {alias}")
         return version, alias, endpoint if alias == DEFAULT else ""

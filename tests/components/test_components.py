@@ -254,12 +254,15 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
         **place,
         **left_out,
         run="run-2",
-        **TOLD,
+        **TOLD | {"platform": "kubeflow"},
         model=model,
         evaluation=again["evaluation"],
         registered=registered,
     )
     assert uploaded == (2, "challenger", "")
+    # Kubeflow's launcher refuses an output outside of the run's folder.
+    assert registered.uri == str(tmp_path / "registered")
+    assert registered.metadata["resourceName"] == str(tmp_path / "models/msinet/2")
     record = json.loads((tmp_path / "models" / "msinet" / "2" / "assets.extra" / "version.json").read_text())
     assert list(record["lineage"]["data"]) == ["finetune"]
 
