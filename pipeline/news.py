@@ -1,5 +1,6 @@
 """How a run of the pipeline ended: promoted or not and why, unchanged, or what failed and why."""
 
+import contextlib
 import dataclasses
 import datetime
 import os
@@ -7,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipeline import cloud, webhook
+from pipeline import cloud, webhook, workflow
 from pipeline.jobs import failed_tasks, titles_of_job
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import connect
@@ -20,7 +21,7 @@ UNCHANGED, FAILED = "unchanged", "failed"
 JOB = r"projects/([^/]+)/locations/([^/]+)/pipelineJobs/([^/]+)"
 """Resource name of a run on Vertex AI."""
 SUCCEEDED = ("SUCCEEDED", "COMPLETE")
-"""The state of all tasks if none failed, on Vertex AI and on Kubeflow."""
+"""States of all tasks if none failed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +110,7 @@ def report(model: str, location: str, run: str, status: Any, secret: str, only_f
         model: Name of the model.
         location: Its registry.
         run: Name of the run in the registry.
-        status: `dsl.PipelineTaskFinalStatus` of all other tasks. Kubeflow's has no error.
+        status: `dsl.PipelineTaskFinalStatus` of all other tasks. On Kubeflow the workflow that it names is asked.
         secret: Secret of Secret Manager with the address of the webhook; empty if `webhook.VARIABLE` has it.
         only_failures: Whether only the end of a run that failed is posted.
     """
@@ -131,21 +132,26 @@ def report(model: str, location: str, run: str, status: Any, secret: str, only_f
 
 
 def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | None) -> End:
-    tasks = {"": status.error_message or ""}
+    tasks, state = {"": status.error_message or ""}, status.state
     try:
-        if status.state == "FAILED" and job:
+        if state == "FAILED" and job:
             tasks = _failed_tasks(Address(job[1], job[2], _endpoint(location)), job[0]) or tasks
+        elif workflow.ACCOUNT.exists():
+            from kubernetes.client import ApiException  # type: ignore[import-untyped]
+
+            with contextlib.suppress(ApiException):  # then the state, which may be behind, is all there is
+                tasks = workflow.failed_tasks(status.pipeline_job_resource_name)
+                state = "FAILED" if tasks else "SUCCEEDED"
         registry = connect(location)
         version = version_of(run, registry.versions(model))
-        if status.state == "FAILED":
+        if state == "FAILED":
             return of_failure(registry, model, tasks, version)
         if version is not None:
             return of_version(registry, model, version)
-        # Else cancelled, or Kubeflow lost a pod before it could write its state.
-        is_unchanged = status.state in SUCCEEDED
+        is_unchanged = state in SUCCEEDED  # else cancelled
         return of_unchanged(registry, model) if is_unchanged else of_failure(registry, model, {})
     except Exception as error:
-        result = "succeeded" if status.state in SUCCEEDED else failed_at(tasks)
+        result = "succeeded" if state in SUCCEEDED else failed_at(tasks)
         return End(model, result, f"{' '.join(tasks.values())} More is not known: {error}".strip())
 
 

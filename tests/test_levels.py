@@ -26,7 +26,7 @@ LEVELS = [
     trainer.commands
     trainer.__main__
     pipeline.cloud pipeline.measured
-    pipeline.jobs pipeline.webhook
+    pipeline.jobs pipeline.webhook pipeline.workflow
     pipeline.plan pipeline.registry
     pipeline.training_job
     pipeline.parameters

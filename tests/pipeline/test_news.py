@@ -2,13 +2,18 @@
 
 import base64
 import datetime
+import http.server
+import json
+import pathlib
+import threading
 import types
 
+import kubernetes
 import pytest
 from kfp.dsl.executor import Executor
 
 from components.report_end import report_end
-from pipeline import webhook
+from pipeline import webhook, workflow
 from pipeline.registry.numbered import LocalRegistry
 from pipeline.vertex import submit
 from tests.vertex import NAMES, PROJECT, ApiError, route
@@ -40,8 +45,8 @@ def told(registry, capsys, monkeypatch):
     """Function: runs the task at the end of the run `run`, and returns what it prints."""
     monkeypatch.setattr(webhook, "post", lambda text, address: "")
 
-    def tell(run, state):
-        ended = types.SimpleNamespace(state=state, error_message="", pipeline_job_resource_name="")
+    def tell(run, state, name=""):
+        ended = types.SimpleNamespace(state=state, error_message="", pipeline_job_resource_name=name)
         report_end.python_func("msinet", str(registry.root), {}, run, "", False, ended)
         return capsys.readouterr().out
 
@@ -126,6 +131,73 @@ def test_task_takes_the_state_in_the_form_of_each_service(registry, added, capsy
     text = capsys.readouterr().out
     assert "msinet: failed. " in text
     assert ("some tasks failed" in text) is (form == "vertex")
+
+
+# === On Kubeflow ===
+
+WORKFLOWS = pathlib.Path(__file__).parents[1] / "golden" / "kubeflow_workflows"
+LOG = "KFP Executor: ...\nerror: unknown accelerator 'l5'; did you mean 'l4'?\nError: exit status 1\n"
+
+
+@pytest.fixture
+def cluster(monkeypatch, tmp_path):
+    """Function: the API of Kubernetes answers with a recorded workflow, and with the log of a failed pod."""
+    answers = {}
+
+    class Kubernetes(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = self.path.partition("?")[0]
+            self.send_response(200 if path in answers else 404)
+            self.end_headers()
+            self.wfile.write(answers.get(path, b"{}"))
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Kubernetes)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+
+    def configure():
+        address = kubernetes.client.Configuration(host=f"http://127.0.0.1:{server.server_port}")
+        kubernetes.client.Configuration.set_default(address)
+
+    def record(name, workflow):
+        (tmp_path / "namespace").write_text("kubeflow")
+        content = (WORKFLOWS / f"{name}.json").read_bytes()
+        answers[f"/apis/argoproj.io/v1alpha1/namespaces/kubeflow/workflows/{workflow}"] = content
+        for node in json.loads(content)["status"]["nodes"].values():
+            if node["type"] == "Pod" and node["phase"] == "Failed":
+                pod = "-".join([workflow, node["templateName"], node["id"].rpartition("-")[2]])
+                answers[f"/api/v1/namespaces/kubeflow/pods/{pod}/log"] = LOG.encode()
+
+    monkeypatch.setattr(kubernetes.config, "load_incluster_config", configure)
+    monkeypatch.setattr(workflow, "ACCOUNT", tmp_path)
+    yield record
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    kubernetes.client.Configuration.set_default(None)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "name", "state", "text"),
+    [
+        ("wrong", "msinet-dx8wr", "FAILED", "msinet: failed at check-run. unknown accelerator 'l5'; did you mean"),
+        # Its state was RUNNING, since a driver failed: no launcher wrote another.
+        ("driver-failed", "msinet-rzxns", "RUNNING", "msinet: failed at named-model."),
+        ("same-again", "msinet-jnnq5", "RUNNING", "msinet: unchanged."),
+    ],
+)
+def test_workflow_on_kubeflow_says_what_failed(registry, told, cluster, recorded, name, state, text):
+    cluster(recorded, name)
+    assert told("run-1", state, name).startswith(text)
+
+
+def test_workflow_that_cannot_be_read_leaves_the_state(added, told, cluster, tmp_path):
+    (tmp_path / "namespace").write_text("kubeflow")
+    added("run-1", True)
+    assert told("run-1", "RUNNING", "msinet-x7k2p").startswith("msinet@1: promoted.")
 
 
 # === On Vertex AI ===
