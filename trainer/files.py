@@ -318,13 +318,22 @@ def machine() -> str:
         return socket.gethostname()
 
 
-def is_running(process: int) -> bool:
-    """Whether a process of this machine and container runs; True if that cannot be known."""
+def start_of(process: int) -> str:
+    """When a process of this machine and container started; empty if it does not run.
+
+    It tells a process from a later one with the same id. On Linux it is in clock ticks since the machine started;
+    elsewhere it is `unknown`.
+    """
     try:
         os.kill(process, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
+    except ProcessLookupError:
+        return ""
+    except OSError:
+        pass  # it is another user's
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return "unknown"
 
 
 @contextmanager

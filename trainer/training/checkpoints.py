@@ -27,7 +27,7 @@ from pydantic import TypeAdapter
 
 from trainer.artifacts import StrPath
 from trainer.errors import UserError, check
-from trainer.files import is_running, machine
+from trainer.files import machine, start_of
 from trainer.storage import Folder, unmounted
 from trainer.training.exits import JOB
 from trainer.training.step import Network
@@ -343,6 +343,7 @@ class Marker:
             "host": socket.gethostname(),
             "machine": machine(),
             "process": os.getpid(),
+            "started": start_of(os.getpid()),
             "since": datetime.datetime.now(datetime.UTC).isoformat(" "),
         }
         self._is_written = False
@@ -383,7 +384,9 @@ class Marker:
     def _follows(self, other: dict[str, Any]) -> bool:
         """Whether another training has ended, or is an earlier start of the same run on another machine."""
         if other["machine"] == self._own["machine"]:
-            return other["process"] == self._own["process"] or not is_running(other["process"])
+            # The next container on a machine may get the namespace, and so the ids, of one that has ended.
+            is_running = start_of(other["process"]) == other["started"]
+            return other["process"] == self._own["process"] or not is_running
         return bool(other["run"] == self._own["run"])
 
     def _read(self) -> dict[str, Any]:

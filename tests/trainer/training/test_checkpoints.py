@@ -16,6 +16,7 @@ from google.cloud.storage import Bucket
 
 from trainer import storage
 from trainer.errors import UserError
+from trainer.files import start_of
 from trainer.storage import Folder
 from trainer.training.checkpoints import KEEP, MARKER, STATE, Checkpoints, Marker, Progress
 from trainer.training.step import Network
@@ -400,7 +401,9 @@ def test_the_same_on_cloud_storage(bucket, capsys):
 
 ELSEWHERE = {"machine": "another", "host": "other-host", "process": 7, "since": "2026-03-02 11:00:00+00:00"}
 GONE = {"process": 2**22 + 1}  # above pid_max: no process
-LIVE = {"process": 1}
+LIVE = {"process": 1, "started": start_of(1)}
+SAME_ID = {"process": 1, "started": "0"}
+"""A process of an earlier container, whose id another process has now."""
 
 
 def mark(folder, **values):
@@ -417,7 +420,7 @@ def anywhere(request, tmp_path):
     return Folder(f"gs://{request.getfixturevalue('bucket').name}/state")
 
 
-@pytest.mark.parametrize("values", [GONE, ELSEWHERE], ids=["killed here", "preempted elsewhere"])
+@pytest.mark.parametrize("values", [GONE, SAME_ID, ELSEWHERE], ids=["killed", "same id", "elsewhere"])
 def test_the_next_start_of_a_run_takes_the_folder_over(anywhere, values, capsys):
     mark(anywhere, **values)
     with Run(seed=1).checkpoints(anywhere.address) as checkpoints:
