@@ -10,7 +10,7 @@ SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
 CLUSTER := .venv-cluster
 CLUSTER_PINS := ml-metadata==1.17.0 setuptools==80.9.0
 CLUSTER_TOOLS := .tools/cluster
-CLUSTER_MODULES := kubernetes argo storage
+ARGO := github.com/argoproj/argo-workflows/v4
 CLUSTER_IMAGE := .tools/msinet-cpu.tar
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 AUDIT := .venv-audit
@@ -82,10 +82,14 @@ $(CLUSTER)/.installed: requirements/cluster.txt | $(UV_INSTALLED)
 	@$(call pinned,$(CLUSTER),sync $<)
 	@touch $@
 
-$(CLUSTER_TOOLS)/.installed: $(CLUSTER_MODULES:%=tests/cluster/%/go.mod)
+# Argo Workflows is built in a copy of its module, because a module has no symbolic links, and one of its files is one.
+$(CLUSTER_TOOLS)/.installed: $(foreach module,argo kubernetes storage,tests/cluster/$(module)/go.mod)
 	@$(call needs_go,Kubernetes)
-	@for module in $(CLUSTER_MODULES); do \
+	for module in kubernetes storage; do \
 	  (cd tests/cluster/$$module && GOBIN=$(abspath $(@D)) CGO_ENABLED=0 go install -ldflags='-s -w' tool) || exit 1; done
+	cd tests/cluster/argo && go mod download && cp -r --no-preserve=mode "$$(go list -m -f '{{.Dir}}' $(ARGO))" $(abspath $(@D))/argo
+	ln -s signal_darwin.go $(@D)/argo/workflow/executor/osspecific/signal_linux.go
+	cd $(@D)/argo && CGO_ENABLED=0 go build -ldflags='-s -w' -o $(abspath $(@D))/ ./cmd/argoexec ./cmd/workflow-controller
 	@touch $@
 
 $(CLUSTER_IMAGE): images/Dockerfile | $(INSTALLED)

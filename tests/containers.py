@@ -155,11 +155,13 @@ def main():
         sys.exit(f"error: {lacking}")
     variant, archive = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
     archive.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="msinet-images-") as folder:
-        with contextlib.closing(Store(pathlib.Path(folder))) as store:
-            store.make_base()
-            image = store.build(variant, archive.with_suffix(".log"))
-            store.buildah("push", "--quiet", image, f"oci-archive:{archive}:{image}:{TAG}")
+    with (
+        tempfile.TemporaryDirectory(prefix="msinet-images-") as folder,
+        contextlib.closing(Store(pathlib.Path(folder))) as store,
+    ):
+        store.make_base()
+        image = store.build(variant, archive.with_suffix(".log"))
+        store.buildah("push", "--quiet", image, f"oci-archive:{archive}:{image}:{TAG}")
 
 
 if __name__ == "__main__":
