@@ -46,6 +46,7 @@ RECORD = os.environ.get("RECORD")
 """Whether to write golden files."""
 RECORDED = pathlib.Path(__file__).parent / "golden" / "kubeflow"
 PLACEHOLDER = r"\{\{\$\.inputs\.parameters\['(.*)'\]\}\}"
+ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
 RUN_MINUTES = 15
 """Longest run."""
 
@@ -232,6 +233,9 @@ def messages():
     texts = []
 
     class Receiver(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
         def do_POST(self):
             texts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
             self.send_response(200)
@@ -321,7 +325,7 @@ def test_recurring_run(kubeflow, sample, versions):
     )
     ended = kubeflow.cluster.until(
         "scheduledworkflow",
-        lambda: (ended := [run for run in kubeflow.runs_of(recurring) if run.finished_at])[1:] and ended,
+        lambda: (ended := [run for run in kubeflow.runs_of(recurring) if run.state in ENDED])[1:] and ended,
         seconds=60 * RUN_MINUTES,
     )
     kubeflow.client.delete_recurring_run(recurring.recurring_run_id)
