@@ -25,8 +25,9 @@ def upload_model(
 ) -> NamedTuple("Outputs", [("version", int), ("alias", str), ("Output", str)]):  # type: ignore[valid-type]
     """Register `model` as the default if it won the evaluation, otherwise as the challenger.
 
-    `registered` is the version in the registry. On Kubeflow only its metadata name it: the launcher refuses an output
-    outside of the run's folder. Output is the endpoint to deploy it to: `endpoint` for a new default, otherwise empty.
+    `registered` is the version in the registry. On Kubeflow only its metadata name it, since the launcher refuses
+    an output outside of the run's folder. Output is the endpoint to deploy it to: `endpoint` for a new default,
+    otherwise empty.
     """
     from pipeline.registry.register import connect, fetched_of, lineage, pipeline_job, register, resource_of
     from trainer.artifacts import DEFAULT
