@@ -36,14 +36,13 @@ DRIVER, LAUNCHER, EXECUTOR, PAUSE = (f"localhost/{name}:1" for name in ("driver"
 READY_SECONDS = 120
 
 
-def lacking(kfp, tools):
+def lacking(tools):
     """What this machine lacks for a cluster, or an empty text."""
     if os.geteuid() != 0:
         return "root is needed"
     if missing := [name for name in PROGRAMS if not shutil.which(name)]:
         return f"missing: {', '.join(missing)} (Debian: apt-get install {PACKAGES})"
-    places = [kfp / "bin" / name for name in KUBEFLOW] + [kfp / "manifests" / "kustomize", tools / "kubelet"]
-    return ", ".join(f"{place} is missing" for place in places if not place.exists())
+    return "" if (tools / "kubelet").exists() else f"{tools}/kubelet is missing"
 
 
 class Cluster:
@@ -51,13 +50,12 @@ class Cluster:
 
     Args:
         folder: for data and logs.
-        kfp: folder with `bin/` and `manifests/kustomize/` of a release of Kubeflow Pipelines.
         tools: folder of the programs that Go built.
         python: Python with `ml-metadata`.
     """
 
-    def __init__(self, folder, kfp, tools, python):
-        self.folder, self.kfp, self.tools, self.python = folder, kfp, tools, python
+    def __init__(self, folder, tools, python):
+        self.folder, self.tools, self.python = folder, tools, python
         self.processes, self.nodes = {}, 0
         self.kubeconfig = folder / ".kube" / "config"
         os.environ["KUBECONFIG"] = str(self.kubeconfig)
@@ -66,19 +64,24 @@ class Cluster:
 
     def start(self, name, *command, **variables):
         """Start a process of the cluster; its log is NAME.log."""
-        log = (self.folder / f"{name}.log").open("a")
-        environment = (
-            os.environ | {"HOME": str(self.folder)} | {each: str(value) for each, value in variables.items()}
-        )
-        self.processes[name] = subprocess.Popen(
-            [str(each) for each in command], env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
+        environment = os.environ | {"HOME": str(self.folder)}
+        environment |= {each: str(value) for each, value in variables.items()}
+        command = [str(each) for each in command]
+        with (self.folder / f"{name}.log").open("a") as log:
+            self.processes[name] = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
 
     def stop(self, name):
         """Stop a process at once, as a machine that loses its power does."""
         process = self.processes.pop(name)
         process.kill()
         process.wait()
+
+    def close(self):
+        """Stop all processes."""
+        for name in list(self.processes):
+            self.stop(name)
 
     def until(self, name, ready, seconds=READY_SECONDS):
         """Wait until `ready()` is true; the result. Fails with the end of NAME's log."""
@@ -104,23 +107,32 @@ class Cluster:
         text = content and json.dumps({"apiVersion": "v1", "kind": "List", "items": content})
         return self.run(self.tools / "kubectl", *arguments, input=text, **options)
 
-    def get(self, kind, name="", *, namespace=NAMESPACE):
-        """One object, or the list of all of a kind."""
-        said = json.loads(
-            self.kubectl("get", kind, *([name] if name else []), "--output=json", f"--namespace={namespace}")
-        )
-        return said if name else said["items"]
+    def get(self, *words):
+        """What `kubectl get` finds: an object, or a list of them."""
+        said = json.loads(self.kubectl("get", *words, "--output=json"))
+        return said["items"] if said["kind"] == "List" else said
 
     # === Start ===
 
-    def up(self, images=()):
-        """Start everything. `images` are archives whose images the node gets."""
+    def start_kubernetes(self):
+        """Start Kubernetes without a node."""
         self._network()
         self._kubernetes()
-        self._node(images)
-        self._apply_manifests()
+
+    def start_kubeflow(self, kfp, images):
+        """Start a node, and Kubeflow.
+
+        Args:
+            kfp: folder with `bin/` and `manifests/kustomize/` of a release of Kubeflow Pipelines.
+            images: archives whose images the node gets.
+        """
+        places = [kfp / "bin" / name for name in KUBEFLOW] + [kfp / "manifests" / "kustomize"]
+        if missing := [str(place) for place in places if not place.exists()]:
+            raise FileNotFoundError(f"missing: {', '.join(missing)}")
+        self._node(kfp, images)
+        self._apply_manifests(kfp)
         self._stores()
-        self._kubeflow()
+        self._kubeflow(kfp)
 
     def _network(self):
         for command in (
@@ -208,6 +220,8 @@ class Cluster:
             "--leader-elect=false",
             f"--service-account-private-key-file={accounts}",
             f"--root-ca-file={certificates / 'apiserver.crt'}",
+            # Nodes without a kubelet stay ready (check_nodes.py).
+            "--node-monitor-grace-period=1h",
         )
         self.start(
             "kube-scheduler",
@@ -216,7 +230,7 @@ class Cluster:
             "--leader-elect=false",
         )
 
-    def _node(self, images):
+    def _node(self, kfp, images):
         networks = self.folder / "networks"
         networks.mkdir()
         bridge = {
@@ -252,8 +266,8 @@ conf_dir = "{networks}"
         self.start("containerd", "containerd", f"--config={self.folder / 'containerd.toml'}")
         self.until("containerd", lambda: self.containers("version", stderr=subprocess.DEVNULL))
         for name, program, called in (
-            (DRIVER, self.kfp / "bin" / "driver", "driver"),
-            (LAUNCHER, self.kfp / "bin" / "launcher-v2", "launcher-v2"),
+            (DRIVER, kfp / "bin" / "driver", "driver"),
+            (LAUNCHER, kfp / "bin" / "launcher-v2", "launcher-v2"),
             (EXECUTOR, self.tools / "argoexec", "argoexec"),
             (PAUSE, shutil.which("catatonit"), "pause"),
         ):
@@ -332,10 +346,10 @@ conf_dir = "{networks}"
             "ctr", f"--address={self.folder / 'containerd.sock'}", "--namespace=k8s.io", *command, **options
         )
 
-    def _apply_manifests(self):
+    def _apply_manifests(self, kfp):
         """Apply Kubeflow's and Argo's definitions, accounts, roles and settings: all but what would start pods."""
         argo = self.tools / "argo" / "manifests"
-        manifests = self.kfp / "manifests" / "kustomize"
+        manifests = kfp / "manifests" / "kustomize"
         for part in (
             argo / "base" / "crds" / "full",
             manifests / "base" / "pipeline" / "cluster-scoped",
@@ -392,7 +406,7 @@ conf_dir = "{networks}"
             "--innodb-flush-log-at-trx-commit=0",
         )
 
-    def _kubeflow(self):
+    def _kubeflow(self, kfp):
         config = self.folder / "config"
         config.mkdir()
         tokens = pathlib.Path("/run/secrets/kubeflow/tokens")
@@ -431,7 +445,7 @@ conf_dir = "{networks}"
                 }
             )
         )
-        programs = self.kfp / "bin"
+        programs = kfp / "bin"
         self._start_argo()
         self.start(
             "ml-pipeline",

@@ -23,9 +23,10 @@ from pipeline.graph.environment import Environment, layered
 from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.registry.register import connect
 from tests import containers
-from tests.cluster.cluster import ADDRESS, Cluster, lacking
+from tests.cluster.cluster import ADDRESS
 from trainer.accelerators import ACCELERATORS
 
+ROOT = pathlib.Path(__file__).parents[2]
 VOLUME = Environment(
     name="cluster",
     target="kubeflow",
@@ -40,35 +41,18 @@ SAMPLE = {"base_source": "sample", "finetune_source": "sample"}
 LONG = {"base_epochs": 4, "checkpoint_minutes": 0.05}
 """Settings of a training that takes a minute, with a checkpoint every few seconds."""
 pytestmark = pytest.mark.filterwarnings("ignore:This client only works with:FutureWarning")
-PLACES = ("KFP", "TOOLS", "PYTHON", "IMAGE")
-"""Ends of the names of the variables that the Makefile sets (`Cluster`)."""
 RECORD = os.environ.get("RECORD")
 """Whether to write golden files."""
-RECORDED = pathlib.Path(__file__).parent / "golden" / "kubeflow"
+RECORDED = ROOT / "tests" / "golden" / "kubeflow"
 PLACEHOLDER = r"\{\{\$\.inputs\.parameters\['(.*)'\]\}\}"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
 RUN_MINUTES = 15
 """Longest run."""
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    kfp, tools, python, image = (pathlib.Path(os.environ[f"CLUSTER_{name}"]).absolute() for name in PLACES)
-    if missing := lacking(kfp, tools):
-        pytest.exit(f"error: {missing}", returncode=1)
-    folder = tmp_path_factory.mktemp("cluster")
-    started = Cluster(folder, kfp, tools, python)
-    started.up([image])
-    volume = folder / "volume"
-    volume.mkdir()
-    os.chown(volume, 1000, 1000)
-    started.kubectl("apply", "--filename=-", content=[*volume_of(volume), *fitted(), webhook_secret()])
-    return started
-
-
 def volume_of(path):
     """A volume in a folder of this machine, and the claim of docs/kubernetes/volume.yaml for it."""
-    claim = yaml.safe_load((pathlib.Path(__file__).parents[1] / "docs/kubernetes/volume.yaml").read_text())
+    claim = yaml.safe_load((ROOT / "docs/kubernetes/volume.yaml").read_text())
     spec = claim["spec"] | {"storageClassName": "", "volumeName": "msinet"}
     volume = {"capacity": {"storage": "1Ti"}, "accessModes": spec["accessModes"], "hostPath": {"path": str(path)}}
     return [
@@ -224,6 +208,10 @@ def form(parameters):
 
 @pytest.fixture(scope="module")
 def kubeflow(cluster):
+    volume = cluster.folder / "volume"
+    volume.mkdir()
+    os.chown(volume, 1000, 1000)
+    cluster.kubectl("apply", "--filename=-", content=[*volume_of(volume), *fitted(), webhook_secret()])
     return Kubeflow(cluster)
 
 

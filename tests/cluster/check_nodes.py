@@ -1,0 +1,105 @@
+"""Kubernetes accepts what a training asks for, and places it on the nodes of GKE: `make check-cluster` runs this.
+
+The nodes are objects without a kubelet. They have the labels, the taints and the allocatable resources that Google
+documents for the machine types, and the API server adds the tolerations of extended resources, as GKE's does.
+"""
+
+import json
+
+import pytest
+
+from pipeline import training_job
+from pipeline.plan import TrainingPlan, compare_accelerators, data_size
+from tests.cluster.cluster import PAUSE
+from trainer.accelerators import PROVISIONING
+from trainer.config import FetchConfig, TrainConfig
+
+NOT_READY = "node.kubernetes.io/not-ready"
+"""Taint of a node until the controllers have seen that it is ready."""
+SPOT_TAINT = {"key": "cloud.google.com/gke-spot", "value": "true", "effect": "NoSchedule"}
+"""Taint that a pool of Spot nodes may have."""
+
+
+def plans(provisioning):
+    """The plans of all accelerators that are bought in this way."""
+    data = data_size(FetchConfig(dataset="salicon"))
+    compared = compare_accelerators({"provisioning": provisioning}, TrainConfig(batch_size=0), data)
+    return {name: plan for name, plan in compared.items() if isinstance(plan, TrainingPlan)}
+
+
+def node_of(name, plan, *taints):
+    """A node with the machine of a plan."""
+    row = plan.accelerator
+    cores = row.vcpus - training_job._reserved(row.vcpus, training_job.RESERVED_CPU)
+    gib = row.host_memory_gb - training_job._reserved(row.host_memory_gb, training_job.RESERVED_MEMORY)
+    resources = {"cpu": f"{cores:.2f}", "memory": f"{gib * (1 - training_job.KERNEL) - 0.1:.1f}Gi", "pods": "110"}
+    if row.resource_name:
+        resources[row.resource_name] = str(row.chips)
+        taints = (*taints, {"key": row.resource_name, "value": "present", "effect": "NoSchedule"})
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": training_job.node_selector(plan)},
+        "spec": {"taints": list(taints)},
+        "status": {
+            "capacity": resources,
+            "allocatable": resources,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def pod_of(name, plan):
+    """A pod that asks for what the driver of Kubeflow asks for in a training of this plan."""
+    row, memory = plan.accelerator, training_job.memory(plan)
+    chips = {row.resource_name: str(row.chips)} if row.resource_name else {}
+    requests = {"cpu": training_job.cpu(plan), "memory": memory}
+    resources = {"requests": requests, "limits": {"memory": memory, **chips}}
+    container = {"name": "training", "image": PAUSE, "resources": resources}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container], "nodeSelector": training_job.node_selector(plan)},
+    }
+
+
+def placed(cluster, nodes, pods):
+    """Name of each pod -> its node, or the reason why it has none. Nodes and pods are gone afterwards."""
+    cluster.kubectl("apply", "--filename=-", content=nodes)
+    for node in nodes:
+        name = node["metadata"]["name"]
+        cluster.kubectl("patch", "node", name, "--subresource=status", f"--patch={json.dumps(node)}")
+    cluster.until("kube-controller-manager", lambda: NOT_READY not in str(cluster.get("nodes")))
+    cluster.kubectl("apply", "--filename=-", content=pods)
+
+    def found():
+        places = {}
+        for pod in cluster.get("pods", "--namespace=default"):
+            reasons = [each.get("message") for each in pod["status"].get("conditions", [])]
+            places[pod["metadata"]["name"]] = pod["spec"].get("nodeName") or next(iter(reasons), "")
+        return all(places.values()) and places
+
+    try:
+        return cluster.until("kube-scheduler", found)
+    finally:
+        cluster.kubectl("delete", "pods", "--all", "--namespace=default", "--grace-period=0", "--force")
+        cluster.kubectl("delete", "nodes", *[node["metadata"]["name"] for node in nodes])
+
+
+@pytest.mark.parametrize("provisioning", PROVISIONING)
+def test_each_training_gets_its_machine(kubernetes, provisioning):
+    offered = plans(provisioning)
+    nodes = [node_of(name, plan) for name, plan in offered.items()]
+    # Largest first: the labels name the chip, so that a small training may take a large machine.
+    by_size = sorted(offered.items(), key=lambda item: -item[1].accelerator.chips)
+    pods = [pod_of(name, plan) for name, plan in by_size]
+    assert placed(kubernetes, nodes, pods) == {name: name for name in offered}
+
+
+def test_pod_without_a_machine_says_why(kubernetes):
+    (l4, large), tpu = (plans("spot")[name] for name in ("l4", "l4-4")), plans("spot")["v5e-4"]
+    nodes = [node_of("l4", l4), node_of("tainted", tpu, SPOT_TAINT)]
+    places = placed(kubernetes, nodes, [pod_of("large", large), pod_of("tpu", tpu)])
+    assert "Insufficient nvidia.com/gpu" in places["large"]
+    assert "untolerated taint" in places["tpu"]
