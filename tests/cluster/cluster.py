@@ -66,10 +66,10 @@ class Cluster:
         """Start a process of the cluster; its log is NAME.log."""
         environment = os.environ | {"HOME": str(self.folder)}
         environment |= {each: str(value) for each, value in variables.items()}
-        command = [str(each) for each in command]
+        words = [str(each) for each in command]
         with (self.folder / f"{name}.log").open("a") as log:
             self.processes[name] = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                words, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
 
     def stop(self, name):
