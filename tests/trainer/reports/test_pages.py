@@ -12,11 +12,11 @@ THIRD = {"dataset": "custom", "source": "mine", "base_model": SECOND}
 def test_columns_say_what_each_training_was_on_and_which_models_share_it():
     found = training_facts({"Candidate": THIRD, "Current default": SECOND})
     assert list(found) == [
-        "Candidate, training 3: custom",
+        "Candidate, training 3: mine",
         "Candidate and Current default, training 2: osie",
         "Candidate and Current default, training 1: salicon",
     ]
-    assert dict(found["Candidate, training 3: custom"]) == {"dataset": "custom", "source": "mine"}
+    assert dict(found["Candidate, training 3: mine"]) == {"dataset": "custom", "source": "mine"}
 
 
 def test_a_default_that_the_candidate_was_not_trained_from_has_a_column_of_its_own():
