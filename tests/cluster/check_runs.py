@@ -269,7 +269,7 @@ def tasks(kubeflow, run):
 def test_sample_run_registers_a_version(kubeflow, sample, versions, messages):
     run, state = sample
     assert state == "SUCCEEDED"
-    assert [version.record["run"] for version in versions()] == [run]
+    assert [version.record["lineage"]["run"] for version in versions()] == [run]
     assert [text for text in messages if run in text], messages
 
 
@@ -291,14 +291,14 @@ def test_bucket_in_place_of_the_volume(kubeflow, bucket):
     run, state = kubeflow.run("bucket", environment, seed=2)
     assert state == "SUCCEEDED"
     (version,) = connect(f"{environment.bucket}/models").versions("msinet")
-    assert version.record["run"] == run
+    assert version.record["lineage"]["run"] == run
 
 
 def test_two_runs_that_register_at_once(kubeflow, sample, versions):
     before = len(versions())
     runs = [kubeflow.start(f"at once {index}", seed=3) for index in range(2)]
     assert [kubeflow.end(run) for run in runs] == ["SUCCEEDED"] * 2
-    assert {version.record["run"] for version in versions()[before:]} <= set(runs)
+    assert {version.record["lineage"]["run"] for version in versions()[before:]} <= set(runs)
 
 
 def test_recurring_run(kubeflow, sample, versions):
