@@ -136,10 +136,13 @@ def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | 
     try:
         if state == "FAILED" and job:
             tasks = _failed_tasks(Address(job[1], job[2], _endpoint(location)), job[0]) or tasks
-        elif workflow.ACCOUNT.exists():
+        elif not job and workflow.ACCOUNT.exists():
             from kubernetes.client import ApiException  # type: ignore[import-untyped]
+            from urllib3.exceptions import HTTPError
 
-            with contextlib.suppress(ApiException):  # then the state, which may be behind, is all there is
+            with contextlib.suppress(
+                ApiException, HTTPError
+            ):  # then the state, which may be behind, is all there is
                 tasks = workflow.failed_tasks(status.pipeline_job_resource_name)
                 state = "FAILED" if tasks else "SUCCEEDED"
         registry = connect(location)

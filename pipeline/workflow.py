@@ -56,13 +56,16 @@ def failed_nodes(status: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     pods: dict[str, dict[str, Any]] = {}
     ends: dict[str, str] = {}
     for node in sorted(nodes.values(), key=lambda node: str(node.get("startedAt"))):
-        path = [part.partition("(")[0] for part in node["name"].split(".")]
-        task = path[-2] if path[-1] == "executor" else path[-1].removesuffix("-driver")
-        if path[-1] != "executor" and not path[-1].endswith("-driver"):
-            continue
+        place = re.sub(r"\(\d+\)$", "", node["name"])  # without the number of the attempt
         if node["type"] == "Pod":
-            pods[task] = node
-            ends.setdefault(task, node["phase"])
-        elif node["type"] == "Retry":
-            ends[task] = node["phase"]
-    return {task: pod for task, pod in pods.items() if ends[task] in ("Failed", "Error")}
+            pods[place] = node
+        elif node["type"] == "Retry":  # of several attempts; there is none where nothing is retried
+            ends[place] = node["phase"]
+    failed = [place for place, pod in pods.items() if ends.get(place, pod["phase"]) in ("Failed", "Error")]
+    return {_task(place): pods[place] for place in failed}
+
+
+def _task(place: str) -> str:
+    """The name of the task whose driver or executor has this name in a workflow."""
+    *_, above, last = (part.partition("(")[0] for part in place.split("."))
+    return above if last == "executor" else last.removesuffix("-driver")

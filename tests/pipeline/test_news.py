@@ -2,6 +2,7 @@
 
 import base64
 import datetime
+import functools
 import http.server
 import json
 import pathlib
@@ -194,8 +195,21 @@ def test_workflow_on_kubeflow_says_what_failed(registry, told, cluster, recorded
     assert told("run-1", state, name).startswith(text)
 
 
-def test_workflow_that_cannot_be_read_leaves_the_state(added, told, cluster, tmp_path):
+@pytest.mark.parametrize("retried", [True, False])
+def test_failed_task_is_found_whether_tasks_are_retried_or_not(retried):
+    """Kubeflow Pipelines before 2.17 retries no task by default: its workflow has pods alone."""
+    nodes = read_json(WORKFLOWS / "wrong.json", "", dict)["status"]["nodes"]
+    kept = {name: node for name, node in nodes.items() if retried or node["type"] == "Pod"}
+    assert list(workflow.failed_nodes({"nodes": kept})) == ["check-run"]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_workflow_that_cannot_be_read_leaves_the_state(added, told, cluster, tmp_path, monkeypatch, answers):
     (tmp_path / "namespace").write_text("kubeflow")
+    if not answers:
+        closed = kubernetes.client.Configuration(host="http://127.0.0.1:9")
+        configure = functools.partial(kubernetes.client.Configuration.set_default, closed)
+        monkeypatch.setattr(kubernetes.config, "load_incluster_config", configure)
     added("run-1", True)
     assert told("run-1", "RUNNING", "msinet-x7k2p").startswith("msinet@1: promoted.")
 
