@@ -151,7 +151,7 @@ class Kubeflow:
 
     def pods(self, run):
         """The executor pods of a run, newest last: (task, pod)."""
-        items = [pod for pod in self.cluster.get("pods") if pod["metadata"]["labels"].get("pipeline/runid") == run]
+        items = self.cluster.get("pods", f"--selector=pipeline/runid={run}")
         found = []
         for pod in sorted(items, key=lambda pod: pod["metadata"]["creationTimestamp"]):
             name = pod["metadata"]["annotations"]["workflows.argoproj.io/node-name"]
@@ -281,6 +281,7 @@ def test_same_run_again_takes_its_model_from_the_cache(kubeflow, sample):
 
 def test_model_of_its_own_is_fine_tuned(kubeflow, sample, versions):
     run, state = kubeflow.run("imported", base_model_uri="pretrained", initial_weights="imagenet")
+    kubeflow.record("imported", run)
     assert state == "SUCCEEDED"
     assert "train-model" not in tasks(kubeflow, run)
     assert versions()[-1].model_config["base_model"]["dataset"] != "sample"
@@ -362,6 +363,7 @@ def test_cancelled_run_leaves_no_pod_and_no_version(kubeflow, sample, versions):
 
 def test_wrong_parameter_ends_the_run_at_its_first_task(kubeflow, messages):
     run, state = kubeflow.run("wrong", accelerator="l5")
+    kubeflow.record("wrong", run)
     assert state == "FAILED"
     (pod,) = [pod for task, pod in kubeflow.pods(run) if task == "check-run"]
     assert "'l5'" in kubeflow.log(pod)
