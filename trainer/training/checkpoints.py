@@ -16,7 +16,9 @@ import os
 import re
 import socket
 import sys
+import time
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
@@ -28,7 +30,7 @@ from pydantic import TypeAdapter
 from trainer.artifacts import StrPath
 from trainer.errors import UserError, check
 from trainer.files import machine, start_of
-from trainer.storage import Folder, unmounted
+from trainer.storage import Folder, UnreachableError, unmounted
 from trainer.training.exits import JOB
 from trainer.training.step import Network
 
@@ -39,6 +41,8 @@ STATE = "state.json"
 FORMAT = 1
 MARKER = "owner.json"
 """File that names the training that writes to the folder."""
+PATIENCE_S = 600.0
+"""How long a training tries again to write a checkpoint to Cloud Storage, when that does not answer."""
 
 Arrays = dict[str, list[np.ndarray]]
 """Arrays of the variables, in order, by group: `model`, `optimizer` and `best`."""
@@ -140,14 +144,16 @@ class Checkpoints:
         if not self._writable:
             return
         self.wait()
-        self._marker.check()
+        _patiently(self._marker.check)
         for group, variables in self._variables.items():
             for copy, variable in zip(self._copies[group], variables, strict=True):
                 np.copyto(copy, _view(variable))
         arrays = {**self._copies, "best": self._best}
         state = _State(FORMAT, self._identity, progress, {group: len(arrays[group]) for group in arrays})
         name = f"after-epoch-{progress.epoch:04d}-step-{progress.step:06d}.npz"
-        self._writing = self._thread.submit(self._write, name, json.dumps(dataclasses.asdict(state)), arrays)
+        self._writing = self._thread.submit(
+            _patiently, self._write, name, json.dumps(dataclasses.asdict(state)), arrays
+        )
 
     def _write(self, name: str, state: str, arrays: Arrays) -> None:
         self.folder.write(name, lambda file: _write_zip(file, state, arrays))
@@ -396,6 +402,18 @@ class Marker:
         except ValueError:
             return {}
         return found if isinstance(found, dict) and found.keys() >= self._own.keys() else {}
+
+
+def _patiently(action: Callable[..., None], *arguments: Any) -> None:
+    """Call `action(*arguments)`, again while Cloud Storage cannot be reached, for `PATIENCE_S` seconds."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return action(*arguments)
+        except UnreachableError as error:
+            if time.monotonic() > end:
+                raise
+            print(f"{error}; the training tries again", flush=True)
 
 
 def _who(marker: dict[str, Any]) -> str:

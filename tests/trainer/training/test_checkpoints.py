@@ -18,6 +18,7 @@ from trainer import storage
 from trainer.errors import UserError
 from trainer.files import start_of
 from trainer.storage import Folder
+from trainer.training import checkpoints as training_checkpoints
 from trainer.training.checkpoints import KEEP, MARKER, STATE, Checkpoints, Marker, Progress
 from trainer.training.step import Network
 
@@ -395,6 +396,30 @@ def test_the_same_on_cloud_storage(bucket, capsys):
         checkpoints.restore()
         checkpoints.save(Progress(step=4))
     assert [blob.name[-8:] for blob in bucket.list_blobs()] == ["0002.npz", "0004.npz"]
+
+
+def test_training_waits_while_cloud_storage_does_not_answer(bucket, gcs_url, monkeypatch, capsys):
+    monkeypatch.setattr(storage, "RETRY_S", 0.2)
+    with Run(seed=1).checkpoints(f"gs://{bucket.name}/state") as checkpoints:
+        checkpoints.restore()
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+        back = threading.Timer(1.0, monkeypatch.setenv, ("STORAGE_EMULATOR_HOST", gcs_url))
+        back.start()
+        checkpoints.save(Progress(step=1))
+        checkpoints.wait()
+        back.join()
+    assert "cannot reach Cloud Storage" in capsys.readouterr().out
+    assert bucket.get_blob("state/after-epoch-0000-step-000001.npz")
+
+
+def test_training_ends_when_cloud_storage_does_not_answer_for_long(bucket, monkeypatch):
+    monkeypatch.setattr(storage, "RETRY_S", 0.2)
+    monkeypatch.setattr(training_checkpoints, "PATIENCE_S", 0.0)
+    with Run(seed=1).checkpoints(f"gs://{bucket.name}/state") as checkpoints:
+        checkpoints.restore()
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+        with pytest.raises(UserError, match="cannot reach Cloud Storage"):
+            checkpoints.save(Progress(step=1))
 
 
 # === Whose folder it is ===
