@@ -39,7 +39,7 @@ VOLUME = Environment(
     image_tag=containers.TAG,
     webhook="kubernetes:msinet-webhook/address",
 )
-BUCKETS_PORT, WEBHOOK_PORT = 4443, 8900
+BUCKET, BUCKETS_PORT, WEBHOOK_PORT = "msinet", 4443, 8900
 SAMPLE = {
     "base_source": "sample",
     "finetune_source": "sample",
@@ -270,13 +270,15 @@ def messages():
 
 
 @pytest.fixture(scope="module")
-def bucket():
-    """An empty bucket that pods reach by the address that the policy gives them."""
+def storage_address():
+    """The address of a Cloud Storage with the bucket BUCKET, which the policy gives to pods."""
     from google.cloud import storage
 
-    with serving_buckets(ADDRESS, BUCKETS_PORT) as url, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STORAGE_EMULATOR_HOST", url)
-        yield storage.Client.create_anonymous_client().create_bucket("msinet")
+    with serving_buckets(ADDRESS, BUCKETS_PORT) as url:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("STORAGE_EMULATOR_HOST", url)
+            storage.Client.create_anonymous_client().create_bucket(BUCKET)
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -300,10 +302,10 @@ def sample(kubeflow):
 
 
 @pytest.fixture(scope="module")
-def runs(kubeflow, sample, bucket):
+def runs(kubeflow, sample, storage_address):
     """The id of each run that goes on beside others."""
     started = {name: kubeflow.start(name, **parameters) for name, parameters in BESIDE.items()}
-    on_bucket = dataclasses.replace(VOLUME, bucket=f"gs://{bucket.name}/msinet", volume_claim="")
+    on_bucket = dataclasses.replace(VOLUME, bucket=f"gs://{BUCKET}/msinet", volume_claim="")
     return started | {"bucket": kubeflow.start("bucket", on_bucket)}
 
 
@@ -416,11 +418,12 @@ def test_model_of_its_own_is_fine_tuned(kubeflow, runs, registered):
     assert version.model_config["base_model"]["dataset"] != "sample"
 
 
-def test_bucket_in_place_of_the_volume(kubeflow, runs, bucket):
+def test_bucket_in_place_of_the_volume(kubeflow, runs, storage_address, monkeypatch):
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", storage_address)
     run = runs["bucket"]
     assert kubeflow.end(run) == "SUCCEEDED"
     kubeflow.record("bucket", run)
-    (version,) = connect(f"gs://{bucket.name}/msinet/models").versions("msinet")
+    (version,) = connect(f"gs://{BUCKET}/msinet/models").versions("msinet")
     assert version.record["lineage"]["run"] == run
 
 
@@ -428,19 +431,13 @@ def test_bucket_in_place_of_the_volume(kubeflow, runs, bucket):
 
 
 @pytest.mark.parametrize(("policy", "rate"), [("OnError", 3e-5), ("OnFailure", 4e-5)])
-def test_lost_node(kubeflow, sample, messages, policy, rate):
-    """Argo makes a lost pod again under each policy. OnError does not retry one that was told to stop."""
-    kubeflow.cluster.set_workflow_defaults(
-        yaml.safe_dump({"spec": {"templateDefaults": {"retryStrategy": {"limit": "2", "retryPolicy": policy}}}})
-    )
-    run = kubeflow.start("node lost", model_name="node-lost", finetune_learning_rate=rate, **LONG)
+def test_lost_node(kubeflow, sample, policy, rate):
+    """Argo makes a lost pod again, whatever the policy."""
+    defaults = {"spec": {"templateDefaults": {"retryStrategy": {"limit": "2", "retryPolicy": policy}}}}
+    kubeflow.cluster.set_workflow_defaults(yaml.safe_dump(defaults))
+    run = kubeflow.start("node lost", finetune_learning_rate=rate, **LONG)
     lost = kubeflow.trained(run)
     kubeflow.cluster.lose_node()
     pod = kubeflow.resumed(run, lost)
     assert pod["spec"]["nodeName"] == kubeflow.cluster.node
-    if policy == "OnFailure":
-        assert kubeflow.end(run) == "SUCCEEDED"
-        return
-    kubeflow.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
-    assert kubeflow.end(run) == "FAILED"
-    assert told(messages, run).startswith("node-lost: failed at ")
+    assert kubeflow.end(run) == "SUCCEEDED"
