@@ -140,9 +140,8 @@ def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | 
             from kubernetes.client import ApiException  # type: ignore[import-untyped]
             from urllib3.exceptions import HTTPError
 
-            with contextlib.suppress(
-                ApiException, HTTPError
-            ):  # then the state, which may be behind, is all there is
+            # Otherwise the state, which may be behind, is all there is.
+            with contextlib.suppress(ApiException, HTTPError):
                 tasks = workflow.failed_tasks(status.pipeline_job_resource_name)
                 state = "FAILED" if tasks else "SUCCEEDED"
         registry = connect(location)

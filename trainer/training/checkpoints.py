@@ -156,6 +156,7 @@ class Checkpoints:
         )
 
     def _write(self, name: str, state: str, arrays: Arrays) -> None:
+        self._marker.check()  # again, because minutes may have passed since `save`
         self.folder.write(name, lambda file: _write_zip(file, state, arrays))
         self._kept = [*(other for other in self._kept if other != name), name][-KEEP:]
         for other in _checkpoints(self.folder.names()):

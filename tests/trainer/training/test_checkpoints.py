@@ -445,6 +445,16 @@ def anywhere(request, tmp_path):
     return Folder(f"gs://{request.getfixturevalue('bucket').name}/state")
 
 
+def test_late_write_leaves_the_folder_to_the_training_that_took_it_over(anywhere):
+    checkpoints = Run(seed=1).checkpoints(anywhere.address)
+    checkpoints.restore()
+    mark(anywhere, **ELSEWHERE)
+    with pytest.raises(UserError, match=r"another training took over .*other-host"):
+        checkpoints._write("after-epoch-0000-step-000001.npz", "{}", {})
+    assert anywhere.names() == [MARKER]
+    checkpoints.close()
+
+
 @pytest.mark.parametrize("values", [GONE, SAME_ID, ELSEWHERE], ids=["killed", "same id", "elsewhere"])
 def test_the_next_start_of_a_run_takes_the_folder_over(anywhere, values, capsys):
     mark(anywhere, **values)
