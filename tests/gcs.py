@@ -48,10 +48,17 @@ def _read_all(file):
 @pytest.fixture
 def bucket(gcs_url, monkeypatch):
     """An empty bucket on the server; STORAGE_EMULATOR_HOST leads there."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
+    return create_bucket(gcs_url, f"bucket-{uuid.uuid4().hex}")
+
+
+def create_bucket(url, name):
+    """Create a bucket on the server at `url`, where STORAGE_EMULATOR_HOST need not lead."""
     from google.cloud import storage
 
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
-    return storage.Client.create_anonymous_client().create_bucket(f"bucket-{uuid.uuid4().hex}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STORAGE_EMULATOR_HOST", url)
+        return storage.Client.create_anonymous_client().create_bucket(name)
 
 
 def upload(bucket, path, name=None):

@@ -27,7 +27,7 @@ from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.registry.register import connect
 from tests import containers
 from tests.cluster.cluster import ADDRESS
-from tests.gcs import serving_buckets
+from tests.gcs import create_bucket, serving_buckets
 
 ROOT = pathlib.Path(__file__).parents[2]
 VOLUME = Environment(
@@ -272,12 +272,8 @@ def messages():
 @pytest.fixture(scope="module")
 def storage_address():
     """The address of a Cloud Storage with the bucket BUCKET, which the policy gives to pods."""
-    from google.cloud import storage
-
     with serving_buckets(ADDRESS, BUCKETS_PORT) as url:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("STORAGE_EMULATOR_HOST", url)
-            storage.Client.create_anonymous_client().create_bucket(BUCKET)
+        create_bucket(url, BUCKET)
         yield url
 
 

@@ -15,6 +15,7 @@ import yaml
 from kfp.dsl import executor_main
 from kfp.dsl.types import artifact_types
 
+from tests.gcs import create_bucket
 from tests.narrow import narrow_pretrained, narrowed, shared_steps
 from tests.narrow_tasks import sitecustomize
 from trainer import artifacts
@@ -51,11 +52,7 @@ def narrow():
 @pytest.fixture(scope="module")
 def storage_address(gcs_url):
     """Address of a Cloud Storage with the bucket of one of the runs."""
-    from google.cloud import storage
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
-        storage.Client.create_anonymous_client().create_bucket("msinet")
+    create_bucket(gcs_url, "msinet")
     return gcs_url
 
 
