@@ -12,11 +12,11 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import threading
 import time
 
 import kfp
+import kubernetes
 import pytest
 import yaml
 
@@ -26,7 +26,7 @@ from pipeline.graph.environment import Environment, layered
 from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.registry.register import connect
 from tests import containers
-from tests.cluster.cluster import ADDRESS
+from tests.cluster.cluster import ADDRESS, NAMESPACE
 from tests.gcs import create_bucket, serving_buckets
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -43,23 +43,22 @@ BUCKET, BUCKETS_PORT, WEBHOOK_PORT = "msinet", 4443, 8900
 SAMPLE = {
     "base_source": "sample",
     "finetune_source": "sample",
-    "base_image_size": "96x128",
-    "finetune_image_size": "96x128",
     "max_examples": 40,
     "checkpoint_minutes": 0.25,
 }
 """Parameters with which the pipeline is compiled: few and small images, and checkpoints within seconds."""
-LONG = {"finetune_epochs": 10}
-BESIDE = {
-    "wrong": {"accelerator": "l5"},
+LONG, LONGER = {"finetune_epochs": 10}, {"finetune_epochs": 100}
+FIRST = {"sample": {}, "wrong": {"accelerator": "l5"}}
+"""Runs that start at once, with another on a bucket: name -> parameters."""
+CACHED = {
+    "cancelled": {"model_name": "cancelled"} | LONGER,
     "v5e-4": {"accelerator": "v5e-4", "provisioning": "spot"},
-    "again": {},
     "imported": {"base_model_uri": "pretrained", "initial_weights": "imagenet"},
-    "deleted": {"model_name": "shared"} | LONG,
-    "stopped": {"model_name": "shared", "finetune_learning_rate": 2e-5} | LONG,
-    "cancelled": {"model_name": "cancelled"} | LONG,
+    "again": {},
 }
-"""Runs beside each other: name -> parameters. Where they can, they take the base model of the sample run."""
+"""Runs that find tasks of the sample run in the cache, beside each other and a recurring one."""
+POLICIES = {"OnError": 3e-5, "OnFailure": 4e-5}
+"""Argo's policy for retries -> the learning rate of its run, so that each trains."""
 pytestmark = pytest.mark.filterwarnings("ignore:This client only works with:FutureWarning")
 RECORD = os.environ.get("RECORD")
 """Whether to write golden files."""
@@ -144,6 +143,8 @@ class Kubeflow:
 
     def __init__(self, cluster):
         self.cluster, self.client = cluster, kfp.Client(host=cluster.endpoint)
+        kubernetes.config.load_kube_config(str(cluster.kubeconfig))
+        self.core = kubernetes.client.CoreV1Api()
         self.files = {}
 
     def compile(self, environment):
@@ -168,15 +169,15 @@ class Kubeflow:
 
     def pods(self, run):
         """The executor pods of a run, newest last: (task, pod)."""
-        items = self.cluster.get("pods", f"--selector=pipeline/runid={run}")
+        items = self.core.list_namespaced_pod(NAMESPACE, label_selector=f"pipeline/runid={run}").items
         found = []
-        for pod in sorted(items, key=lambda pod: pod["metadata"]["creationTimestamp"]):
-            place = pod["metadata"]["annotations"]["workflows.argoproj.io/node-name"]
+        for pod in sorted(items, key=lambda pod: pod.metadata.creation_timestamp):
+            place = pod.metadata.annotations["workflows.argoproj.io/node-name"]
             if re.search(r"\.executor(\(\d+\))?$", place):
                 found.append((workflow.task_of(place), pod))
         return found
 
-    def pod(self, run, task, ready=lambda pod: pod["status"]["phase"] == "Running"):
+    def pod(self, run, task, ready=lambda pod: pod.status.phase == "Running"):
         """Wait for a pod of a task that is `ready`, while the run goes on."""
         is_over = False
         while not is_over:
@@ -185,7 +186,12 @@ class Kubeflow:
                 if name == task and ready(pod):
                     return pod
             time.sleep(1)
-        raise TimeoutError(f"run {run} has ended without such a pod of {task}")
+        raise TimeoutError(f"run {run} has ended, and no pod of {task} was as expected")
+
+    def workflow(self, run):
+        """The workflow of a run."""
+        (found,) = self.cluster.get("workflows", f"--selector=pipeline/runid={run}")
+        return found
 
     def trained(self, run):
         """Wait until the fine-tuning of a run has written a checkpoint; its pod."""
@@ -196,8 +202,8 @@ class Kubeflow:
         """Wait until another pod than `lost` has resumed the fine-tuning of a run from its checkpoint."""
 
         def ready(pod):
-            with contextlib.suppress(subprocess.CalledProcessError):  # it has not started
-                return pod["metadata"]["uid"] != lost["metadata"]["uid"] and RESUMED in self.log(pod)
+            with contextlib.suppress(kubernetes.client.ApiException):  # it has not started
+                return pod.metadata.uid != lost.metadata.uid and RESUMED in self.log(pod)
 
         return self.pod(run, "train-model-2", ready)
 
@@ -208,14 +214,14 @@ class Kubeflow:
 
     def log(self, pod):
         """What the task in a pod has said."""
-        return self.cluster.kubectl("logs", pod["metadata"]["name"], "--container=main")
+        return self.core.read_namespaced_pod_log(pod.metadata.name, NAMESPACE, container="main")
 
     def record(self, name, run):
         """Keep what Kubeflow handed to each task of a run as golden files NAME-TASK.json, if that is asked for."""
         if not RECORD:
             return
         for task, pod in self.pods(run):
-            words = main_of(pod)["command"]
+            words = main_of(pod).command
             message = json.loads(words[words.index("--executor_input") + 1])
             given = message.get("inputs", {}).get("parameterValues", {})
             for each, value in given.items():  # the launcher replaces them
@@ -226,7 +232,7 @@ class Kubeflow:
 
 
 def main_of(pod):
-    (main,) = [each for each in pod["spec"]["containers"] if each["name"] == "main"]
+    (main,) = [each for each in pod.spec.containers if each.name == "main"]
     return main
 
 
@@ -289,29 +295,29 @@ def registered(cluster):
 
 
 @pytest.fixture(scope="module")
-def sample(kubeflow):
-    """The id of the sample run, which has succeeded on data that were never fetched."""
-    run = kubeflow.start("sample")
-    assert kubeflow.end(run) == "SUCCEEDED"
-    kubeflow.record("sample", run)
-    return run
-
-
-@pytest.fixture(scope="module")
-def runs(kubeflow, sample, storage_address):
-    """The id of each run that goes on beside others."""
-    started = {name: kubeflow.start(name, **parameters) for name, parameters in BESIDE.items()}
+def runs(kubeflow, storage_address):
+    """The ids of the runs that start at once: name -> id."""
     on_bucket = dataclasses.replace(VOLUME, bucket=f"gs://{BUCKET}/msinet", volume_claim="")
-    return started | {"bucket": kubeflow.start("bucket", on_bucket)}
+    started = {name: kubeflow.start(name, **parameters) for name, parameters in FIRST.items()}
+    # On fewer images, so that no other run finds its data in the cache, on which nothing else is trained.
+    return started | {"bucket": kubeflow.start("bucket", on_bucket, max_examples=36)}
 
 
 @pytest.fixture(scope="module")
-def recurring(kubeflow, runs):
-    """A recurring run of a model of its own, which goes on beside others."""
+def cached(kubeflow, runs):
+    """The ids of the runs that start when the sample run has ended: name -> id."""
+    assert kubeflow.end(runs["sample"]) == "SUCCEEDED"
+    return {name: kubeflow.start(name, **parameters) for name, parameters in CACHED.items()}
+
+
+@pytest.fixture(scope="module")
+def recurring(kubeflow, cached):
+    """A recurring run of a model of its own, whose runs go on one after the other."""
     return kubeflow.client.create_recurring_run(
         kubeflow.client.get_experiment(experiment_name="Default").experiment_id,
         "weekly",
         interval_second=30,
+        max_concurrency=1,
         pipeline_package_path=kubeflow.compile(VOLUME),
         params=form({"model_name": "weekly", "skip_unchanged": True}),
     )
@@ -327,49 +333,6 @@ def told(messages, run):
     return text.removesuffix(f"\nRun {run}")
 
 
-# === Runs that end well ===
-
-
-def test_sample_run_registers_a_version(sample, registered, messages):
-    (version,) = registered("msinet", sample)
-    assert told(messages, sample).startswith(f"msinet@{version.number}: challenger.")
-
-
-# === Runs that are disturbed or cannot be right: first, because their pods are there early ===
-
-
-def test_accelerator_that_the_cluster_does_not_have(kubeflow, runs, recurring):
-    run = runs["v5e-4"]
-    pod = kubeflow.pod(run, "train-model", ready=lambda pod: pod["status"].get("conditions"))
-    kubeflow.client.terminate_run(run)
-    (condition,) = pod["status"]["conditions"]
-    assert condition["reason"] == "Unschedulable"
-    assert "didn't match Pod's node affinity/selector" in condition["message"]
-    assert main_of(pod)["resources"]["limits"]["google.com/tpu"] == "4"
-
-
-def test_cancelled_run_leaves_no_pod_and_no_version(kubeflow, runs, registered):
-    run = runs["cancelled"]
-    kubeflow.pod(run, "train-model-2")
-    kubeflow.client.terminate_run(run)
-    assert kubeflow.end(run) in ("CANCELED", "FAILED")
-    assert not registered("cancelled", run)
-
-
-def test_lost_pods_are_resumed_and_two_runs_register_at_once(kubeflow, runs, registered):
-    deleted, stopped = (runs[name] for name in ("deleted", "stopped"))
-    pods = {run: kubeflow.trained(run) for run in (deleted, stopped)}
-    names = {run: pod["metadata"]["name"] for run, pod in pods.items()}
-    kubeflow.cluster.kubectl("delete", "pod", names[deleted], "--force", "--grace-period=0")
-    kubeflow.cluster.kubectl("delete", "pod", names[stopped], "--wait=false")  # as a node that is drained
-    for run, pod in pods.items():
-        kubeflow.resumed(run, pod)
-    assert [kubeflow.end(run) for run in pods] == ["SUCCEEDED"] * 2
-    versions = registered("shared", *pods)
-    assert {version.record["lineage"]["run"] for version in versions} == {deleted, stopped}
-    assert {version.number for version in versions} == {1, 2}
-
-
 def test_wrong_parameter_ends_the_run_at_its_first_task(kubeflow, runs, messages):
     run = runs["wrong"]
     assert kubeflow.end(run) == "FAILED"
@@ -381,14 +344,32 @@ def test_wrong_parameter_ends_the_run_at_its_first_task(kubeflow, runs, messages
     assert "'l5'" in text
 
 
-# === Others that end well ===
-
-
-def test_same_run_again_takes_its_model_from_the_cache(kubeflow, runs):
-    run = runs["again"]
+def test_sample_run_registers_a_version(kubeflow, runs, registered, messages):
+    run = runs["sample"]
     assert kubeflow.end(run) == "SUCCEEDED"
-    kubeflow.record("again", run)
-    assert not {"fetch-dataset", "train-model", "train-model-2"} & set(tasks(kubeflow, run))
+    kubeflow.record("sample", run)
+    (version,) = registered("msinet", run)
+    assert told(messages, run).startswith(f"msinet@{version.number}: challenger.")
+
+
+def test_accelerator_that_the_cluster_does_not_have(kubeflow, cached, recurring):
+    run = cached["v5e-4"]
+    pod = kubeflow.pod(run, "train-model", ready=lambda pod: pod.status.conditions)
+    kubeflow.client.terminate_run(run)
+    (condition,) = pod.status.conditions
+    assert condition.reason == "Unschedulable"
+    assert "didn't match Pod's node affinity/selector" in condition.message
+    assert main_of(pod).resources.limits["google.com/tpu"] == "4"
+
+
+def test_stopped_pod_is_resumed_and_a_cancelled_run_leaves_no_version(kubeflow, cached, registered):
+    run = cached["cancelled"]
+    pod = kubeflow.trained(run)
+    kubeflow.cluster.kubectl("delete", "pod", pod.metadata.name, "--wait=false")  # as on a node that is drained
+    kubeflow.resumed(run, pod)
+    kubeflow.client.terminate_run(run)
+    assert kubeflow.end(run) in ("CANCELED", "FAILED")
+    assert not registered("cancelled", run)
 
 
 def test_recurring_run_trains_once(kubeflow, recurring, registered, messages):
@@ -405,8 +386,15 @@ def test_recurring_run_trains_once(kubeflow, recurring, registered, messages):
     assert told(messages, second.run_id).startswith("weekly: unchanged.")
 
 
-def test_model_of_its_own_is_fine_tuned(kubeflow, runs, registered):
-    run = runs["imported"]
+def test_same_run_again_takes_its_model_from_the_cache(kubeflow, cached):
+    run = cached["again"]
+    assert kubeflow.end(run) == "SUCCEEDED"
+    kubeflow.record("again", run)
+    assert not {"fetch-dataset", "train-model", "train-model-2"} & set(tasks(kubeflow, run))
+
+
+def test_model_of_its_own_is_fine_tuned(kubeflow, cached, registered):
+    run = cached["imported"]
     assert kubeflow.end(run) == "SUCCEEDED"
     kubeflow.record("imported", run)
     assert "train-model" not in tasks(kubeflow, run)
@@ -423,17 +411,25 @@ def test_bucket_in_place_of_the_volume(kubeflow, runs, storage_address, monkeypa
     assert version.record["lineage"]["run"] == run
 
 
-# === Lost nodes ===
-
-
-@pytest.mark.parametrize(("policy", "rate"), [("OnError", 3e-5), ("OnFailure", 4e-5)])
-def test_lost_node(kubeflow, sample, policy, rate):
-    """Argo makes a lost pod again, whatever the policy."""
-    defaults = {"spec": {"templateDefaults": {"retryStrategy": {"limit": "2", "retryPolicy": policy}}}}
-    kubeflow.cluster.set_workflow_defaults(yaml.safe_dump(defaults))
-    run = kubeflow.start("node lost", finetune_learning_rate=rate, **LONG)
-    lost = kubeflow.trained(run)
+def test_lost_pods_and_a_lost_node_are_resumed_and_two_runs_register_at_once(kubeflow, cached, registered):
+    """Argo makes lost pods again, whatever the policy. No other run goes on, since it would lose the node too."""
+    lost = {}
+    for policy, rate in POLICIES.items():
+        defaults = {"spec": {"templateDefaults": {"retryStrategy": {"limit": "2", "retryPolicy": policy}}}}
+        kubeflow.cluster.set_workflow_defaults(yaml.safe_dump(defaults))
+        run = kubeflow.start(policy, model_name="shared", finetune_learning_rate=rate, **LONG)
+        kubeflow.cluster.until(
+            "workflow-controller", lambda run=run: "templateDefaults" in kubeflow.workflow(run)["spec"]
+        )
+        lost[run] = None
+    for run in lost:
+        lost[run] = kubeflow.trained(run)
+        kubeflow.cluster.kubectl("delete", "pod", lost[run].metadata.name, "--force", "--grace-period=0")
+    lost = {run: kubeflow.resumed(run, pod) for run, pod in lost.items()}
     kubeflow.cluster.lose_node()
-    pod = kubeflow.resumed(run, lost)
-    assert pod["spec"]["nodeName"] == kubeflow.cluster.node
-    assert kubeflow.end(run) == "SUCCEEDED"
+    for run, pod in lost.items():
+        assert kubeflow.resumed(run, pod).spec.node_name == kubeflow.cluster.node
+    assert [kubeflow.end(run) for run in lost] == ["SUCCEEDED"] * 2
+    versions = registered("shared", *lost)
+    assert {version.record["lineage"]["run"] for version in versions} == set(lost)
+    assert {version.number for version in versions} == {1, 2}
