@@ -35,7 +35,7 @@ PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
 unexport $(foreach name,$(.VARIABLES),$(if $(call given,$(name)),$(if $(findstring $$,$(value $(name))),$(name))))
 
 # Whether the target is Vertex AI, whose environment is by default the one of its name.
-vertex = $(if $(call given,TARGET),$(if $(filter-out local vertex,$(value TARGET)),$(error TARGET is local or vertex, not "$(value TARGET)"),$(filter vertex,$(value TARGET))))
+vertex = $(if $(call given,TARGET),$(if $(filter-out local vertex,$(value TARGET)),$(error TARGET is local or vertex, not "$(value TARGET)" (Kubeflow: docs/kubeflow.md)),$(filter vertex,$(value TARGET))))
 environment = $(if $(call given,ENV),ENV,$(if $(vertex),TARGET))
 verb = $(if $(vertex),submit,run)
 extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
@@ -60,7 +60,7 @@ run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name]
 install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves): [GPU=1 for NVIDIA GPUs of this machine, GPU=0 to go back]
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) $(CLUSTER) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:

@@ -19,7 +19,7 @@ EXAMPLE_WORKFLOWS := docs/check/attention.yml
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
-.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud check-cluster
+.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud check-cluster cluster-needs
 
 ### Checks (make COMMAND)
 
@@ -70,11 +70,14 @@ check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Do
 check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
 	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
 
-check-cluster: $(INSTALLED) $(CLUSTER)/.installed $(CLUSTER_TOOLS)/.installed $(if $(KFP),$(CLUSTER_IMAGE)) ## Have training pods placed by Kubernetes, and with KFP=FOLDER run the pipeline on a Kubeflow of this machine (needs root, Go and packages of Debian: docs/kubeflow.md)
-	unshare --mount --net --pid --ipc --uts --fork --kill-child --mount-proc env KFP=$(KFP) CLUSTER_TOOLS=$(CLUSTER_TOOLS) \
+check-cluster: $(INSTALLED) cluster-needs $(CLUSTER)/.installed $(CLUSTER_TOOLS)/.installed $(if $(call given,KFP),$(CLUSTER_IMAGE)) ## Have training pods placed by Kubernetes, and with KFP=FOLDER run the pipeline on a Kubeflow of this machine (needs root, Go and packages of Debian: docs/kubeflow.md)
+	unshare --mount --net --pid --ipc --uts --fork --kill-child --mount-proc env KFP=$(call given,KFP) CLUSTER_TOOLS=$(CLUSTER_TOOLS) \
 	  CLUSTER_PYTHON=$(CLUSTER)/bin/python CLUSTER_IMAGE=$(CLUSTER_IMAGE) $(BIN)/python -m pytest tests/cluster/check_*.py --durations 0 $(ARGS)
 
 # === Their environments and tools ===
+
+cluster-needs: $(INSTALLED)
+	@$(BIN)/python -m tests.cluster.lacking $(call given,KFP)
 
 $(CLUSTER)/.installed: requirements/cluster.txt | $(UV_INSTALLED)
 	@rm -f $@
@@ -87,12 +90,13 @@ $(CLUSTER_TOOLS)/.installed: $(foreach module,argo kubernetes storage,tests/clus
 	@$(call needs_go,Kubernetes)
 	for module in kubernetes storage; do \
 	  (cd tests/cluster/$$module && GOBIN=$(abspath $(@D)) CGO_ENABLED=0 go install -ldflags='-s -w' tool) || exit 1; done
+	rm -rf $(@D)/argo
 	cd tests/cluster/argo && go mod download && cp -r --no-preserve=mode "$$(go list -m -f '{{.Dir}}' $(ARGO))" $(abspath $(@D))/argo
 	ln -s signal_darwin.go $(@D)/argo/workflow/executor/osspecific/signal_linux.go
 	cd $(@D)/argo && CGO_ENABLED=0 go build -ldflags='-s -w' -o $(abspath $(@D))/ ./cmd/argoexec ./cmd/workflow-controller
 	@touch $@
 
-$(CLUSTER_IMAGE): images/Dockerfile $(shell git ls-files components configs pipeline requirements trainer) | $(INSTALLED)
+$(CLUSTER_IMAGE): images/Dockerfile pyproject.toml README.md LICENSE NOTICE $(shell find components configs pipeline requirements trainer -type f ! -path '*/__pycache__/*') | $(INSTALLED)
 	$(BIN)/python -m tests.containers cpu $@
 
 $(COMPILER)/.installed: requirements/tpu-check.txt | $(UV_INSTALLED)

@@ -5,6 +5,7 @@ documents for the machine types, and the API server adds the tolerations of exte
 """
 
 import json
+import re
 
 import pytest
 
@@ -16,6 +17,16 @@ from trainer.config import FetchConfig, TrainConfig
 
 NOT_READY = "node.kubernetes.io/not-ready"
 """Taint of a node until the controllers have seen that it is ready."""
+GPUS = {
+    "t4": "nvidia-tesla-t4",
+    "v100": "nvidia-tesla-v100",
+    "l4": "nvidia-l4",
+    "a100": "nvidia-tesla-a100",
+    "a100-80gb": "nvidia-a100-80gb",
+    "h100": "nvidia-h100-80gb",
+}
+"""GPU -> its value of the label gke-accelerator. This and the labels: GKE's pages on GPUs and TPUs in Standard."""
+TOPOLOGIES = {"v5e-1": "1x1", "v5e-4": "2x2", "v5e-8": "2x4"}
 SPOT_TAINT = {"key": "cloud.google.com/gke-spot", "value": "true", "effect": "NoSchedule"}
 """Taint that a pool of Spot nodes may have."""
 
@@ -27,19 +38,39 @@ def plans(provisioning):
     return {name: plan for name, plan in compared.items() if isinstance(plan, TrainingPlan)}
 
 
+def labels_of(name, provisioning):
+    """The labels that GKE gives to a node with this accelerator."""
+    labels = {} if provisioning == "standard" else {f"cloud.google.com/gke-{provisioning}": "true"}
+    if topology := TOPOLOGIES.get(name):
+        labels["cloud.google.com/gke-tpu-accelerator"] = "tpu-v5-lite-podslice"
+        labels["cloud.google.com/gke-tpu-topology"] = topology
+    elif gpu := GPUS.get(re.sub(r"-\d$", "", name)):
+        labels["cloud.google.com/gke-accelerator"] = gpu
+    return labels
+
+
+def allocatable(cores, gib):
+    """The cores and GiB that GKE leaves to pods, on machines with more than 4 cores and 16 GiB.
+
+    Source: Google Kubernetes Engine, "About GKE node sizing". The kernel is assumed to take 2.5 % of the memory.
+    """
+    gib *= 0.975
+    reserved = 0.25 * 4 + 0.2 * 4 + 0.1 * 8 + 0.06 * min(gib - 16, 112) + 0.02 * max(gib - 128, 0)
+    return cores - 0.06 - 0.01 - 2 * 0.005 - 0.0025 * (cores - 4), gib - reserved - 0.1
+
+
 def node_of(name, plan, *taints):
     """A node with the machine of a plan."""
     row = plan.accelerator
-    cores = row.vcpus - training_job._reserved(row.vcpus, training_job.RESERVED_CPU)
-    gib = row.host_memory_gb - training_job._reserved(row.host_memory_gb, training_job.RESERVED_MEMORY)
-    resources = {"cpu": f"{cores:.2f}", "memory": f"{gib * (1 - training_job.KERNEL) - 0.1:.1f}Gi", "pods": "110"}
+    cores, gib = allocatable(row.vcpus, row.host_memory_gb)
+    resources = {"cpu": f"{cores:.2f}", "memory": f"{gib:.1f}Gi", "pods": "110"}
     if row.resource_name:
         resources[row.resource_name] = str(row.chips)
         taints = (*taints, {"key": row.resource_name, "value": "present", "effect": "NoSchedule"})
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": training_job.node_selector(plan)},
+        "metadata": {"name": name, "labels": labels_of(row.name, plan.machines.provisioning)},
         "spec": {"taints": list(taints)},
         "status": {
             "capacity": resources,

@@ -27,22 +27,9 @@ ADDRESS = "10.96.0.1"
 NODE = "10.0.0.1"
 PODS = "10.88.0.0/16"
 NAMESPACE = "kubeflow"
-PROGRAMS = ("containerd", "ctr", "runc", "mariadbd", "mariadb-install-db", "dnsmasq", "catatonit", "ip")
-PACKAGES = "containerd runc containernetworking-plugins mariadb-server dnsmasq-base catatonit iproute2"
 TOKEN = "cluster-admin"
-KUBEFLOW = ("apiserver", "driver", "launcher-v2", "persistence", "scheduledworkflow")
-"""Programs of Kubeflow Pipelines, in the folder bin/ of KFP."""
 DRIVER, LAUNCHER, EXECUTOR, PAUSE = (f"localhost/{name}:1" for name in ("driver", "launcher", "argoexec", "pause"))
 READY_SECONDS = 120
-
-
-def lacking(tools):
-    """What this machine lacks for a cluster, or an empty text."""
-    if os.geteuid() != 0:
-        return "root is needed"
-    if missing := [name for name in PROGRAMS if not shutil.which(name)]:
-        return f"missing: {', '.join(missing)} (Debian: apt-get install {PACKAGES})"
-    return "" if (tools / "kubelet").exists() else f"{tools}/kubelet is missing"
 
 
 class Cluster:
@@ -127,9 +114,6 @@ class Cluster:
             kfp: folder with `bin/` and `manifests/kustomize/` of a release of Kubeflow Pipelines.
             images: archives whose images the node gets.
         """
-        places = [kfp / "bin" / name for name in KUBEFLOW] + [kfp / "manifests" / "kustomize"]
-        if missing := [str(place) for place in places if not place.exists()]:
-            raise FileNotFoundError(f"missing: {', '.join(missing)}")
         self._node(kfp, images)
         self._apply_manifests(kfp)
         self._stores()
@@ -337,7 +321,8 @@ conf_dir = "{networks}"
         """
         self.stop("kubelet")
         for container in self.containers("tasks", "list", "--quiet").split():
-            self.containers("tasks", "kill", "--signal=SIGKILL", container)
+            with contextlib.suppress(subprocess.CalledProcessError):  # it has ended by itself
+                self.containers("tasks", "kill", "--signal=SIGKILL", container)
         self.kubectl("delete", "node", self.node)
         self.add_node()
 

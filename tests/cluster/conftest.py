@@ -6,15 +6,13 @@ import pathlib
 
 import pytest
 
-from tests.cluster.cluster import Cluster, lacking
+from tests.cluster.cluster import Cluster
 
 
 @pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory):
     """Kubernetes without a node: its API server, scheduler and controllers."""
     tools, python = (pathlib.Path(os.environ[f"CLUSTER_{name}"]).absolute() for name in ("TOOLS", "PYTHON"))
-    if missing := lacking(tools):
-        pytest.exit(f"error: {missing}", returncode=1)
     with contextlib.closing(Cluster(tmp_path_factory.mktemp("cluster"), tools, python)) as cluster:
         cluster.start_kubernetes()
         yield cluster
