@@ -83,10 +83,8 @@ def test_commands_of_the_blocks_are_parsed(page):
                 if " -m trainer" in line or " -m pipeline" in line:
                     parse(shlex.split(line))
         elif shlex.join(words).startswith(KFP):
-            assert {word.partition("=")[0] for word in words if re.match(r"\w+=", word)} <= {
-                *CONSOLE_FIELDS,
-                SETTINGS,
-            }
+            given = {word.partition("=")[0] for word in words if re.match(r"\w+=", word)}
+            assert given <= {*CONSOLE_FIELDS, SETTINGS}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)

@@ -163,9 +163,9 @@ class Kubeflow:
         )
         return started.run_id
 
-    def end(self, run, minutes=RUN_MINUTES):
+    def end(self, run):
         """Wait until a run has ended; its state."""
-        return self.client.wait_for_run_completion(run, timeout=60 * minutes, sleep_duration=2).state
+        return self.client.wait_for_run_completion(run, timeout=60 * RUN_MINUTES, sleep_duration=2).state
 
     def pods(self, run):
         """The executor pods of a run, newest last: (task, pod)."""
@@ -177,8 +177,8 @@ class Kubeflow:
                 found.append((workflow.task_of(place), pod))
         return found
 
-    def pod(self, run, task, ready=lambda pod: pod.status.phase == "Running"):
-        """Wait for a pod of a task that is `ready`, while the run goes on."""
+    def pod(self, run, task, ready):
+        """Wait for a pod of a task for which `ready(pod)` is true, while the run goes on."""
         is_over = False
         while not is_over:
             is_over = self.client.get_run(run).state in ENDED
