@@ -59,7 +59,7 @@ def main(folders: list[str]) -> None:
         sides = [f"side {side:.0%}" for side in SIDES for _ in range(REGIONS)]
         before = predictor.predict(pixels)
         for kind, image in variants(pixels).items():
-            after = predictor.restore(predictor.predict_prepared(predictor.prepare(image)[None])[0], size)
+            after = predictor.predict(image, size=size)
             whole[kind].append(moved(before, after))
             for side, *measures in zip(sides, measure(before, regions), measure(after, regions), strict=True):
                 pair = tuple(each.share for each in measures)

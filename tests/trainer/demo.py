@@ -50,10 +50,10 @@ class Held(Predictor):
         self.let_go.set()
         self.count = 0
 
-    def predict(self, image):
+    def predict(self, image, n_screens=0, size=None):
         self.count += 1
         assert self.let_go.wait(60)
-        return super().predict(image)
+        return super().predict(image, n_screens, size)
 
 
 @contextlib.contextmanager

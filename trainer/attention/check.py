@@ -26,6 +26,7 @@ from trainer.picture import Pixels
 from trainer.prediction.designs import FONT, INK, PAPER, shortened, text_table
 from trainer.prediction.predict import protect
 from trainer.prediction.regions import Measure, measure
+from trainer.prediction.screens import count_screens
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
@@ -273,8 +274,7 @@ def run(predictor: "Predictor", designs: Sequence[Design], requirements: Sequenc
     measured = []
     for design in designs:
         # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
-        prediction = predictor.predict_prepared(predictor.prepare(design.pixels)[None])[0]
-        restored = predictor.restore(prediction, design.size)
+        restored = predictor.predict(design.pixels, count_screens(design.size), design.size)
         measured.append(Measured(design, restored, measure(restored, design.regions)))
     first, before = measured[0], measured[1] if measured[1:] else None
     return Checked(first, before, judge(requirements, first.measures, before.measures if before else ()))

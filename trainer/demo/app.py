@@ -1,14 +1,13 @@
 """The web application and its server: the page, checks of posted images, and their maps, one at a time.
 
-A full-page screenshot is predicted whole or screen by screen, since nobody sees such a page at once. Nothing is
-stored or logged.
+A full-page screenshot is predicted screen by screen as `predict` does it, or as a whole if the page asks for it.
+Nothing is stored or logged.
 """
 
 import asyncio
 import dataclasses
 import io
 import ipaddress
-import itertools
 import pathlib
 import socket
 import webbrowser
@@ -40,6 +39,7 @@ from trainer.evaluation.confidence import TIMES
 from trainer.picture import Pixels, read_picture
 from trainer.prediction.pages import file_name, is_address, open_page
 from trainer.prediction.regions import CLEAR_MOVED, CLEAR_PART, CLEAR_SHARE
+from trainer.prediction.screens import ONE_SCREEN, SCREENS, TALL, count_screens
 
 if TYPE_CHECKING:
     from trainer.models.find import Answering
@@ -51,13 +51,8 @@ MAX_BYTES = 30_000_000
 """Size of the largest image that may be posted."""
 MAX_PIXELS = 50_000_000
 """Pixels of the largest image. Nearly all phone cameras stay below; a map needs 650 MB while it is resized."""
-SCREENS = {"desktop": (800, 1280), "phone": (844, 390)}
-"""Kind of screen -> (h, w). A tall image is cut into parts of these proportions."""
-TALL = 1.5
-"""Smallest ratio of height and width at which an image may be cut into screens."""
-ONE_SCREEN = 2.4
-"""Largest ratio of height and width of a phone's screen; an image up to it is shown as a whole at first."""
-MAX_SCREENS = 40
+WHOLE = "whole"
+"""Value of the query's `screen` for the map of an image as a whole; empty is as `predict` does it."""
 MAX_MAP_PX = 1024
 """Longest side of the map for the page; a larger one would look the same."""
 PATTERN_SIZE = (480, 640)
@@ -249,12 +244,13 @@ class _App:
     async def _respond(self, request: Request, respond: Respond) -> Response:
         """Predict the posted image, and respond; raises `HTTPException` with a status and a reason."""
         check_sender(request)
-        screen = _one_of(request, "screen", ("", *SCREENS), "")
+        screen = _one_of(request, "screen", ("", WHOLE, *SCREENS), "")
         data = await read_body(request)
 
         def work() -> Response:
             image = read_picture(data, "the file", MAX_PIXELS)
-            return respond(image, *predict_screens(self.predictor, image, screen))
+            n_screens = 1 if screen == WHOLE else count_screens(image.shape, screen)
+            return respond(image, self.predictor.predict(image, n_screens), n_screens)
 
         return await self._in_turn(request, work)
 
@@ -345,42 +341,6 @@ async def _client_left(request: Request, error: Exception) -> Response:
 
 
 # === Maps ===
-
-
-def predict_screens(predictor: "Predictor", image: Pixels, screen: str = "") -> tuple[NDArray[np.float32], int]:
-    """Predict the map of an image, or the maps of its screens.
-
-    Each screen is predicted alone, and the largest value of each is 1: nothing says how many people get to a
-    screen, so that values of two screens cannot be compared.
-
-    Args:
-        predictor: predicts the map of an image.
-        image: (h, w, 3) RGB.
-        screen: of SCREENS; empty for the image as a whole, as which an image that is not TALL is always predicted.
-
-    Returns:
-        The map (h, w), 0..1, and the number of screens, which are equally high.
-
-    Raises:
-        UserError: the image has more than MAX_SCREENS screens.
-    """
-    height, width = image.shape[:2]
-    if not screen or height <= TALL * width:
-        return predictor.predict(image), 1
-    down, across = SCREENS[screen]
-    n_screens = max(1, round(height / width * across / down))
-    check(
-        n_screens <= MAX_SCREENS,
-        f"the image is {n_screens} {screen} screens high; at most {MAX_SCREENS} are allowed: cut it into parts",
-    )
-    if n_screens == 1:
-        return predictor.predict(image), 1
-    joined = np.empty((height, width), np.float32)
-    edges = [round(height * index / n_screens) for index in range(n_screens + 1)]
-    for top, bottom in itertools.pairwise(edges):
-        part = predictor.predict(image[top:bottom])
-        joined[top:bottom] = part / max(part.max(), 1e-12)
-    return joined, n_screens
 
 
 def shrink(map: NDArray[np.float32]) -> NDArray[np.float32]:

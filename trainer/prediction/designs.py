@@ -18,7 +18,8 @@ from trainer.heat import CHANGE, CHANGE_LIMIT, Map, blend_change, colored
 from trainer.picture import Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.predict import Outcome, open_input
-from trainer.prediction.regions import CLEAR_MOVED, Measure, Region, is_clear, measure, moved
+from trainer.prediction.regions import CLEAR_MOVED, Measure, Region, is_clear, measure, moved, relative
+from trainer.prediction.screens import count_screens
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
@@ -119,20 +120,22 @@ def compare_designs(
 
     Args:
         predictor: the network.
-        designs: the first and the second. If their sizes differ, the second's map has the size of the first.
+        designs: the first and the second. If their sizes differ, the second's map has the size of the first, and
+            its screens, if it is a long page.
         images: their pixels, from `read_designs`.
         regions: in pixels of the first.
         seconds: name of a region -> where it is in the second, in its pixels, if it is elsewhere there.
-        output: PNG to write, or None: the difference over the second design, after each map was divided by its
-            mean.
+        output: PNG to write, or None: the difference over the second design, after each screen of each map was
+            divided by its mean.
     """
     size = images[0].shape[:2]
-    predictions = predictor.predict_prepared(np.stack([predictor.prepare(image) for image in images]))
-    maps = [predictor.restore(prediction, size) for prediction in predictions]
+    prepared = [predictor.prepare(image, count_screens(size)) for image in images]
+    pairs = [predictor.predict_prepared(np.stack(pair)) for pair in zip(*prepared, strict=True)]
+    maps = [predictor.restore(predictions, size) for predictions in np.stack(pairs, axis=1)]
     if output is not None:
         second = np.asarray(Image.fromarray(images[1]).resize(size[::-1], Image.Resampling.LANCZOS))
         names = [printable(pathlib.PurePath(design.key).name) for design in designs]
-        change = maps[1] / max(maps[1].mean(), 1e-12) - maps[0] / max(maps[0].mean(), 1e-12)
+        change = relative(maps[1]) - relative(maps[0])
         with replacing(output) as partial:
             draw_difference(second, change, names).save(partial, "PNG")
     height, width = images[1].shape[:2]

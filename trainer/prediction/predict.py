@@ -26,6 +26,7 @@ from trainer.picture import Picture, Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.pages import is_address
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
+from trainer.prediction.screens import count_screens
 from trainer.progress import map_ahead, open_pool
 from trainer.storage import is_remote
 
@@ -72,6 +73,7 @@ class Outcome:
             "image": self.input.name,
             "height": self.size[0],
             "width": self.size[1],
+            "screens": count_screens(self.size),
             "peak_at": self.peak_at,
             "focus": self.focus,
             "results": {name: str(path) for name, path in self.written.items()},
@@ -81,13 +83,13 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class _Prepared:
-    """An image in the form of the network's input; its own pixels are no longer in memory."""
+    """An image in the form of the network's inputs; its own pixels are no longer in memory."""
 
     input: Input
     paths: Paths
     size: tuple[int, int]
-    stimulus: Map
-    """Network input, (H, W, 3), values 0..255."""
+    stimuli: Map
+    """Network inputs, (n, H, W, 3), values 0..255: one, or one for each screen of a long page."""
 
 
 def predict(
@@ -123,12 +125,23 @@ def predict(
 def _predict(
     predictor: "Predictor", images: Iterator[_Prepared | Outcome], batch_size: int
 ) -> Iterator[tuple[_Prepared, Map] | Outcome]:
-    """Pair each image with its prediction (H, W); failures pass through."""
+    """Pair each image with its predictions (n, H, W); failures pass through.
+
+    The screens of a long page are in batches of their own.
+    """
     while batch := list(itertools.islice(images, batch_size)):
-        stimuli = [image.stimulus for image in batch if isinstance(image, _Prepared)]
-        maps = iter(predictor.predict_prepared(np.stack(stimuli)) if stimuli else ())
+        stimuli = [image.stimuli for image in batch if isinstance(image, _Prepared) and len(image.stimuli) == 1]
+        maps = iter(predictor.predict_prepared(np.concatenate(stimuli)) if stimuli else ())
         for image in batch:
-            yield (image, next(maps)) if isinstance(image, _Prepared) else image
+            if isinstance(image, Outcome):
+                yield image
+            elif len(image.stimuli) == 1:
+                yield image, next(maps)[None]
+            else:
+                parts = (
+                    image.stimuli[first : first + batch_size] for first in range(0, len(image.stimuli), batch_size)
+                )
+                yield image, np.concatenate([predictor.predict_prepared(part) for part in parts])
 
 
 class _Budget:
@@ -163,7 +176,7 @@ class _Worker:
         self._budget = _Budget(PIXELS_AT_ONCE)
 
     def prepare(self, job: tuple[Input, Paths]) -> _Prepared | Outcome:
-        """Read an image and bring it into the form of the network's input."""
+        """Read an image and bring it into the form of the network's inputs."""
         image, paths = job
         try:
             picture = open_input(image, self._config.most_pixels, self._regions)
@@ -176,9 +189,9 @@ class _Worker:
         """Restore the map to the image's size, measure it, and write the results."""
         if isinstance(job, Outcome):
             return job
-        image, prediction = job
+        image, predictions = job
         with self._budget.reserve(image.size[0] * image.size[1]):
-            restored = self._predictor.restore(prediction, image.size)
+            restored = self._predictor.restore(predictions, image.size)
             # Decoded a second time, so that its pixels need not stay in memory until the prediction.
             is_drawn = "overlay" in image.paths
             try:

@@ -1,4 +1,4 @@
-"""A trained network that predicts the saliency map of any image."""
+"""A trained network that predicts the saliency map of any image, and of a long page screen by screen."""
 
 import functools
 import os
@@ -15,6 +15,7 @@ from trainer.errors import UserError
 from trainer.heat import Map
 from trainer.models.find import image_size_of
 from trainer.models.load import load_model
+from trainer.prediction.screens import count_screens, rows_of_screens
 
 
 def _clipped(prediction: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
@@ -41,23 +42,41 @@ class Predictor:
         fit = functools.partial(preprocess.prepare_stimulus, size=self.image_size)
         self._prepare = tf.function(fit, [tf.TensorSpec((None, None, 3), tf.uint8)], autograph=False)
 
-    def prepare(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """Resize and pad an image (h, w, 3) RGB to the network's input, (H, W, 3) in 0..255."""
-        prepared: npt.NDArray[np.float32] = self._prepare(image).numpy()
-        return prepared
+    def prepare(self, image: npt.NDArray[np.uint8], n_screens: int = 0) -> npt.NDArray[np.float32]:
+        """Resize and pad each screen of an image (h, w, 3) RGB to the network's input.
 
-    def predict(self, image: npt.NDArray[np.uint8]) -> Map:
-        """Predict the saliency map, (h, w) in [0, 1], of an image (h, w, 3) RGB.
+        Args:
+            image: (h, w, 3) RGB.
+            n_screens: into which it is cut; 0 to decide by its size, as `count_screens` does.
+
+        Returns:
+            (n, H, W, 3) in 0..255, with n = 1 for an image that is not cut.
+        """
+        return np.stack([self._prepare(part).numpy() for part in self._cut(image, n_screens)])
+
+    def predict(self, image: npt.NDArray[np.uint8], n_screens: int = 0, size: Sequence[int] | None = None) -> Map:
+        """Predict the saliency map of an image, and of a long page the map of each screen alone.
+
+        Args:
+            image: (h, w, 3) RGB.
+            n_screens: into which it is cut; 0 to decide by its size, as `count_screens` does.
+            size: (h, w) of the map, pixels; None for that of the image.
+
+        Returns:
+            (h, w) in [0, 1]. On a long page, the largest value of each screen is 1.
 
         Raises:
             UserError: the prediction is not finite.
         """
-        return self.restore(self.predict_prepared(self.prepare(image)[None])[0], image.shape[:2])
+        # One by one, as the last bits of a map depend on the size of its batch.
+        parts = self._cut(image, n_screens)
+        maps = [self.predict_prepared(self._prepare(part)[None])[0] for part in parts]
+        return self.restore(np.stack(maps), image.shape[:2] if size is None else size)
 
     def predict_prepared(self, batch: Any) -> Map:
         """Predict the maps, (n, H, W) in [0, 1], of prepared images (n, H, W, 3), 0..255.
 
-        The maps are still padded; `restore` brings one to the size of its image.
+        The maps are still padded; `restore` brings those of an image to its size.
 
         Raises:
             UserError: a prediction is not finite.
@@ -71,15 +90,32 @@ class Predictor:
         return maps
 
     @staticmethod
-    def restore(prediction: Map, size: Sequence[int]) -> Map:
-        """Resize a prediction to the size of its image.
+    def restore(predictions: Map, size: Sequence[int]) -> Map:
+        """Assemble the predictions of an image's screens, and resize them to its size.
 
         Args:
-            prediction: (H, W), 0..1, of the padded image.
+            predictions: (n, H, W), 0..1, of the n padded screens of an image from the top.
             size: (h, w) of the image, pixels.
 
         Returns:
-            (h, w) float32, not rounded, clipped to 0..1 because bicubic interpolation overshoots.
+            (h, w) float32, not rounded, clipped to 0..1 because bicubic interpolation overshoots. Of several
+            screens, each has the largest value 1, and no rows are blended; a single one keeps its values.
         """
-        restored: Map = _restore(prediction, tf.constant(size, tf.int32)).numpy()
-        return restored
+        if len(predictions) == 1:
+            return _restored(predictions[0], size)
+        height, width = size
+        joined = np.empty((height, width), np.float32)
+        for rows, prediction in zip(rows_of_screens(height, len(predictions)), predictions, strict=True):
+            part = _restored(prediction, (rows.stop - rows.start, width))
+            np.divide(part, max(float(part.max()), 1e-12), out=joined[rows])
+        return joined
+
+    @staticmethod
+    def _cut(image: npt.NDArray[np.uint8], n_screens: int) -> list[npt.NDArray[np.uint8]]:
+        rows = rows_of_screens(image.shape[0], n_screens or count_screens(image.shape))
+        return [image[each] for each in rows]
+
+
+def _restored(prediction: Map, size: Sequence[int]) -> Map:
+    restored: Map = _restore(prediction, tf.constant(size, tf.int32)).numpy()
+    return restored

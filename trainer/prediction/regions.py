@@ -1,4 +1,4 @@
-"""Measures how much attention rectangles of an image get. Needs no TensorFlow."""
+"""Measures how much attention rectangles of an image, or of a screen of a long page, get. Needs no TensorFlow."""
 
 import dataclasses
 import math
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from trainer.artifacts import MarkedRegion, Predicted
 from trainer.errors import UserError, check, printable
 from trainer.files import read_json
+from trainer.prediction.screens import screens_of
 
 SYNTAX = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
@@ -82,17 +83,19 @@ class Measure:
 
     region: Region
     share: float
-    """Part of the map's sum that falls into the region, 0..1."""
+    """Part of the map's sum that falls into the region, 0..1; on a long page, the part of the screen's."""
     area: float
-    """Part of the image's pixels that the region covers, 0..1."""
+    """Part of the pixels of the image or screen that the region covers, 0..1."""
     ratio: float
     """Share divided by area; 1 if attention were spread evenly."""
     peak: float
-    """Largest value in the region divided by the map's largest, 0..1."""
+    """Largest value in the region divided by the largest of the map or screen, 0..1."""
     peak_at: tuple[int, int]
     """(y, x) of the largest value in the region, pixels of the image."""
     rank: int
-    """Place by share, 1 for the largest; equal shares have equal ranks."""
+    """Place by share among the regions of the image or screen, 1 for the largest; equal ones have equal ranks."""
+    screen: int | None = None
+    """Screen of a long page, 1 for the top, on which all this is measured; None if the image is not cut."""
 
     def as_json(self) -> dict[str, Any]:
         """Convert the measures to values for JSON."""
@@ -129,17 +132,36 @@ def is_clear(before: float, after: float) -> bool:
     return abs(after - before) > min(CLEAR_PART * max(before, after), CLEAR_SHARE)
 
 
+def relative(map: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return a map (h, w) divided by its mean; of a long page, each screen divided by the mean of that screen."""
+    parts = [map[rows] for rows in screens_of(map.shape)]
+    return np.concatenate([part / max(part.mean(), 1e-12) for part in parts])
+
+
 def moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:
-    """Return the share of the attention, 0..1, that is elsewhere in the second of two maps (h, w)."""
-    first, second = (each / max(float(each.sum(dtype=np.float64)), 1e-12) for each in (before, after))
-    return float(np.abs(second - first).sum(dtype=np.float64)) / 2
+    """Return the share of the attention, 0..1, that is elsewhere in the second of two maps (h, w) of one size.
+
+    Of a long page, it is the mean over its screens.
+    """
+    shares = []
+    for rows in screens_of(before.shape):
+        first, second = (
+            each[rows] / max(float(each[rows].sum(dtype=np.float64)), 1e-12) for each in (before, after)
+        )
+        shares.append(float(np.abs(second - first).sum(dtype=np.float64)) / 2)
+    return float(np.mean(shares))
 
 
 def focus(map: npt.NDArray[np.floating]) -> float:
     """Return the share of a map's sum on its most salient tenth of pixels: 0.1 if all are equal, at most 1.
 
-    Of a large map, a grid of about a million of its pixels is taken.
+    Of a long page, it is the mean over its screens. Of a large map or screen, a grid of about a million of its
+    pixels is taken.
     """
+    return float(np.mean([_focus(map[rows]) for rows in screens_of(map.shape)]))
+
+
+def _focus(map: npt.NDArray[np.floating]) -> float:
     step = math.ceil(math.sqrt(map.size / FOCUS_PIXELS))
     values = np.sort(map[::step, ::step], axis=None).astype(np.float64)
     total = float(values.sum())
@@ -147,7 +169,7 @@ def focus(map: npt.NDArray[np.floating]) -> float:
 
 
 def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
-    """Return (y, x) of the largest value of a map (h, w), in pixels."""
+    """Return (y, x) of the largest value of a map (h, w), in pixels; of equal ones, the first from the top."""
     y, x = np.unravel_index(map.argmax(), map.shape)
     return int(y), int(x)
 
@@ -155,22 +177,33 @@ def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
 def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Measure]:
     """Measure a saliency map (h, w), 0 or above, in each region, in their order.
 
+    On a map of the size of a long page, a region is measured on one screen: that which has most of its rows,
+    and the first of several that have equally many.
+
     Raises:
         UserError: a region is not inside the image.
     """
-    total, largest = float(map.sum(dtype=np.float64)), float(map.max())
-    boxes = [region.box((map.shape[0], map.shape[1])) for region in regions]
-    areas = [map[box].size / map.size for box in boxes]
-    # A map that is 0 everywhere counts as evenly spread.
-    shares = [float(map[box].sum(dtype=np.float64)) / total for box in boxes] if total else areas
+    screens = screens_of(map.shape)
+    totals = [float(map[rows].sum(dtype=np.float64)) for rows in screens]
+    places, shares = [], []
+    for region in regions:
+        rows, columns = region.box((map.shape[0], map.shape[1]))
+        parts = [slice(max(rows.start, screen.start), min(rows.stop, screen.stop)) for screen in screens]
+        index = max(range(len(screens)), key=lambda each: parts[each].stop - parts[each].start)
+        box, total = (parts[index], columns), totals[index]
+        area = map[box].size / map[screens[index]].size
+        # A map that is 0 everywhere counts as evenly spread.
+        shares.append(float(map[box].sum(dtype=np.float64)) / total if total else area)
+        places.append((index, box, area))
     measures = []
-    for region, box, share, area in zip(regions, boxes, shares, areas, strict=True):
-        inside = map[box]
+    for region, (index, box, area), share in zip(regions, places, shares, strict=True):
+        inside, largest = map[box], float(map[screens[index]].max())
         y, x = peak_of(inside)
         peak = float(inside[y, x]) / largest if largest else 0.0
         at = (box[0].start + y, box[1].start + x)
-        rank = 1 + sum(other > share for other in shares)
-        measures.append(Measure(region, share, area, share / area, peak, at, rank))
+        rank = 1 + sum(other[0] == index and more > share for other, more in zip(places, shares, strict=True))
+        screen = index + 1 if len(screens) > 1 else None
+        measures.append(Measure(region, share, area, share / area, peak, at, rank, screen))
     return measures
 
 

@@ -20,7 +20,7 @@ def prediction(seed, size):
 
 @pytest.mark.parametrize(("case", "original", "size"), [(k, *sizes) for k, sizes in enumerate(SIZES)])
 def test_golden_predictions_become_the_golden_maps(case, original, size):
-    levels = np.asarray(draw_grey(Predictor.restore(prediction(300 + case, size), original))).astype(int)
+    levels = np.asarray(draw_grey(Predictor.restore(prediction(300 + case, size)[None], original))).astype(int)
     np.testing.assert_array_equal(levels, preprocess.restore_map(prediction(300 + case, size), original))
     golden = GOLDEN["post_{}x{}_to_{}x{}".format(*size, *original)].reshape(original)
     assert np.abs(levels - golden).max() <= 1
@@ -32,7 +32,7 @@ def test_golden_predictions_become_the_golden_maps(case, original, size):
 )
 def test_values_are_clipped_to_a_maps_range_at_any_shape(original):
     predicted = prediction(7, (64, 80))
-    restored = Predictor.restore(predicted, original)
+    restored = Predictor.restore(predicted[None], original)
     assert restored.dtype == np.float32
     np.testing.assert_array_equal(restored, np.clip(preprocess.resize_back(predicted, original), 0, 1))
 
@@ -47,10 +47,10 @@ def test_values_are_clipped_to_a_maps_range_at_any_shape(original):
 )
 def test_memory_grows_with_the_image_alone(original, allowed_mb):
     predicted = prediction(7, (64, 80))
-    Predictor.restore(predicted, (100, 100))
+    Predictor.restore(predicted[None], (100, 100))
     before = resident_mb("VmRSS")
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    assert Predictor.restore(predicted, original).shape == original
+    assert Predictor.restore(predicted[None], original).shape == original
     assert resident_mb("VmHWM") - before < allowed_mb
 
 

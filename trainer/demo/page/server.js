@@ -20,8 +20,9 @@ export async function readExample(path) {
 }
 
 /**
- * Predict the saliency map of an image, as a whole or for each `screen` of a kind: `values` row by row, `width`,
- * `height`, `imageWidth`, `imageHeight`, and the number of `screens`.
+ * Predict the saliency map of an image, of a long page for each of its screens, or as a `screen` says: "whole", or a
+ * kind of screen. The map has `values` row by row, `width`, `height`, `imageWidth`, `imageHeight`, and the number of
+ * `screens`.
  */
 export async function predict(file, screen, signal) {
   const response = await post(`map?screen=${screen}`, file, signal);
