@@ -47,7 +47,9 @@ def main() -> None:
     from trainer.models.load import load_model
     from trainer.training import calibrate
 
-    network = Remembering(load_model(find_answering(parsed.model).folder).network)
+    model = find_answering(parsed.model).folder
+    network = Remembering(load_model(model).network)
+    answering = functools.partial(predictor_of, model)
     manifests = {folder: Manifest.load(folder) for folder in (*parsed.sets, *parsed.fit_only)}
     data = {
         folder.name: calibrate.predict(
@@ -63,7 +65,7 @@ def main() -> None:
         calibration = calibrate.best(together([data[name] for name in others]))
         print(folder.name, dataclasses.asdict(calibration), flush=True)
         networks = {"as it is": network, "calibrated": functools.partial(calibrated, network, calibration)}
-        scorer = Scorer(folder, manifests[folder], {name: Sized(each) for name, each in networks.items()})
+        scorer = Scorer(folder, manifests[folder], {name: answering(each) for name, each in networks.items()})
         table = scorer.score(folder.name)
         for name in networks:
             cells = []
@@ -103,14 +105,13 @@ class Remembering:
         return tf.stack([self._maps[key] for key in keys])
 
 
-@dataclasses.dataclass(frozen=True)
-class Sized:
-    """A network for any size, as `Scorer` asks for one of a size."""
+def predictor_of(folder: pathlib.Path, network: Any) -> Any:
+    """A predictor with the input size of the model in `folder` and another network."""
+    from trainer.prediction.predictor import Predictor
 
-    network: Any
-
-    def __call__(self, size: tuple[int, int]) -> Any:
-        return self.network
+    predictor = Predictor(folder)
+    predictor._forward = network
+    return predictor
 
 
 def calibrated(network: Any, calibration: Any, images: Any) -> Any:

@@ -19,7 +19,6 @@ from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
 from trainer import files, isolated, model
 from trainer.config import TrainConfig
-from trainer.evaluation import scoring
 from trainer.models import compact, find, saved_model
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
@@ -35,7 +34,6 @@ SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
 
 
 _load_predictor = functools.lru_cache(8)(Predictor)
-_load_network = functools.lru_cache(8)(scoring.load_network)
 
 
 @contextlib.contextmanager
@@ -46,7 +44,6 @@ def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictor, "Predictor", _load_predictor)
-        patch.setattr(scoring, "load_network", _load_network)
         for name, width in widths.items():
             patch.setattr(model, name, width)
         patch.setenv("PYTHONPATH", str(pathlib.Path(sitecustomize.__file__).parent), prepend=os.pathsep)

@@ -1,13 +1,16 @@
 """Small prepared datasets for tests, in the layout of `trainer.data.fetch`."""
 
+import io
 import pathlib
 
 import numpy as np
+from PIL import Image
 
 from tests.golden.inputs import fixation_map, image
-from trainer.artifacts import CENTER_BIAS, Manifest
+from trainer import preprocess
+from trainer.artifacts import CENTER_BIAS, ORIGINALS, Manifest
 from trainer.data import center_bias
-from trainer.data.tfrecords import Example, ShardWriter, serialize
+from trainer.data.tfrecords import MAP_SIZE, Example, Original, ShardWriter, serialize, serialize_original
 
 
 def write_prepared(
@@ -23,7 +26,7 @@ def write_prepared(
     original = (2 * size[0], 2 * size[1])
     densities = []
     for split, n in counts.items():
-        with ShardWriter(folder, split, n, size) as writer:
+        with ShardWriter(folder, split, n, size) as writer, ShardWriter(folder, ORIGINALS, n, size) as kept:
             for index in range(n):
                 seed = 10 * index + (split == "valid")
                 density = fixation_map(seed, 1, *size)[0, ..., 0]
@@ -34,6 +37,8 @@ def write_prepared(
                 name = f"{split}/{index}.jpg"
                 writer.write(serialize(Example(index, name, stimulus, density, original, 2 * points, points)))
                 densities.append(density / density.sum())
+                if split == "valid":
+                    kept.write(serialize_original(_original(name, stimulus, density)))
         shards[split] = writer.names
     folds = np.zeros((center_bias.FOLDS, *center_bias.SIZE), np.float32)
     for index, density in enumerate(densities):
@@ -53,7 +58,17 @@ def write_prepared(
         has_fixations=n_fixations > 0,
         original_sizes={f"{original[0]}x{original[1]}": n_train + n_valid},
         shards=shards,
+        originals=kept.names,
         objects=[],
         code_version="tests",
     ).save(folder)
     return folder
+
+
+def _original(name: str, stimulus: np.ndarray, density: np.ndarray) -> Original:
+    """The original of a prepared image, twice as large."""
+    file = io.BytesIO()
+    Image.fromarray(stimulus.astype(np.uint8).repeat(2, 0).repeat(2, 1)).save(file, "PNG")
+    top, left, height, width = preprocess.content_box(density.shape, MAP_SIZE)
+    compared = preprocess.prepare_map(density, MAP_SIZE)[top : top + height, left : left + width]
+    return Original(name, file.getvalue(), np.round(compared).astype(np.uint8))

@@ -20,7 +20,8 @@ LEVELS = [
     trainer.layers trainer.preprocess trainer.picture trainer.heat
     trainer.model
     trainer.data trainer.models
-    trainer.training trainer.evaluation trainer.prediction
+    trainer.training trainer.prediction
+    trainer.evaluation
     trainer.reports trainer.attention
     trainer.api trainer.demo trainer.probe
     trainer.commands

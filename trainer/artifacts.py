@@ -1,6 +1,7 @@
 """Names and schemas of the files inside artifacts.
 
-A *prepared dataset* is a folder with `MANIFEST`, `IMAGES`, `CENTER_BIAS` and the shards of each split.
+A *prepared dataset* is a folder with `MANIFEST`, `IMAGES`, `CENTER_BIAS` and shards, of each split and of the
+originals of its held-out images.
 A *model* is a folder with `SAVED_MODEL`, `WEIGHTS`, `MODEL_CONFIG` and `HISTORY`.
 An *evaluation* is a folder with `EVALUATION`, `PER_IMAGE` and `PREDICTIONS`.
 """
@@ -37,6 +38,8 @@ TEST = "test"
 """The only split of a test set: held-out images, used for neither training nor model selection."""
 SPLIT_NAMES = {"train": "training", "valid": "validation", TEST: "test"}
 """Split -> its name in sentences."""
+ORIGINALS = "originals"
+"""Name of the shards with the originals of held-out images, next to those of the splits."""
 TEST_SUFFIX = "-test"
 """Suffix of a test set's name in stored scores, so that nobody takes them for validation scores."""
 
@@ -75,7 +78,7 @@ RUN_FILE = "run.json"
 RUN_ATTEMPTS = "msinet-*"
 """Folders of the run's attempts; kfp names them by time."""
 
-SCHEMA = 3
+SCHEMA = 4
 PREPARE_AGAIN = "prepare the dataset again"
 """Remedy for a prepared dataset that is damaged."""
 
@@ -125,6 +128,8 @@ class Manifest:
     original_sizes: dict[str, int]
     """Original size, as `height x width` -> number of images."""
     shards: dict[str, list[str]]
+    originals: list[str]
+    """The shards with the held-out images as the source has them, in the order of their split."""
     objects: list[SourceObject]
     code_version: str
     has_observers: bool = False
@@ -370,6 +375,10 @@ class Result(Scores):
     """Fixations on the images that were scored."""
     n_observers: NotRequired[int]
     """The most observers of one of them; 0 if observers are not told apart."""
+    image_sizes: NotRequired[dict[str, ImageSize]]
+    """Model -> its input size, at which it answered; evaluations of earlier versions have no sizes."""
+    map_size: NotRequired[ImageSize]
+    """The frame at whose scale maps were compared."""
     worse: NotRequired[dict[str, list[str]]]
     """Centre bias or current default -> the metrics in which the candidate is significantly worse."""
     pictures: list[dict[str, Any]]
@@ -381,6 +390,7 @@ class Measured(Scores, total=False):
     folder: str
     manifest: dict[str, Any]
     center_bias: list[Any]
+    image_sizes: dict[str, ImageSize]
 
 
 class Compared(TypedDict):

@@ -7,7 +7,7 @@ from pipeline.registry.versions import Registry, Version
 from trainer import files
 from trainer.artifacts import Manifest
 from trainer.errors import check
-from trainer.evaluation.confidence import CONFIDENCE, size_text
+from trainer.evaluation.confidence import CONFIDENCE
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS
 from trainer.models.find import find_model
 from trainer.reports.score_history import Term
@@ -32,7 +32,7 @@ def terms(registry: Registry, name: str, data: pathlib.Path, kept: pathlib.Path)
     found = []
     for since, version in moves:
         # A registry may be removed and begun again: then a number has another model, of another time.
-        key = f"{version.address} of {version.created} on {manifest.fingerprint}, {size_text(manifest.image_size)}"
+        key = f"{version.address} of {version.created} on {manifest.fingerprint}, at its own size"
         if key not in scores:
             print(f"evaluate {name}@{version.number}", flush=True)
             scores[key] = _scores(version, data, manifest)
@@ -42,11 +42,12 @@ def terms(registry: Registry, name: str, data: pathlib.Path, kept: pathlib.Path)
 
 
 def _scores(version: Version, data: pathlib.Path, manifest: Manifest) -> dict[str, Any]:
-    from trainer.evaluation.scoring import Scorer, load_network
+    from trainer.evaluation.scoring import Scorer
     from trainer.evaluation.seen import Seen
+    from trainer.prediction.predictor import Predictor
 
     model = find_model(version.address)
-    table = Scorer(data, manifest, {CANDIDATE: load_network(model)}).score(f"version {version.number}")
+    table = Scorer(data, manifest, {CANDIDATE: Predictor(model)}).score(f"version {version.number}")
     return {
         "means": table.means(CANDIDATE),
         "intervals": table.intervals(CANDIDATE, CONFIDENCE),

@@ -28,7 +28,7 @@ def model(tmp_path):
     (variables / "variables.index").write_bytes(b"index")
     (folder / artifacts.WEIGHTS).write_bytes(b"weights")
     (folder / artifacts.HISTORY).write_text('{"epoch": 1}\n')
-    (folder / artifacts.MODEL_CONFIG).write_text('{"best_epoch": 1}')
+    (folder / artifacts.MODEL_CONFIG).write_text('{"best_epoch": 1, "image_size": [32, 40]}')
     return folder
 
 

@@ -1,12 +1,14 @@
 """A tiny prepared dataset whose ground truth is the prediction of a network, and that network's model folder."""
 
 import dataclasses
+import io
 import pathlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import keras
 import numpy as np
+from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from tests.narrow import narrowed
@@ -29,13 +31,14 @@ def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
     """Write a model folder with the weights and a configuration."""
     folder.mkdir(parents=True)
     model.save_weights(folder / artifacts.WEIGHTS)
-    files.write_json(folder / artifacts.MODEL_CONFIG, {"train": {"epochs": 2}, "dataset": "salicon"})
+    config = {"train": {"epochs": 2}, "dataset": "salicon", "image_size": list(SIZE)}
+    files.write_json(folder / artifacts.MODEL_CONFIG, config)
     return folder
 
 
 def example(
     model: keras.Model, index: int, n_fixations: int, inverted: bool = False, n_observers: int = 0
-) -> tfrecords.Example:
+) -> tuple[tfrecords.Example, tfrecords.Original]:
     """Smooth noise, the model's prediction for it (or the negative) as density, and fixations where it is high.
 
     The fixations are dealt to `n_observers` in turn; 0 if they are not told apart.
@@ -55,7 +58,17 @@ def example(
     points = np.stack(np.unravel_index(picked, size), axis=1).astype(np.int64)
     observers = np.arange(n_fixations) % n_observers if n_observers else np.zeros(0, np.int64)
     prepared = decode.rescale_points(points, (top, left, height, width), size)
-    return tfrecords.Example(index, f"{index}.png", stimulus, density, size, points, prepared, observers)
+    restored = np.clip(preprocess.resize_back(prediction, size), 0, 1)
+    levels = 255 * preprocess.prepare_map(1 - restored if inverted else restored, tfrecords.MAP_SIZE)
+    top, left, height, width = preprocess.content_box(size, tfrecords.MAP_SIZE)
+    compared = np.round(levels).astype(np.uint8)[top : top + height, left : left + width]
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    name = f"{index}.png"
+    return (
+        tfrecords.Example(index, name, stimulus, density, size, points, prepared, observers),
+        tfrecords.Original(name, file.getvalue(), compared),
+    )
 
 
 def write_dataset(
@@ -69,7 +82,7 @@ def write_dataset(
 ) -> pathlib.Path:
     """Write a dataset with `n_valid` validation images and two training images; `changes` are for the manifest."""
     counts = {"train": 2, "valid": n_valid}
-    shards = _write_shards(folder, model, counts, n_fixations, inverted, n_observers=n_observers)
+    shards, originals = _write_shards(folder, model, counts, n_fixations, inverted, n_observers=n_observers)
     manifest = artifacts.Manifest(
         dataset="salicon",
         source="gs://bucket/salicon",
@@ -83,6 +96,7 @@ def write_dataset(
         has_fixations=n_fixations > 0,
         original_sizes={"48x64": 5, "60x60": 4, "90x101": 3},
         shards=shards,
+        originals=originals,
         objects=[],
         code_version="0.1.0",
         has_observers=n_observers > 0,
@@ -95,7 +109,7 @@ def write_test_set(
     folder: pathlib.Path, model: keras.Model, copies: dict[str, str], n_fixations: int = 12
 ) -> pathlib.Path:
     """Write a test set of five images; `copies` are those with the digests of other images."""
-    shards = _write_shards(folder, model, {"test": 5}, n_fixations, copies=copies)
+    shards, originals = _write_shards(folder, model, {"test": 5}, n_fixations, copies=copies)
     artifacts.Manifest(
         dataset="osie",
         source="gs://bucket/osie",
@@ -109,6 +123,7 @@ def write_test_set(
         has_fixations=n_fixations > 0,
         original_sizes={"48x64": 2, "60x60": 2, "90x101": 1},
         shards=shards,
+        originals=originals,
         objects=[],
         code_version="0.1.0",
     ).save(folder)
@@ -123,20 +138,30 @@ def _write_shards(
     inverted: bool = False,
     copies: Mapping[str, str] = MappingProxyType({}),
     n_observers: int = 0,
-) -> dict[str, list[str]]:
-    """Write the images, their list with made-up digests, and a centre bias; returns the names of the shards."""
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Write the images, their list with made-up digests, and a centre bias.
+
+    Returns the names of the shards of each split, and of those with the originals.
+    """
     folder.mkdir(parents=True)
-    shards, lines = {}, ["split,image,digest"]
+    shards, originals, lines = {}, [], ["split,image,digest"]
     for split, count in counts.items():
-        with tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer:
+        with (
+            tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer,
+            tfrecords.ShardWriter(folder, artifacts.ORIGINALS, max(1, count), SIZE) as kept,
+        ):
             for index in range(count):
-                writer.write(tfrecords.serialize(example(model, index, n_fixations, inverted, n_observers)))
+                made, original = example(model, index, n_fixations, inverted, n_observers)
+                writer.write(tfrecords.serialize(made))
+                if split != "train":
+                    kept.write(tfrecords.serialize_original(original))
                 name = f"{index}.png"
                 lines.append(f"{split},{name},{copies.get(name, f'digest-of-{split}-{index}')}")
         shards[split] = writer.names
+        originals += kept.names
     (folder / artifacts.IMAGES).write_text("\n".join(lines) + "\n")
     y, x = np.mgrid[-1:1:120j, -1:1:160j]
     bias = np.exp(-(y**2 + x**2)).astype(np.float32)
     # Two folds that are the same, so that each predicts the other.
     np.save(folder / artifacts.CENTER_BIAS, np.stack([bias, bias, *np.zeros((8, 120, 160), np.float32)]))
-    return shards
+    return shards, originals

@@ -194,6 +194,7 @@ def _manifest(
         has_observers=facts.has_observers,
         original_sizes=dict(sorted(facts.original_sizes.items())),
         shards=facts.shards,
+        originals=facts.originals,
         objects=source.objects,
         code_version=code_version(),
         licence="" if is_sample else row.licence,

@@ -1,5 +1,7 @@
 """Prepare images: from the files of each image to shards at the network's input size, in one pass.
 
+Held-out images are also kept as the source has them, for the evaluation of models of any input size.
+
 Threads prepare a bounded number of images at a time, and the records are written in order. Memory therefore does
 not depend on the number of images, and the same files give the same bytes.
 """
@@ -18,10 +20,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trainer import metrics, preprocess
-from trainer.artifacts import CENTER_BIAS, IMAGES, TEST
+from trainer.artifacts import CENTER_BIAS, IMAGES, ORIGINALS, TEST
 from trainer.data import center_bias, decode, statistics, tfrecords
 from trainer.data.bad_images import BadImages
-from trainer.data.layout import KINDS, Gaze, Item
+from trainer.data.layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError, UserError
 from trainer.files import write_array
 from trainer.progress import Tracker, map_ahead, open_pool
@@ -44,6 +46,8 @@ class _Prepared:
     digest: str
     """Digest of the stimulus's pixels, as in `artifacts.IMAGES`."""
     record: bytes
+    original: bytes
+    """The record of its original; empty for a training image."""
     features: dict[str, float]
     """The known features of the image, by their names in `statistics.FEATURES`."""
     ground_truth: str
@@ -64,6 +68,7 @@ class Facts:
     """Number of images of each split that were put aside while they were prepared."""
     first: _Prepared | None = None
     shards: dict[str, list[str]] = field(default_factory=dict)
+    originals: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     original_sizes: Counter[str] = field(default_factory=Counter)
     has_observers: bool = True
@@ -149,7 +154,7 @@ def prepare(
     bad: BadImages,
     refuse_copies: bool = False,
 ) -> Facts:
-    """Write the shards of all splits, `IMAGES`, and the centre bias of the training or test images, into `folder`.
+    """Write the shards and originals of all splits, `IMAGES`, and the centre bias of the training or test images.
 
     An image is put aside if its files cannot be used (see `decode`), if its map is of another kind than the first
     one, or if it is a copy that is refused.
@@ -158,7 +163,7 @@ def prepare(
         items: split -> its images, in the order of their examples; no split is empty.
         blur_sigma_px: standard deviation of the Gaussian that turns points into a density, in original pixels.
         image_size: (H, W) of the network's input, pixels.
-        folder: an existing folder.
+        folder: an existing folder, to write into.
         dataset: its name, for the progress line.
         bad: the images that were put aside before; those that are put aside here are added.
         refuse_copies: whether the same pixels in two splits are an error; else `Facts.notes` count them.
@@ -178,10 +183,12 @@ def prepare(
         images = csv.writer(file)
         images.writerow(["split", "image", "digest", *statistics.FEATURES])
         for split, split_items in items.items():
-            prepare_one = functools.partial(
-                _prepare_one, split_items, split in ("train", TEST), blur_sigma_px, image_size
-            )
-            with tfrecords.ShardWriter(folder, split, len(split_items), image_size) as writer:
+            prepare_one = functools.partial(_prepare_one, split_items, split, blur_sigma_px, image_size)
+            n_items = len(split_items)
+            with (
+                tfrecords.ShardWriter(folder, split, n_items, image_size) as writer,
+                tfrecords.ShardWriter(folder, ORIGINALS, n_items, image_size) as originals,
+            ):
                 prepared = map_ahead(pool, prepare_one, range(len(split_items)), 2 * n_threads)
                 for item, image in zip(split_items, prepared, strict=True):
                     tracker.advance()
@@ -195,8 +202,11 @@ def prepare(
                         facts.n_bad[split] += 1
                         continue
                     writer.write(tfrecords.moved(image.record, facts.n_bad[split]))
+                    if image.original:
+                        originals.write(image.original)
                     images.writerow([split, image.name, image.digest, *_written(image.features)])
             facts.shards[split] = writer.names
+            facts.originals += originals.names
             facts.counts[split] = len(split_items) - facts.n_bad[split]
             if not facts.counts[split]:
                 first = next(iter(bad.reasons.values()))
@@ -206,7 +216,7 @@ def prepare(
 
 
 def _prepare_one(
-    items: Sequence[Item], adds_to_bias: bool, blur_sigma_px: float, image_size: tuple[int, int], index: int
+    items: Sequence[Item], split: str, blur_sigma_px: float, image_size: tuple[int, int], index: int
 ) -> _Prepared | ContentError:
     """Prepare one image; an error about its files is returned."""
     item = items[index]
@@ -217,10 +227,12 @@ def _prepare_one(
     original_size = (image.stimulus.shape[0], image.stimulus.shape[1])
     box = preprocess.content_box(original_size, image_size)
     density = _rounded(preprocess.prepare_map(image.density, image_size))
-    if not density.any():
+    original = None if split == "train" else _original(item, image.density, original_size)
+    maps = {image_size: density} | ({tfrecords.MAP_SIZE: original.density} if original else {})
+    if empty := [f"{height} x {width}" for (height, width), each in maps.items() if not each.any()]:
         return ContentError(
-            f"the map of {item.stimulus.origin} is empty after shrinking it to {image_size[0]} x {image_size[1]} "
-            "pixels; use a larger image_size, or replace the map"
+            f"the map of {item.stimulus.origin} is empty after shrinking it to {empty[0]} pixels; use a larger "
+            "image_size, or replace the map"
         )
     gaze = image.gaze or NO_GAZE
     stimulus = _rounded(preprocess.prepare_stimulus(image.stimulus, image_size))
@@ -240,12 +252,20 @@ def _prepare_one(
         name=item.name,
         digest=_digest(image.stimulus),
         record=tfrecords.serialize(example),
+        original=tfrecords.serialize_original(original) if original else b"",
         features=statistics.measure(_content(stimulus, box), _content(density, box), original_size, image.gaze),
         ground_truth=image.ground_truth,
         gaze=image.gaze,
         original_size=original_size,
-        histogram=_histogram(image.gaze, original_size, density, box) if adds_to_bias else None,
+        histogram=_histogram(image.gaze, original_size, density, box) if split in ("train", TEST) else None,
     )
+
+
+def _original(item: Item, density: NDArray[np.uint8], original_size: tuple[int, int]) -> tfrecords.Original:
+    """What an evaluation needs of a held-out image; its `density` is (h', w'), of any size."""
+    compared = _rounded(preprocess.prepare_map(density, tfrecords.MAP_SIZE))
+    box = preprocess.content_box(original_size, tfrecords.MAP_SIZE)
+    return tfrecords.Original(item.name, item.stimulus.content(MOST_IMAGE_BYTES), _content(compared, box))
 
 
 def _digest(stimulus: NDArray[np.uint8]) -> str:

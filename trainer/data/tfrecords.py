@@ -1,18 +1,22 @@
 """Write and read the shards of a prepared dataset.
 
+The shards of a split have its images at the input size of the training. Held-out images are also kept as the
+source has them, in shards of their own, because each model is scored at its own input size.
+
 Stimuli are raw bytes and maps are zlib-compressed. Both are lossless and fast to decode: 0.1 ms for a stimulus of
 240 x 320 pixels on one core. PNG would take 1.7 ms, and half of the disk space.
 """
 
 import dataclasses
 import errno
+import functools
 import itertools
 import os
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +35,9 @@ MAP_SHARE = 0.1
 """Approximate size of a compressed map divided by that of its stimulus."""
 ZLIB_LEVEL = 6
 """A map of 240 x 320 has 20.5 kB and decodes in 0.4 ms; with level 1: 26 kB, 0.85 ms. Level 9 saves no more."""
+
+
+Record = TypeVar("Record")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +62,23 @@ class Example:
     """(n,): the observer of each point, counted from 0; of length 0 if observers are not told apart."""
 
 
+MAP_SIZE = (240, 320)
+"""Height and width of the frame at whose scale maps are compared (CC, KLD, SIM), pixels: the input size of the
+published models (Kroner et al.), whatever the input size of the models that are compared."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Original:
+    """A held-out image as the source has it, and its map at the scale of evaluations."""
+
+    name: str
+    """`Example.name`."""
+    file: bytes
+    """Content of the image's file."""
+    density: NDArray[np.uint8]
+    """(h, w), without padding: the size at which the image fits into `MAP_SIZE`."""
+
+
 # === Write ===
 
 
@@ -72,6 +96,22 @@ def serialize(example: Example) -> bytes:
         "stimulus": example.stimulus.tobytes(),
         "density": zlib.compress(example.density.tobytes(), ZLIB_LEVEL),
     }
+    return _record(integers, texts)
+
+
+def serialize_original(original: Original) -> bytes:
+    """The original as a record; equal originals give equal bytes."""
+    return _record(
+        {"size": original.density.shape},
+        {
+            "name": original.name.encode(),
+            "file": original.file,
+            "density": zlib.compress(original.density.tobytes(), ZLIB_LEVEL),
+        },
+    )
+
+
+def _record(integers: Mapping[str, Iterable[int]], texts: Mapping[str, bytes]) -> bytes:
     features = {
         key: tf.train.Feature(int64_list=tf.train.Int64List(value=value)) for key, value in integers.items()
     }
@@ -205,6 +245,25 @@ def read(folder: str | os.PathLike[str], split: str) -> Iterator[Example]:
         )
 
 
+def read_held_out(folder: str | os.PathLike[str]) -> Iterator[tuple[Example, Original]]:
+    """The held-out images in order, as they are prepared and as the source has them, one at a time.
+
+    Raises:
+        UserError: as `read`, or the originals are not those of the held-out images.
+    """
+    manifest = Manifest.load(folder)
+    paths = [pathlib.Path(folder) / name for name in manifest.originals]
+    originals = (original for path in paths for original in _read_records(path, _deserialize_original))
+    for example in read(folder, manifest.held_out):
+        original = next(originals, None)
+        if original is None or original.name != example.name:
+            found = "nothing" if original is None else original.name
+            raise UserError(
+                f"{folder} has {found} where the original of {example.name} should be; {PREPARE_AGAIN}"
+            )
+        yield example, original
+
+
 def some(folder: str | os.PathLike[str], split: str, most: int) -> list[Example]:
     """About `most` examples of a split, or all: the first ones of each shard, so that few are read of many.
 
@@ -217,11 +276,22 @@ def some(folder: str | os.PathLike[str], split: str, most: int) -> list[Example]
 
 
 def _read_shard(path: pathlib.Path, manifest: Manifest) -> Iterator[Example]:
+    return _read_records(path, functools.partial(_deserialize, image_size=manifest.image_size))
+
+
+def _read_records(path: pathlib.Path, deserialize: Callable[[bytes], Record]) -> Iterator[Record]:
     try:
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-            yield _deserialize(record, manifest.image_size)
+            yield deserialize(record)
     except (tf.errors.OpError, DecodeError, ValueError, IndexError, zlib.error) as error:
         raise UserError(f"{path} is incomplete or damaged ({first_line(error)}); {PREPARE_AGAIN}") from None
+
+
+def _deserialize_original(record: bytes) -> Original:
+    feature = tf.train.Example.FromString(record).features.feature
+    name, file, density = (feature[key].bytes_list.value[0] for key in ("name", "file", "density"))
+    size = feature["size"].int64_list.value
+    return Original(name.decode(), file, np.frombuffer(zlib.decompress(density), np.uint8).reshape(size))
 
 
 def _deserialize(record: bytes, image_size: tuple[int, int]) -> Example:

@@ -18,7 +18,7 @@ from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.confidence import Gain, Interval
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
 from trainer.files import local_path
-from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
+from trainer.metric_table import BASELINE, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.models.find import find_model
 from trainer.runtime import load_tensorflow
 
@@ -85,13 +85,13 @@ class Contestant:
         return generated.of_folder(self.model, self.label) if self.model else ""
 
     @functools.cached_property
-    def network(self) -> Any:
-        """The `scoring.Network` of a model folder that exists, loaded on first use."""
+    def predictor(self) -> Any:
+        """The `Predictor` of a model folder that exists, loaded on first use."""
         assert self.model is not None
         load_tensorflow()
-        from trainer.evaluation.scoring import load_network
+        from trainer.prediction.predictor import Predictor
 
-        return load_network(self.model)
+        return Predictor(self.model)
 
 
 def find_contestants(names: Sequence[str]) -> list[Contestant]:
@@ -156,6 +156,8 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         }
         path = model or pathlib.Path(content["model_folders"][per_image.CANDIDATE])
         facts = {"evaluation": str(folder), "model": str(path), "code": content["code_version"]}
+        sizes = {confidence.size_text(each["image_sizes"][CANDIDATE]) for each in content["datasets"].values()}
+        facts["input size"] = ", ".join(sizes)
     except KeyError as error:
         raise UserError(f"{folder} is from an earlier version (it has no {error}); {EVALUATE_AGAIN}") from None
     existing = path if (path / artifacts.WEIGHTS).is_file() else None
@@ -169,9 +171,7 @@ def _same_data(result: dict[str, Any]) -> pathlib.Path | None:
         manifest = artifacts.Manifest.load(folder)
     except UserError:
         return None
-    stored = result["manifest"]
-    is_same = manifest.fingerprint == stored["fingerprint"] and list(manifest.image_size) == stored["image_size"]
-    return folder if is_same else None
+    return folder if manifest.fingerprint == result["manifest"]["fingerprint"] else None
 
 
 def _download(address: str) -> pathlib.Path | None:
@@ -242,22 +242,18 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
     common = set(first.table.images).intersection(*(other.table.images for other in others))
     images = [image for image in first.table.images if image in common]
     tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
-    sizes = list(dict.fromkeys(tuple(each.manifest["image_size"]) for each in measured.values()))
     # The centre bias is made of the training images, and a setting can limit their number.
     data = list(dict.fromkeys(_origin(each) for each in measured.values()))
-    left_out = {
-        *(metrics_that_need(DENSITY) if len(sizes) > 1 else ()),
-        *(metrics_that_need(BASELINE) if len(data) > 1 else ()),
-    }
+    left_out = metrics_that_need(BASELINE) if len(data) > 1 else ()
     kept = [
         metric
         for metric in METRICS
         if metric not in left_out and all(metric in table for table in tables.values())
     ]
     scores = {label: {metric: table[metric] for metric in kept} for label, table in tables.items()}
-    notes = _notes(measured, len(images), data, sizes)
+    notes = _notes(measured, len(images), data)
     folder = None
-    if len(sizes) == len(data) == 1 and kept:
+    if len(data) == 1 and kept:
         bias = first.table.only(images).scores.get(CENTER_BIAS, {})
         if missing := [METRICS[metric].label for metric in kept if metric not in bias]:
             notes.append(f"Left out: the centre bias, of which no {', '.join(missing)} is stored.")
@@ -274,7 +270,7 @@ def _origin(measured: Measured) -> tuple[str, str, int]:
     return manifest["fingerprint"], bias, n_train
 
 
-def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], sizes: list[Any]) -> list[str]:
+def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any]) -> list[str]:
     """How the evaluations differ, in numbers."""
     notes = [generated.ALL_SCORES] if any(generated.is_sample(each.manifest) for each in measured.values()) else []
     counts = {label: len(each.table.images) for label, each in measured.items()}
@@ -296,12 +292,6 @@ def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], siz
         notes.append(
             f"Left out: {_metric_labels(BASELINE)}, because the centre bias is that of the training images, and "
             "the models were trained on different ones."
-        )
-    if len(sizes) > 1:
-        notes.append(
-            f"Left out: {_metric_labels(DENSITY)}, because they depend on the input size of the network, here "
-            f"{' and '.join(map(confidence.size_text, sizes))}. With --dataset-dir all models are evaluated at "
-            "one size."
         )
     return notes
 
@@ -325,24 +315,8 @@ def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pat
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
         del table.scores[UNIFORM]
         notes = [generated.ALL_SCORES] if generated.is_sample(vars(manifests[name])) else []
-        notes += _size_notes(contestants, manifests[name].image_size)
         shared[name] = Shared(table, notes, folder)
     return _tests_first(shared)
-
-
-def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) -> list[str]:
-    """One note for each model that was trained at another size."""
-    notes = []
-    for contestant in contestants:
-        path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
-        config = files.read_json(path, EVALUATE_TOGETHER, artifacts.ModelConfig) if path and path.is_file() else {}
-        trained = tuple(config.get("image_size", image_size))
-        if trained != image_size:
-            notes.append(
-                f"{contestant.label} was trained at {confidence.size_text(trained)} pixels, but this data has "
-                f"{confidence.size_text(image_size)}. It may be better at its own size."
-            )
-    return notes
 
 
 def draw(
@@ -368,11 +342,11 @@ def _missing(contestants: Sequence[Contestant]) -> list[str]:
 
 
 def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path, bias: pathlib.Path | None = None) -> Any:
-    """A `Scorer` of all networks on prepared data, with the centre bias of the data in `bias` if not its own."""
-    networks = {contestant.label: contestant.network for contestant in contestants}
+    """A `Scorer` of all models on prepared data, with the centre bias of the data in `bias` if not its own."""
+    predictors = {contestant.label: contestant.predictor for contestant in contestants}
     from trainer.evaluation.scoring import Scorer
 
-    return Scorer(folder, artifacts.Manifest.load(folder), networks, bias)
+    return Scorer(folder, artifacts.Manifest.load(folder), predictors, bias)
 
 
 # === The comparison ===

@@ -211,7 +211,7 @@ def too_few(n_images: int, level: float) -> str:
     return f"{images} too few for a {percent(level)} confidence interval, which needs {MIN_IMAGES} or more"
 
 
-def size_text(size: tuple[int, int]) -> str:
+def size_text(size: Sequence[int]) -> str:
     """Height and width with a multiplication sign, such as `240 x 320`."""
     return f"{size[0]} {TIMES} {size[1]}"
 

@@ -1,8 +1,9 @@
 """Evaluate a trained model on held-out images, next to the centre bias, a uniform map and the current default.
 
-Metrics that need a density map (CC, KLD, SIM) are computed at the input size of the network, without padding.
-Metrics that need fixations (AUC, sAUC, NSS, IG) are computed at the original image size; they are absent for a
-dataset without fixations. Every figure is a mean over images.
+Each model answers for the original images at its own input size, as it does for users. Metrics that need a
+density map (CC, KLD, SIM) are computed at one size for all models, `tfrecords.MAP_SIZE`, without padding. Metrics
+that need fixations (AUC, sAUC, NSS, IG) are computed at the original image size; they are absent for a dataset
+without fixations. Every figure is a mean over images.
 """
 
 import dataclasses
@@ -68,10 +69,13 @@ def evaluate(
     if len(left_out[decides]) == n_images:  # then all are scored, and nothing is decided
         left_out[decides] = []
     load_tensorflow()
+    from trainer.data.tfrecords import MAP_SIZE
     from trainer.evaluation.ceiling import Ceiling
-    from trainer.evaluation.scoring import Scorer, load_network
+    from trainer.evaluation.scoring import Scorer
+    from trainer.prediction.predictor import Predictor
 
-    networks = {model: load_network(folder) for model, folder in folders.items()}
+    predictors = {model: Predictor(folder) for model, folder in folders.items()}
+    sizes = {model: list(predictor.image_size) for model, predictor in predictors.items()}
     results: dict[str, dict[str, Any]] = {}
     with files.replacing(output, last=artifacts.EVALUATION) as partial:
         partial.mkdir()
@@ -79,10 +83,11 @@ def evaluate(
             bias, unfit = gate.center_bias_folder(datasets, manifests, name), left_out[name]
             data, manifest = pathlib.Path(datasets[name]), manifests[name]
             ceiling = Ceiling(data, manifest, bias) if manifest.has_observers else None
-            scorer = Scorer(data, manifest, networks, bias, unfit, ceiling.add if ceiling else None)
+            scorer = Scorer(data, manifest, predictors, bias, unfit, ceiling.add if ceiling else None)
             results[name] = _describe(manifests[name], datasets[name], bias, unfit)
             results[name] |= _score(config, name, scorer, partial, decision if name == decides else None)
             results[name] |= {"n_fixations": scorer.n_fixations, "n_observers": scorer.n_observers}
+            results[name] |= {"image_sizes": sizes, "map_size": list(MAP_SIZE)}
             if ceiling is not None:
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
         evaluation = _conclude(config, results, decides, models, undecided)

@@ -1,38 +1,44 @@
-"""Predict and score the validation or test images of one prepared dataset."""
+"""Predict and score the validation or test images of one prepared dataset.
+
+Each model answers for the original image as it does for users: at its own input size, with its own calibration
+(`trainer.prediction.predictor`). Its map is scored at two sizes that do not depend on the model: that of the image
+for metrics of fixations, and `tfrecords.MAP_SIZE` for metrics of maps.
+"""
 
 import collections
+import dataclasses
 import functools
 import itertools
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 from PIL import Image
 
 from trainer import artifacts, metrics, preprocess
-from trainer.artifacts import StrPath
-from trainer.data import center_bias
-from trainer.data.tfrecords import Example, read
+from trainer.data import center_bias, decode
+from trainer.data.tfrecords import MAP_SIZE, Example, Original, read, read_held_out
 from trainer.errors import UserError
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
-from trainer.models.load import load_model
+from trainer.prediction.predictor import Predictor
 from trainer.progress import Tracker, map_ahead, open_pool
+from trainer.sources import Member
 
 BATCH_SIZE = 8
+MOST_PENDING = BATCH_SIZE + 4 * (os.cpu_count() or 1)
+"""Number of images that are prepared or scored ahead of the network."""
 
 Size = tuple[int, int]
 Map = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
 Predictions = dict[str, Map]
-"""Network -> its prediction for one image, (H, W), 0..1, at the network's input size."""
-Network = Callable[[Size], Callable[[npt.NDArray[np.float32]], tf.Tensor]]
-"""(H, W) -> function from images (n, H, W, 3), 0..255, to maps (n, H, W, 1)."""
+"""Model -> its map of one image, (h, w) in [0, 1], at the size of the image."""
 
 
 # === The context of one image's metrics ===
@@ -86,27 +92,38 @@ class Background:
 # === The scores ===
 
 
-def load_network(folder: StrPath) -> Network:
-    """Load the network of a model folder as one graph per input size, which datasets of that size share."""
-    model = load_model(folder)
-    # The batch size is None, so that the smaller last batch needs no second trace.
-    return functools.cache(
-        lambda size: tf.function(model, [tf.TensorSpec((None, *size, 3), tf.float32)], autograph=False)
-    )
+@dataclasses.dataclass(frozen=True)
+class _Image:
+    """A held-out image in the form of each network's input; its own pixels are no longer in memory."""
+
+    example: Example
+    original: Original
+    inputs: dict[Size, Map]
+    """Input size (H, W) -> the screens of the image fitted into it, (n, H, W, 3), 0..255."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Predicted:
+    """A held-out image with what each network answers."""
+
+    example: Example
+    original: Original
+    outputs: dict[str, Map]
+    """Model -> its maps of the padded screens, (n, H, W) in [0, 1], at its input size."""
 
 
 class Scorer:
-    """Scores networks, the centre bias and a uniform map on the same images.
+    """Scores models, the centre bias and a uniform map on the same images.
 
-    Images are read one after another, predicted in batches and scored in threads, so that memory does not grow
-    with their number. Only the fixations of all images are kept, for the shuffled AUC.
+    Threads decode and score the images, which are predicted in batches, so that memory does not grow with their
+    number. Only the fixations of all images are kept, for the shuffled AUC.
     """
 
     def __init__(
         self,
         folder: pathlib.Path,
         manifest: artifacts.Manifest,
-        networks: Mapping[str, Network],
+        predictors: Mapping[str, Predictor],
         bias_folder: pathlib.Path | None = None,
         left_out: Collection[str] = (),
         each: Callable[[Example, Predictions, Background], None] | None = None,
@@ -116,14 +133,14 @@ class Scorer:
         Args:
             folder: Prepared dataset.
             manifest: Its manifest.
-            networks: Name -> network.
+            predictors: Name -> model.
             bias_folder: Prepared dataset whose images make the centre bias; `folder` if None.
             left_out: Names of images that are not scored.
-            each: Called in threads with an image, its predictions without padding, and the background.
+            each: Called in threads with an image, its predictions, and the background.
         """
         self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
         self._bias_folder, self._each = bias_folder or folder, each
-        self._forward = {model: network(manifest.image_size) for model, network in networks.items()}
+        self._predictors = predictors
         self.n_fixations = 0
         """Fixations on the images that are scored, known after `score`."""
         self.n_observers = 0
@@ -140,80 +157,102 @@ class Scorer:
         """
         score_one = functools.partial(self._score_one, Background(self._bias_folder, self._fixated()))
         rows = {}
-        predicted = self._predict(self._examples())
-        max_pending = BATCH_SIZE + 4 * (os.cpu_count() or 1)
         with open_pool() as pool, Tracker(description, self._n_images, "images") as tracker:
-            for name, scores in map_ahead(pool, score_one, predicted, max_pending):
+            predicted = self._predict(pool, self._held_out())
+            for name, scores in map_ahead(pool, score_one, predicted, MOST_PENDING):
                 rows[name] = scores
                 tracker.advance()
         return PerImage.of(rows)
 
     def draw(self, stems: dict[str, pathlib.Path]) -> dict[str, dict[str, pathlib.Path]]:
-        """Write PNGs of some images without their padding: the stimulus, its map, and each network's prediction.
+        """Write PNGs of some images, fitted into `MAP_SIZE`: the stimulus, its map, and each model's prediction.
 
         Args:
             stems: Name of an image -> path, to which the names of its files are appended.
 
         Returns:
-            Name of an image -> `stimulus`, `density` or a network -> file.
+            Name of an image -> `stimulus`, `density` or a model -> file.
         """
-        chosen = (example for example in self._examples() if example.name in stems)
+        chosen = (pair for pair in self._held_out() if pair[0].name in stems)
         files: dict[str, dict[str, pathlib.Path]] = {}
-        for example, predictions in self._predict(chosen):
-            maps = {"density": example.density / max(1, example.density.max()), **predictions}
-            panels = {"stimulus": example.stimulus} | {name: _grey(values) for name, values in maps.items()}
-            stem = stems[example.name]
-            # The label of a network may contain a slash.
-            names = {panel: f"{stem.name}-{urllib.parse.quote(panel, safe='')}.png" for panel in panels}
-            files[example.name] = {panel: stem.with_name(name) for panel, name in names.items()}
-            for panel, pixels in panels.items():
-                Image.fromarray(pixels[content(example)]).save(files[example.name][panel])
+        with open_pool() as pool:
+            for predicted in self._predict(pool, chosen):
+                original, stem = predicted.original, stems[predicted.original.name]
+                stimulus = preprocess.prepare_stimulus(_pixels(original), MAP_SIZE)
+                maps = {"density": original.density / original.density.max()}
+                maps |= {model: _compared(each, original) for model, each in self._restored(predicted).items()}
+                panels = {
+                    "stimulus": np.round(_content(stimulus, predicted.example.original_size)).astype(np.uint8)
+                }
+                panels |= {name: _grey(values) for name, values in maps.items()}
+                # The label of a model may contain a slash.
+                names = {panel: f"{stem.name}-{urllib.parse.quote(panel, safe='')}.png" for panel in panels}
+                files[original.name] = {panel: stem.with_name(name) for panel, name in names.items()}
+                for panel, pixels in panels.items():
+                    Image.fromarray(pixels).save(files[original.name][panel])
         return files
 
     @property
     def _n_images(self) -> int:
         return self._manifest.counts[self._manifest.held_out] - len(self._left_out)
 
-    def _examples(self) -> Iterator[Example]:
-        examples = read(self._folder, self._manifest.held_out)
-        return (example for example in examples if example.name not in self._left_out)
+    def _held_out(self) -> Iterator[tuple[Example, Original]]:
+        return (pair for pair in read_held_out(self._folder) if pair[0].name not in self._left_out)
 
-    def _predict(self, examples: Iterable[Example]) -> Iterator[tuple[Example, Predictions]]:
-        """Each example with each network's prediction."""
-        examples = iter(examples)
-        while batch := list(itertools.islice(examples, BATCH_SIZE)):
-            stimuli = np.stack([example.stimulus for example in batch]).astype(np.float32)
-            outputs = {model: forward(stimuli).numpy()[..., 0] for model, forward in self._forward.items()}
-            for row, example in enumerate(batch):
-                predictions = {model: output[row] for model, output in outputs.items()}
-                for model, prediction in predictions.items():
-                    if not np.isfinite(prediction).all():
-                        raise UserError(
-                            f"the {model} model's prediction for {example.name} is not finite: its weights are "
-                            "damaged or its training diverged; train it again, or choose another model"
-                        )
-                yield example, predictions
+    def _predict(
+        self, pool: ThreadPoolExecutor, images: Iterable[tuple[Example, Original]]
+    ) -> Iterator[_Predicted]:
+        """What each network answers for each image."""
+        prepared = map_ahead(pool, self._prepare, images, MOST_PENDING)
+        while batch := list(itertools.islice(prepared, BATCH_SIZE)):
+            outputs = {model: self._forward(model, batch) for model in self._predictors}
+            for row, image in enumerate(batch):
+                answers = {model: each[row] for model, each in outputs.items()}
+                yield _Predicted(image.example, image.original, answers)
 
-    def _score_one(
-        self, background: Background, predicted: tuple[Example, Predictions]
-    ) -> tuple[str, dict[str, Scores]]:
+    def _prepare(self, pair: tuple[Example, Original]) -> _Image:
+        """The image fitted into the input of each network."""
+        example, original = pair
+        pixels = _pixels(original)
+        by_size = {predictor.image_size: predictor for predictor in self._predictors.values()}
+        return _Image(example, original, {size: each.prepare(pixels) for size, each in by_size.items()})
+
+    def _forward(self, model: str, batch: Sequence[_Image]) -> list[Map]:
+        """What a model answers for each image of a batch: (n, H, W) for its n screens."""
+        predictor = self._predictors[model]
+        inputs = [image.inputs[predictor.image_size] for image in batch]
+        screens, ends = np.concatenate(inputs), np.cumsum([len(each) for each in inputs])
+        try:
+            parts = [
+                predictor.predict_prepared(screens[first : first + BATCH_SIZE])
+                for first in range(0, len(screens), BATCH_SIZE)
+            ]
+        except UserError as error:
+            names = ", ".join(image.example.name for image in batch)
+            raise UserError(f"{error} (it is the {model}, and one of the images {names})") from None
+        return np.split(np.concatenate(parts), ends[:-1])
+
+    def _restored(self, predicted: _Predicted) -> Predictions:
+        """The map of each model at the size of the image."""
+        size = predicted.example.original_size
+        return {model: self._predictors[model].restore(each, size) for model, each in predicted.outputs.items()}
+
+    def _score_one(self, background: Background, predicted: _Predicted) -> tuple[str, dict[str, Scores]]:
         """Name of an image, and model -> scores: each metric at the size that METRICS says."""
-        example, predictions = predicted
-        box = content(example)
-        density = example.density[box]
-        cropped = {model: prediction[box] for model, prediction in predictions.items()}
+        example, original = predicted.example, predicted.original
+        predictions = self._restored(predicted)
         if self._each is not None:
-            self._each(example, cropped, background)
-        scores = _scores(cropped, {DENSITY: density, BASELINE: background.center_bias(example, density.shape)})
+            self._each(example, predictions, background)
+        compared = {model: _compared(each, original) for model, each in predictions.items()}
+        truth: dict[str, Any] = {DENSITY: original.density}
+        scores = _scores(compared, truth | {BASELINE: background.center_bias(example, original.density.shape)})
         if not len(example.fixations):
             return example.name, scores
         size = example.original_size
         truth = {FIXATIONS: example.fixations, BASELINE: background.center_bias(example, size)}
         if (others := background.other_counts(example, size)).any():
             truth[OTHER_COUNTS] = others
-        # Clipped like the maps that `predict` writes (bicubic overshoots), but not rounded to grey levels.
-        restored = {m: np.clip(preprocess.resize_back(each, size), 0, 1) for m, each in predictions.items()}
-        for model, more in _scores(restored, truth).items():
+        for model, more in _scores(predictions, truth).items():
             scores[model] |= more
         return example.name, scores
 
@@ -222,11 +261,29 @@ class Scorer:
         if not self._manifest.has_fixations:
             return
         with Tracker("read fixations", self._n_images, "images") as tracker:
-            for example in self._examples():
+            for example in read(self._folder, self._manifest.held_out):
+                if example.name in self._left_out:
+                    continue
                 self.n_fixations += len(example.fixations)
                 self.n_observers = max(self.n_observers, len(np.unique(example.observers)))
                 yield example
                 tracker.advance()
+
+
+def _pixels(original: Original) -> npt.NDArray[np.uint8]:
+    """(h, w, 3) RGB, decoded as for the training."""
+    return decode.decode_stimulus(Member(original.name, original.name, lambda: original.file))
+
+
+def _content(values: npt.NDArray[Any], size: Size) -> npt.NDArray[Any]:
+    """The part of values in the frame MAP_SIZE that an image of `size` (h, w) fills."""
+    top, left, height, width = preprocess.content_box(size, MAP_SIZE)
+    return values[top : top + height, left : left + width]
+
+
+def _compared(prediction: Map, original: Original) -> Map:
+    """The map of a model, (h, w), at the size of the image's own map."""
+    return _content(preprocess.prepare_map(prediction, MAP_SIZE), prediction.shape)
 
 
 def _scores(predictions: Mapping[str, Map], truth: Mapping[str, Any]) -> dict[str, Scores]:

@@ -18,6 +18,7 @@ from trainer.evaluation import confidence, gate
 from trainer.evaluation.compare import Difference, Result
 from trainer.evaluation.confidence import Gain, Share
 from trainer.evaluation.per_image import (
+    CANDIDATE,
     CENTER_BIAS,
     CHAMPION,
     LEAVE_ONE_OUT,
@@ -300,9 +301,9 @@ def how_measured(result: Mapping[str, Any]) -> str:
         result: The results on one dataset in `artifacts.EVALUATION`.
 
     Returns:
-        Sentences; empty for an evaluation of an earlier version, which made another centre bias.
+        Sentences; empty for an evaluation of an earlier version, which scored all models at the size of the data.
     """
-    if "n_fixations" not in result:
+    if "image_sizes" not in result:
         return ""
     manifest = result["manifest"]
     densities, points = (
@@ -310,8 +311,10 @@ def how_measured(result: Mapping[str, Any]) -> str:
     )
     blurred = manifest["ground_truth"] == "points"
     maps = f"fixations blurred by {manifest['blur_sigma_px']:g} pixels" if blurred else "the dataset's own maps"
-    size = confidence.size_text(manifest["image_size"])
-    text = f"{densities}: against {maps}, at the network's size, {size} pixels. "
+    names = {CANDIDATE: "the candidate", **OTHERS}
+    sizes = [f"{names[model]} at {confidence.size_text(size)}" for model, size in result["image_sizes"].items()]
+    text = f"Each model answers at its own input size: {' and '.join(sizes)} pixels. "
+    text += f"{densities}: against {maps}, within {confidence.size_text(result['map_size'])} pixels. "
     if result["n_fixations"]:
         observers = f" by up to {result['n_observers']:,} observers an image" if result["n_observers"] else ""
         text += (

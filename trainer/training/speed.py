@@ -106,6 +106,7 @@ def _manifest(image_size: tuple[int, int], images: int) -> Manifest:
         has_fixations=False,
         original_sizes={},
         shards={},
+        originals=[],
         objects=[],
         code_version=code_version(),
     )

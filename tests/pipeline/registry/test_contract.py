@@ -150,7 +150,7 @@ def test_version_keeps_the_model_its_record_and_the_scores_of_each_image(registr
     kept = {path.name: path.read_text() for path in default.model.iterdir() if path.name != "version.json"}
     assert kept == {
         artifacts.WEIGHTS: "weights",
-        artifacts.MODEL_CONFIG: '{"best_epoch": 1}',
+        artifacts.MODEL_CONFIG: (model / artifacts.MODEL_CONFIG).read_text(),
         artifacts.HISTORY: '{"epoch": 1}\n',
         **dict(zip(SCORES, SCORES, strict=True)),
     }

@@ -68,6 +68,7 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
         artifacts.CENTER_BIAS,
         *manifest.shards["train"],
         *manifest.shards["valid"],
+        *manifest.originals,
     }
 
 
@@ -88,6 +89,18 @@ def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepa
             np.testing.assert_allclose(example.density, preprocess.prepare_map(density, SIZE), atol=0.5)
             assert example.original_size == (24, 32)
             np.testing.assert_array_equal(example.fixations, POINTS)
+
+
+def test_held_out_images_are_kept_as_the_source_has_them_with_their_maps_at_one_size(prepared, points, tmp_path):
+    fetch.fetch_dataset(config(points, image_size="96x96"), tmp_path / "larger")
+    pairs = list(tfrecords.read_held_out(prepared[1]))
+    assert len(pairs) == 2
+    density = preprocess.prepare_map(decode.blur(POINTS, (24, 32), 16.0), tfrecords.MAP_SIZE)
+    for (_, original), (_, larger) in zip(pairs, tfrecords.read_held_out(tmp_path / "larger"), strict=True):
+        assert original.file == (points / "stimuli" / original.name).read_bytes()
+        np.testing.assert_allclose(original.density, density, atol=0.5)
+        assert larger.file == original.file
+        np.testing.assert_array_equal(larger.density, original.density)
 
 
 def test_prepared_fixations_are_at_their_prepared_pixels(tmp_path):
@@ -254,6 +267,7 @@ def test_a_test_set_has_all_images_in_one_split_at_the_size_of_the_trained_datas
         artifacts.IMAGES,
         artifacts.CENTER_BIAS,
         *manifest.shards["test"],
+        *manifest.originals,
     }
 
 

@@ -126,3 +126,14 @@ def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, 
         (folder / artifacts.Manifest.load(folder).shards["train"][0]).write_bytes(b"")
     with pytest.raises(UserError, match=message):
         list(tfrecords.read(folder, "train"))
+
+
+def test_originals_of_other_images_than_the_held_out_ones_are_an_error(tmp_path):
+    folder = write_prepared(tmp_path / "data", n_valid=3)
+    pairs = list(tfrecords.read_held_out(folder))
+    assert [original.name for _, original in pairs] == [example.name for example, _ in pairs]
+    with tfrecords.ShardWriter(folder, artifacts.ORIGINALS, 3, (32, 40)) as writer:
+        for _, original in pairs[:2]:
+            writer.write(tfrecords.serialize_original(original))
+    with pytest.raises(UserError, match="nothing where the original of valid/2"):
+        list(tfrecords.read_held_out(folder))

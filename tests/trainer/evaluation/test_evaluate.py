@@ -3,17 +3,21 @@
 import contextlib
 import csv
 import dataclasses
+import io
 import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.small_sources import write_tree
 from tests.trainer import predictable
 from trainer import artifacts, files, metrics, preprocess
 from trainer.__main__ import main
-from trainer.config import EvaluateConfig, TrainConfig
+from trainer.api import load
+from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.data import tfrecords
+from trainer.data.fetch import fetch_dataset
 from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
@@ -35,12 +39,11 @@ def rows(evaluated):
         return list(csv.DictReader(file))
 
 
-def scores_alone(example, network, examples):
-    """Scores of one image, predicted alone, with the other images' fixations as points."""
-    prediction = np.asarray(network(example.stimulus[None].astype(np.float32)))[0, ..., 0]
-    top, left, height, width = preprocess.content_box(example.original_size, predictable.SIZE)
-    box = slice(top, top + height), slice(left, left + width)
-    restored = np.clip(preprocess.resize_back(prediction, example.original_size), 0, 1)
+def scores_alone(example, original, model, examples):
+    """Scores of one image, predicted alone as for a user, with the other images' fixations as points."""
+    restored = load(str(model)).predict(np.asarray(Image.open(io.BytesIO(original.file))))
+    top, left, height, width = preprocess.content_box(example.original_size, tfrecords.MAP_SIZE)
+    small = preprocess.prepare_map(restored, tfrecords.MAP_SIZE)[top : top + height, left : left + width]
     others = np.concatenate(
         [
             metrics.scale_points(other.fixations, other.original_size, example.original_size)
@@ -52,15 +55,16 @@ def scores_alone(example, network, examples):
         "auc_judd": metrics.auc_judd(restored, example.fixations),
         "shuffled_auc": metrics.shuffled_auc(restored, example.fixations, others),
         "nss": metrics.nss(restored, example.fixations),
-        "cc": metrics.cc(prediction[box], example.density[box]),
-        "kld": metrics.kld(prediction[box], example.density[box]),
-        "sim": metrics.sim(prediction[box], example.density[box]),
+        "cc": metrics.cc(small, original.density),
+        "kld": metrics.kld(small, original.density),
+        "sim": metrics.sim(small, original.density),
     }
 
 
-def test_scores_equal_those_of_each_image_alone(good, datasets, rows, evaluation):
-    examples = list(tfrecords.read(datasets["salicon"], "valid"))
-    expected = [scores_alone(example, good, examples) for example in examples]
+def test_scores_equal_those_of_what_users_get_for_each_image(models, datasets, rows, evaluation):
+    pairs = list(tfrecords.read_held_out(datasets["salicon"]))
+    examples = [example for example, _ in pairs]
+    expected = [scores_alone(*pair, models["good"], examples) for pair in pairs]
     written = [row for row in rows if (row["dataset"], row["model"]) == ("salicon", "candidate")]
     assert [row["image"] for row in written] == [example.name for example in examples]
     for row, scores in zip(written, expected, strict=True):
@@ -69,6 +73,22 @@ def test_scores_equal_those_of_each_image_alone(good, datasets, rows, evaluation
     means = evaluation["datasets"]["salicon"]["models"]["candidate"]
     for metric in expected[0]:
         assert means[metric] == pytest.approx(np.mean([scores[metric] for scores in expected]), abs=1e-4)
+
+
+def test_a_model_has_the_same_scores_on_data_prepared_at_any_size(models, tmp_path):
+    source = write_tree(tmp_path / "source", n=8)
+    scores = []
+    for size in ("48x64", "24x32", "96x96"):
+        config = FetchConfig(dataset="osie", source=str(source), image_size=size, allow_partial_data=True)
+        data = tmp_path / size
+        fetch_dataset(config, data, test_of="osie")
+        evaluate(EvaluateConfig(), models["good"], {"osie-test": data}, tmp_path / f"scores-{size}")
+        table = per_image.read(tmp_path / f"scores-{size}" / artifacts.PER_IMAGE, "")["osie-test"]
+        scores.append(table.scores["candidate"])
+    assert set(scores[0]) == set(METRICS)
+    for metric, expected in scores[0].items():
+        for other in scores[1:]:
+            np.testing.assert_array_equal(other[metric], expected, err_msg=metric)
 
 
 def test_metrics_that_need_fixations_are_absent_without_them(evaluation, rows):
@@ -134,7 +154,7 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
     manifest = artifacts.Manifest.load(drawn)
     champion = shutil.copytree(models["bad"], tmp_path / "champion")
     settings = {"source": "gs://data/add1000", "dataset": manifest.dataset, "fingerprint": "another"}
-    files.write_json(champion / artifacts.MODEL_CONFIG, settings)
+    files.write_json(champion / artifacts.MODEL_CONFIG, settings | {"image_size": list(predictable.SIZE)})
     config = EvaluateConfig(gate_confidence=0.0)
     for source, promoted in (("gs://data/add1000", True), ("sample", False)):
         dataclasses.replace(manifest, source=source, split="shuffle").save(drawn)
@@ -164,7 +184,7 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
     kernel = broken.get_layer("decoder_conv4").kernel
     kernel.assign(np.full(kernel.shape, 3e38))  # finite, but its output is not
     model = predictable.write_model(tmp_path / "model", broken)
-    with pytest.raises(UserError, match=r"candidate .*0\.png is not finite"):
+    with pytest.raises(UserError, match=r"not finite.* candidate, .*0\.png"):
         evaluate(EvaluateConfig(), model, {"salicon": datasets["salicon"]}, tmp_path / "out" / "evaluation")
     assert not list((tmp_path / "out").iterdir())
     shutil.rmtree(model)

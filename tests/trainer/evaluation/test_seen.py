@@ -28,6 +28,7 @@ def prepared(folder, digests, fingerprint="aaaa", split="shuffle", share=0.0):
         has_fixations=False,
         original_sizes={},
         shards={name: [] for name in counts},
+        originals=[],
         objects=[],
         code_version="1",
         test_share=share,
