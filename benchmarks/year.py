@@ -187,7 +187,7 @@ class Year:
         digests = {
             name: digest
             for prepared in self._output.glob("runs/week-*/*/fetch-dataset-2/prepared")
-            for name, digest in artifacts.images(prepared, ["valid"])
+            for name, digest, _ in artifacts.images(prepared, ["valid"])
         }
         compared = {digests[name] for name in table.images}
         for version in {row.version, row.compared_with} - {PRETRAINED_VERSION}:

@@ -15,7 +15,7 @@ import pathlib
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NotRequired
+from typing import Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
@@ -30,8 +30,8 @@ MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
 IMAGES = "images.csv"
-"""One line for each image: its split, its name, a digest of its stimulus, the same for the same pixels, and its
-`trainer.data.statistics.FEATURES`."""
+"""One line for each image: its split, its name, a digest of its stimulus, the same for the same pixels, the name
+of its group, empty for an image of its own, and its `trainer.data.statistics.FEATURES`."""
 TRAINING_IMAGES = "training_images.json"
 SPLITS = ("train", "valid")
 TEST = "test"
@@ -218,8 +218,18 @@ def load_manifests(folders: Mapping[str, StrPath]) -> dict[str, Manifest]:
     return manifests
 
 
-def images(folder: StrPath, splits: Collection[str]) -> list[tuple[str, str]]:
-    """Name and digest of each image in these splits of a prepared dataset.
+class ListedImage(NamedTuple):
+    """An image in `IMAGES`."""
+
+    name: str
+    digest: str
+    """Digest of its pixels."""
+    group: str
+    """Name of its group; empty for an image of its own."""
+
+
+def images(folder: StrPath, splits: Collection[str]) -> list[ListedImage]:
+    """List the images in these splits of a prepared dataset.
 
     Raises:
         UserError: the folder has no `IMAGES`.
@@ -227,7 +237,8 @@ def images(folder: StrPath, splits: Collection[str]) -> list[tuple[str, str]]:
     path = pathlib.Path(folder) / IMAGES
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return [(row["image"], row["digest"]) for row in csv.DictReader(file) if row["split"] in splits]
+            rows = [row for row in csv.DictReader(file) if row["split"] in splits]
+            return [ListedImage(row["image"], row["digest"], row["group"]) for row in rows]
     except (OSError, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
 
@@ -237,7 +248,7 @@ def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
     if not (pathlib.Path(folder) / IMAGES).exists():
         return {}
     fingerprint = Manifest.load(folder).fingerprint
-    return {fingerprint: {split: sorted(digest for _, digest in images(folder, [split])) for split in SPLITS}}
+    return {fingerprint: {split: sorted(image.digest for image in images(folder, [split])) for split in SPLITS}}
 
 
 def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
@@ -371,6 +382,8 @@ class Result(Scores):
     n_images: int
     intervals: dict[str, dict[str, Any]]
     gains: dict[str, dict[str, Any]]
+    n_units: NotRequired[int]
+    """Number of the images, with those of a group as one: that of the values of every interval."""
     n_fixations: NotRequired[int]
     """Fixations on the images that were scored."""
     n_observers: NotRequired[int]

@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import keras
@@ -78,11 +78,17 @@ def write_dataset(
     n_fixations: int = 12,
     inverted: bool = False,
     n_observers: int = 0,
+    groups: Sequence[str] = (),
     **changes: object,
 ) -> pathlib.Path:
-    """Write a dataset with `n_valid` validation images and two training images; `changes` are for the manifest."""
+    """Write a dataset with `n_valid` validation images and two training images; `changes` are for the manifest.
+
+    `groups` are those of the validation images; empty if each is one of its own.
+    """
     counts = {"train": 2, "valid": n_valid}
-    shards, originals = _write_shards(folder, model, counts, n_fixations, inverted, n_observers=n_observers)
+    shards, originals = _write_shards(
+        folder, model, counts, n_fixations, inverted, n_observers=n_observers, groups=groups
+    )
     manifest = artifacts.Manifest(
         dataset="salicon",
         source="gs://bucket/salicon",
@@ -138,13 +144,14 @@ def _write_shards(
     inverted: bool = False,
     copies: Mapping[str, str] = MappingProxyType({}),
     n_observers: int = 0,
+    groups: Sequence[str] = (),
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Write the images, their list with made-up digests, and a centre bias.
 
     Returns the names of the shards of each split, and of those with the originals.
     """
     folder.mkdir(parents=True)
-    shards, originals, lines = {}, [], ["split,image,digest"]
+    shards, originals, lines = {}, [], ["split,image,digest,group"]
     for split, count in counts.items():
         with (
             tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer,
@@ -152,11 +159,14 @@ def _write_shards(
         ):
             for index in range(count):
                 made, original = example(model, index, n_fixations, inverted, n_observers)
+                original = dataclasses.replace(
+                    original, group=groups[index] if split != "train" and groups else ""
+                )
                 writer.write(tfrecords.serialize(made))
                 if split != "train":
                     kept.write(tfrecords.serialize_original(original))
                 name = f"{index}.png"
-                lines.append(f"{split},{name},{copies.get(name, f'digest-of-{split}-{index}')}")
+                lines.append(f"{split},{name},{copies.get(name, f'digest-of-{split}-{index}')},{original.group}")
         shards[split] = writer.names
         originals += kept.names
     (folder / artifacts.IMAGES).write_text("\n".join(lines) + "\n")

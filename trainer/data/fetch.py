@@ -5,6 +5,7 @@ TensorFlow is loaded once all files are found and paired, so that fingerprints a
 
 import dataclasses
 import hashlib
+import itertools
 import os
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,9 @@ from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, co
 from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, splits, statistics
 from trainer.data.bad_images import BadImages
+from trainer.data.copies import with_copies
 from trainer.data.splits import SplitImages
+from trainer.datasets import HASH, HASH_BY_FOLDER
 from trainer.downloads import archives, cache
 from trainer.downloads.archives import Origin
 from trainer.errors import UserError, visible
@@ -155,7 +158,11 @@ def _find_images(
         method, notes = row.split, []
     else:
         method, notes = splits.split_method_of(row, len(images.items)), images.notes
-    split = splits.split_items(images.items, images.labels, method, row, source.name, config.test_share)
+    items = images.items
+    if method in (HASH, HASH_BY_FOLDER):
+        items, about_copies = with_copies(items)
+        notes = [*notes, *about_copies]
+    split = splits.split_items(items, images.labels, method, row, source.name, config.test_share)
     if TEST in split:
         notes = [*notes, splits.kept_apart_text(split, config.test_share)]
     return SplitImages(split, dataclasses.replace(row, split=method), notes)
@@ -169,7 +176,14 @@ def _chosen(
     splits.check_counts(split, row, source.name, config.accepts_partial, is_test_set)
     splits.check_kept_apart(split, source.name, config.test_share)
     items = splits.only_tested(split, row) if is_test_set else {name: split[name] for name in SPLITS}
-    return {name: splits.limited(each, config.max_examples) for name, each in items.items()}
+    chosen = {name: splits.limited(each, config.max_examples) for name, each in items.items()}
+    if all(item.picture for each in chosen.values() for item in each):
+        return chosen
+    # Copies do not move this split, so only those of the images that are used need to be known.
+    marked, notes = with_copies([item for each in chosen.values() for item in each])
+    found.notes.extend(notes)
+    rest = iter(marked)
+    return {name: list(itertools.islice(rest, len(each))) for name, each in chosen.items()}
 
 
 def _manifest(

@@ -80,15 +80,15 @@ class Facts:
     n_blinks: int = 0
     """Fixations that are left out, as in `Gaze`."""
     n_copies: int = 0
-    """Images of one split with the same pixels as one of another."""
+    """Images of one split that are copies of one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros((center_bias.FOLDS, *center_bias.SIZE)))
     """Sum of the `histogram` of the training images, or of those of a test set, in each fold."""
     bias_cells: list[NDArray[np.float32]] = field(default_factory=list)
     """The `histogram` of each of them in the coarse cells of `statistics.GRID`."""
     _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Digest -> split and origin of the first image with these pixels."""
+    """`Item.picture` -> split and origin of the first image of this picture."""
 
-    def add(self, image: _Prepared, split: str, refuse_copies: bool) -> None:
+    def add(self, image: _Prepared, split: str, picture: str, refuse_copies: bool) -> None:
         """Add an image; raises `ContentError` if its map is of another kind, or for a copy that is refused."""
         first = self.first = self.first or image
         if image.ground_truth != first.ground_truth:
@@ -96,7 +96,7 @@ class Facts:
                 f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: all maps of "
                 "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
-        twin_split, twin = self._first_copies.setdefault(image.digest, (split, image.stimulus))
+        twin_split, twin = self._first_copies.setdefault(picture, (split, image.stimulus))
         if twin_split != split:
             if refuse_copies:
                 raise ContentError(
@@ -141,7 +141,7 @@ class Facts:
             if count:
                 notes.append(f"{count:,} of {total:,} fixations are left out: {what}.")
         if self.n_copies:
-            notes.append(f"{self.n_copies:,} validation images have the same pixels as training images.")
+            notes.append(f"{self.n_copies:,} validation images are copies of training images.")
         return notes
 
 
@@ -166,7 +166,7 @@ def prepare(
         folder: an existing folder, to write into.
         dataset: its name, for the progress line.
         bad: the images that were put aside before; those that are put aside here are added.
-        refuse_copies: whether the same pixels in two splits are an error; else `Facts.notes` count them.
+        refuse_copies: whether copies of a picture in two splits are an error; else `Facts.notes` count them.
 
     Raises:
         UserError: too many images are put aside, or all of a split.
@@ -181,7 +181,7 @@ def prepare(
         (folder / IMAGES).open("w", newline="", encoding="utf-8") as file,
     ):
         images = csv.writer(file)
-        images.writerow(["split", "image", "digest", *statistics.FEATURES])
+        images.writerow(["split", "image", "digest", "group", *statistics.FEATURES])
         for split, split_items in items.items():
             prepare_one = functools.partial(_prepare_one, split_items, split, blur_sigma_px, image_size)
             n_items = len(split_items)
@@ -195,7 +195,7 @@ def prepare(
                     try:
                         if isinstance(image, ContentError):
                             raise image
-                        facts.add(image, split, refuse_copies)
+                        facts.add(image, split, item.picture, refuse_copies)
                     except ContentError as error:
                         bad.add(item.name, error)
                         bad.check()
@@ -204,7 +204,7 @@ def prepare(
                     writer.write(tfrecords.moved(image.record, facts.n_bad[split]))
                     if image.original:
                         originals.write(image.original)
-                    images.writerow([split, image.name, image.digest, *_written(image.features)])
+                    images.writerow([split, image.name, image.digest, item.group, *_written(image.features)])
             facts.shards[split] = writer.names
             facts.originals += originals.names
             facts.counts[split] = len(split_items) - facts.n_bad[split]
@@ -265,7 +265,8 @@ def _original(item: Item, density: NDArray[np.uint8], original_size: tuple[int, 
     """What an evaluation needs of a held-out image; its `density` is (h', w'), of any size."""
     compared = _rounded(preprocess.prepare_map(density, tfrecords.MAP_SIZE))
     box = preprocess.content_box(original_size, tfrecords.MAP_SIZE)
-    return tfrecords.Original(item.name, item.stimulus.content(MOST_IMAGE_BYTES), _content(compared, box))
+    file = item.stimulus.content(MOST_IMAGE_BYTES)
+    return tfrecords.Original(item.name, file, _content(compared, box), item.group)
 
 
 def _digest(stimulus: NDArray[np.uint8]) -> str:

@@ -77,6 +77,8 @@ class Original:
     """Content of the image's file."""
     density: NDArray[np.uint8]
     """(h, w), without padding: the size at which the image fits into `MAP_SIZE`."""
+    group: str = ""
+    """Name of its group, such as a site or a film; empty for an image of its own."""
 
 
 # === Write ===
@@ -105,6 +107,7 @@ def serialize_original(original: Original) -> bytes:
         {"size": original.density.shape},
         {
             "name": original.name.encode(),
+            "group": original.group.encode(),
             "file": original.file,
             "density": zlib.compress(original.density.tobytes(), ZLIB_LEVEL),
         },
@@ -289,9 +292,10 @@ def _read_records(path: pathlib.Path, deserialize: Callable[[bytes], Record]) ->
 
 def _deserialize_original(record: bytes) -> Original:
     feature = tf.train.Example.FromString(record).features.feature
-    name, file, density = (feature[key].bytes_list.value[0] for key in ("name", "file", "density"))
+    name, group, file, density = (feature[key].bytes_list.value[0] for key in ("name", "group", "file", "density"))
     size = feature["size"].int64_list.value
-    return Original(name.decode(), file, np.frombuffer(zlib.decompress(density), np.uint8).reshape(size))
+    levels = np.frombuffer(zlib.decompress(density), np.uint8).reshape(size)
+    return Original(name.decode(), file, levels, group.decode())
 
 
 def _deserialize(record: bytes, image_size: tuple[int, int]) -> Example:

@@ -265,16 +265,22 @@ class Ceiling:
         chosen = np.random.default_rng(0).permutation(self._n_images)[:MOST_IMAGES]
         self._chosen = frozenset(chosen.tolist())
         self._rows: dict[int, dict[str, dict[str, Scores]]] = {}
+        self._groups: dict[int, str] = {}
         self._n_observers: dict[int, int] = {}
 
     def add(
-        self, example: Example, predictions: Mapping[str, npt.NDArray[np.float32]], background: Background
+        self,
+        example: Example,
+        group: str,
+        predictions: Mapping[str, npt.NDArray[np.float32]],
+        background: Background,
     ) -> None:
         """Score one image, in any thread; an image that was not chosen or has one observer is left out.
 
         Args:
             example: A held-out image.
-            predictions: Model -> its map without padding.
+            group: Name of its group; empty for an image of its own.
+            predictions: Model -> its map, at any size.
             background: Of all held-out images.
         """
         fitted = self._fitted[example.index % len(self._fitted)]
@@ -283,6 +289,7 @@ class Ceiling:
         n_observers = self._n_observers[example.index] = _n_observers(example)
         if n_observers < 2:
             return
+        self._groups[example.index] = group
         image = Observed.of(example, background)
         maps = {model: shrink(each, image.size) for model, each in predictions.items()}
         maps[CENTER_BIAS] = image.center_bias
@@ -313,7 +320,9 @@ class Ceiling:
         return facts | {protocol: self._describe(protocol, fits, level) for protocol in PROTOCOLS}
 
     def _describe(self, protocol: str, fits: Sequence[Fitted], level: float) -> dict[str, Any]:
-        table = PerImage.of({str(index): self._rows[index][protocol] for index in sorted(self._rows)})
+        indices = sorted(self._rows)
+        rows = {str(index): self._rows[index][protocol] for index in indices}
+        table = PerImage.of(rows, [self._groups[index] for index in indices])
 
         def share(model: str, metric: str) -> dict[str, Any]:
             scores, start, end = (table.values(each, metric) for each in (model, CENTER_BIAS, OBSERVERS))

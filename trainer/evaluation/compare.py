@@ -260,7 +260,7 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
         else:
             scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
         folder = next((each.folder for each in measured.values() if each.folder is not None), None)
-    return Shared(PerImage(images, scores), notes, folder)
+    return Shared(PerImage(images, scores, first.table.only(images).groups), notes, folder)
 
 
 def _origin(measured: Measured) -> tuple[str, str, int]:
@@ -367,6 +367,8 @@ class Result:
     """The comparison on one dataset. All models are compared with the first one."""
 
     n_images: int
+    n_units: int
+    """Number of the images, with those of a group as one: that of the values of every interval."""
     metric: str
     """The metric of `verdicts` and `differing`."""
     means: dict[str, dict[str, float]]
@@ -404,6 +406,7 @@ def compare(dataset: str, shared: Shared, metric: str = "", level: float = confi
     differences = _differences(table, labels, level)
     return Result(
         n_images=len(table.images),
+        n_units=table.n_units,
         metric=metric,
         means={label: table.means(label) for label in table.scores},
         intervals={label: table.intervals(label, level) for label in table.scores},
@@ -450,13 +453,14 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
     if gain.significance == confidence.SAME:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
-        return f"{confidence.too_few(gain.n_images, level)}; the {name} of {label} and {first} cannot be compared."
+        too_few = confidence.too_few(gain.n_images, level, gain.of_groups)
+        return f"{too_few}; the {name} of {label} and {first} cannot be compared."
     mean, low, high = map(confidence.signed, (gain.mean, gain.low, gain.high))
     p_value = confidence.p_value_text(gain.p_adjusted)
     numbers = (
         f"gain {mean}, {confidence.percent(level)} confidence interval {low} to {high}, "
         f"p {p_value if '<' in p_value else f'= {p_value}'}; better on {gain.better_on:,} of "
-        f"{gain.n_images:,} images"
+        f"{confidence.count_text(gain.n_images, gain.of_groups)}"
     )
     preposition = "from" if gain.significance == confidence.NOT_SIGNIFICANT else "than"
     sentence = f"{label} is {PHRASES[gain.significance]} {preposition} {first} in {name} ({numbers})."

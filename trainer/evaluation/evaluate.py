@@ -3,7 +3,7 @@
 Each model answers for the original images at its own input size, as it does for users. Metrics that need a
 density map (CC, KLD, SIM) are computed at one size for all models, `tfrecords.MAP_SIZE`, without padding. Metrics
 that need fixations (AUC, sAUC, NSS, IG) are computed at the original image size; they are absent for a dataset
-without fixations. Every figure is a mean over images.
+without fixations. Every figure is a mean over images, or over the means of groups where images belong together.
 """
 
 import dataclasses
@@ -176,6 +176,7 @@ def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
             for model, each in against.items()
         },
         "n_images": len(table.images),
+        "n_units": table.n_units,
     }
 
 
@@ -188,7 +189,8 @@ def _decisive(config: EvaluateConfig, table: PerImage, decision: int) -> dict[st
     models = table.values(CANDIDATE, metric), table.values(CHAMPION, metric)
     gains = confidence.gains_of(*models, METRICS[metric].higher_is_better)
     # At the levels of many decisions a year, Student's interval promotes too often on skewed gains.
-    low, high = confidence.skewed_interval(gains, gain.level) or (None, None)
+    ends = confidence.grouped_interval if gain.of_groups else confidence.skewed_interval
+    low, high = ends(gains, gain.level) or (None, None)
     return {"decisive_gain": dataclasses.asdict(dataclasses.replace(gain, low=low, high=high))}
 
 
@@ -204,6 +206,8 @@ def _conclude(
     `undecided` says why nothing can be decided; it is empty if something can.
     """
     deciding = results[decides]
+    n_images, n_units = deciding["n_images"], deciding["n_units"]
+    undecided = undecided or gate.too_few_groups(confidence.images_of(decides), n_units, n_images, config)
     gain = confidence.Gain(**deciding["decisive_gain"]) if CHAMPION in models else None
     model_configs = {model: each.model_config for model, each in models.items()}
     reservation = gate.reservation(deciding["manifest"], model_configs.get(CHAMPION))
@@ -217,7 +221,9 @@ def _conclude(
             remarks.append(seen.note(confidence.images_of(name), result["left_out"], result["n_images"]))
             remarks += [each.caution(NAMES[model], result["manifest"]) for model, each in models.items()]
     decided = (
-        f"Decided on the {deciding['n_images']:,} {confidence.images_of(decides)}." if decision.decided else ""
+        f"Decided on the {n_images:,} {confidence.images_of(decides)}{confidence.in_groups(n_units, n_images)}."
+        if decision.decided
+        else ""
     )
     return {
         "datasets": results,

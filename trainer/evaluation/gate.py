@@ -17,6 +17,9 @@ from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 BECOMES = "The candidate becomes the default"
 MIN_UNSEEN = 20
 """A decision needs so many images if others were left out, because a model was trained on them."""
+MIN_GROUPS = 12
+"""A decision about images that belong together needs so many groups. With fewer, too little is known of how groups
+differ: a year of decisions promotes models that are no better too often (`python -m benchmarks.promotions`)."""
 REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
 
 
@@ -33,7 +36,7 @@ class Decision:
     reason: str
     """One or more sentences for people."""
     decided: bool = True
-    """Whether there were enough images that neither model was trained on."""
+    """Whether there were enough images that neither model was trained on, in enough groups."""
 
 
 def metric_of(gate: str) -> str:
@@ -165,6 +168,20 @@ def require_baseline(evaluation: dict[str, Any]) -> None:
         raise GateError(f"{evaluation['reason']} (dataset {evaluation['decides']})")
 
 
+def too_few_groups(title: str, n_groups: int, n_images: int, config: EvaluateConfig) -> str:
+    """Say that the images belong to too few groups to decide on; empty if they do not, or if only means decide.
+
+    Args:
+        title: Name of the images, such as `validation images of osie`.
+        n_groups: Number of their groups, where an image of its own is one.
+        n_images: Number of the images.
+        config: The gate.
+    """
+    if n_groups == n_images or n_groups >= MIN_GROUPS or not config.gate_confidence:
+        return ""
+    return f"the {n_images:,} {title} belong to {n_groups:,} groups, and a decision needs {MIN_GROUPS}"
+
+
 def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores, gain: Gain) -> tuple[bool, str]:
     """Whether the candidate beats the current default, and the clause for the reason."""
     metric = measured_metric(config.gate, ours)
@@ -187,7 +204,7 @@ def _difference(config: EvaluateConfig, gain: Gain) -> str:
     if not config.gate_confidence:
         return f"{difference} (gate_margin is {margin:g})" if margin else difference
     if gain.low is None or gain.high is None:
-        return f"{difference}, but {confidence.too_few(gain.n_images, gain.level)}"
+        return f"{difference}, but {confidence.too_few(gain.n_images, gain.level, gain.of_groups)}"
     interval = (
         f"{confidence.percent(gain.level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
     )

@@ -2,10 +2,13 @@
 
 import csv
 import dataclasses
+import functools
+import itertools
 import pathlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from trainer.errors import UserError
 from trainer.evaluation import confidence
@@ -30,10 +33,12 @@ class PerImage:
     images: list[str]
     scores: dict[str, dict[str, Values]]
     """Model -> metric -> (n,), NaN for an image without a score; a metric without any score is absent."""
+    groups: list[str] = dataclasses.field(default_factory=list)
+    """Name of the group of each image, empty for an image of its own; an empty list if there are no groups."""
 
     @classmethod
-    def of(cls, rows: Mapping[str, Mapping[str, Scores]]) -> "PerImage":
-        """Make columns of rows: image -> model -> scores."""
+    def of(cls, rows: Mapping[str, Mapping[str, Scores]], groups: Sequence[str] = ()) -> "PerImage":
+        """Make columns of rows: image -> model -> scores. `groups` are those of the images, in their order."""
         models = next(iter(rows.values()), {})
         scores: dict[str, dict[str, Values]] = {}
         for model in models:
@@ -41,26 +46,57 @@ class PerImage:
                 metric: np.array([row[model].get(metric, np.nan) for row in rows.values()]) for metric in METRICS
             }
             scores[model] = {metric: column for metric, column in columns.items() if not np.isnan(column).all()}
-        return cls(list(rows), scores)
+        return cls(list(rows), scores, list(groups) if any(groups) else [])
+
+    @functools.cached_property
+    def units(self) -> npt.NDArray[np.int64]:
+        """The unit of each image, (n,), counted from 0: images of a group are one."""
+        names = [f"group {group}" if group else f"image {image}" for image, group in self._pairs]
+        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        return np.array([places[name] for name in names], np.int64)
+
+    @property
+    def n_units(self) -> int:
+        """Number of the units: the images, with those of a group as one."""
+        return int(self.units.max(initial=-1)) + 1
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether images belong together, so that there are fewer units than images."""
+        return self.n_units < len(self.images)
 
     def values(self, model: str, metric: str) -> Values:
-        """The scores of a model in one metric, without the images that have none."""
+        """The scores of a model in one metric, of each unit: the mean over its images that have a score.
+
+        Units without a score are left out. All means and intervals are over these values, since images of a group
+        resemble each other and are not a sample of all possible images.
+        """
         column = self.scores[model][metric]
-        return column[~np.isnan(column)]
+        known = ~np.isnan(column)
+        if not self.is_grouped:
+            return column[known]
+        counts = np.bincount(self.units[known], minlength=self.n_units)
+        sums = np.bincount(self.units[known], column[known], minlength=self.n_units)
+        means: Values = sums[counts > 0] / counts[counts > 0]
+        return means
 
     def means(self, model: str) -> Scores:
-        """Metric -> mean of a model's scores over the images that have one."""
+        """Metric -> mean of a model's scores over the units that have one."""
         return {metric: float(self.values(model, metric).mean()) for metric in self.scores[model]}
 
     def intervals(self, model: str, level: float) -> dict[str, Interval | None]:
-        """Metric -> confidence interval of `means`; None for too few images."""
+        """Metric -> confidence interval of `means`; None for too few units."""
         return {metric: confidence.interval(self.values(model, metric), level) for metric in self.scores[model]}
 
     def gains(self, ours: str, theirs: str, level: float) -> dict[str, Gain]:
         """Metric -> gain of the model `ours` over the model `theirs`."""
         return {
             metric: confidence.gain(
-                self.values(ours, metric), self.values(theirs, metric), METRICS[metric].higher_is_better, level
+                self.values(ours, metric),
+                self.values(theirs, metric),
+                METRICS[metric].higher_is_better,
+                level,
+                of_groups=self.is_grouped,
             )
             for metric in self.scores[ours]
         }
@@ -79,7 +115,13 @@ class PerImage:
             model: {metric: column[kept] for metric, column in columns.items() if not np.isnan(column[kept]).all()}
             for model, columns in self.scores.items()
         }
-        return PerImage([self.images[index] for index in kept], scores)
+        groups = [self.groups[index] for index in kept] if self.groups else []
+        return PerImage([self.images[index] for index in kept], scores, groups if any(groups) else [])
+
+    @property
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        """Each image and its group."""
+        return itertools.zip_longest(self.images, self.groups, fillvalue="")
 
 
 def write(path: pathlib.Path, dataset: str, table: PerImage) -> None:
@@ -88,12 +130,12 @@ def write(path: pathlib.Path, dataset: str, table: PerImage) -> None:
     with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         if is_new:
-            writer.writerow(["dataset", "image", "model", *METRICS])
-        for index, image in enumerate(table.images):
+            writer.writerow(["dataset", "image", "group", "model", *METRICS])
+        for index, (image, group) in enumerate(table._pairs):
             for model, columns in table.scores.items():
                 scores = [columns[metric][index] if metric in columns else np.nan for metric in METRICS]
                 cells = ("" if np.isnan(score) else repr(float(score)) for score in scores)
-                writer.writerow([dataset, image, model, *cells])
+                writer.writerow([dataset, image, group, model, *cells])
 
 
 def read(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
@@ -103,12 +145,14 @@ def read(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
         UserError: the file does not exist or is not such a file; the message ends with `remedy`.
     """
     rows: dict[str, dict[str, dict[str, Scores]]] = {}
+    groups: dict[str, dict[str, str]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 scores = {metric: float(row[metric]) for metric in METRICS if row.get(metric)}
                 rows.setdefault(row["dataset"], {}).setdefault(row["image"], {})[row["model"]] = scores
-        return {dataset: PerImage.of(images) for dataset, images in rows.items()}
+                groups.setdefault(row["dataset"], {})[row["image"]] = row["group"]
+        return {dataset: PerImage.of(images, list(groups[dataset].values())) for dataset, images in rows.items()}
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: {remedy}") from None
     except (OSError, KeyError, TypeError, ValueError) as error:

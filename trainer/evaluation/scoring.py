@@ -126,7 +126,7 @@ class Scorer:
         predictors: Mapping[str, Predictor],
         bias_folder: pathlib.Path | None = None,
         left_out: Collection[str] = (),
-        each: Callable[[Example, Predictions, Background], None] | None = None,
+        each: Callable[[Example, str, Predictions, Background], None] | None = None,
     ) -> None:
         """Prepare to score the held-out images in `folder`.
 
@@ -136,7 +136,7 @@ class Scorer:
             predictors: Name -> model.
             bias_folder: Prepared dataset whose images make the centre bias; `folder` if None.
             left_out: Names of images that are not scored.
-            each: Called in threads with an image, its predictions, and the background.
+            each: Called in threads with an image, its group, its predictions, and the background.
         """
         self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
         self._bias_folder, self._each = bias_folder or folder, each
@@ -156,13 +156,14 @@ class Scorer:
             UserError: a prediction has values that are not finite.
         """
         score_one = functools.partial(self._score_one, Background(self._bias_folder, self._fixated()))
-        rows = {}
+        rows, groups = {}, []
         with open_pool() as pool, Tracker(description, self._n_images, "images") as tracker:
             predicted = self._predict(pool, self._held_out())
-            for name, scores in map_ahead(pool, score_one, predicted, MOST_PENDING):
-                rows[name] = scores
+            for original, scores in map_ahead(pool, score_one, predicted, MOST_PENDING):
+                rows[original.name] = scores
+                groups.append(original.group)
                 tracker.advance()
-        return PerImage.of(rows)
+        return PerImage.of(rows, groups)
 
     def draw(self, stems: dict[str, pathlib.Path]) -> dict[str, dict[str, pathlib.Path]]:
         """Write PNGs of some images, fitted into `MAP_SIZE`: the stimulus, its map, and each model's prediction.
@@ -237,24 +238,24 @@ class Scorer:
         size = predicted.example.original_size
         return {model: self._predictors[model].restore(each, size) for model, each in predicted.outputs.items()}
 
-    def _score_one(self, background: Background, predicted: _Predicted) -> tuple[str, dict[str, Scores]]:
-        """Name of an image, and model -> scores: each metric at the size that METRICS says."""
+    def _score_one(self, background: Background, predicted: _Predicted) -> tuple[Original, dict[str, Scores]]:
+        """The original of an image, and model -> scores: each metric at the size that METRICS says."""
         example, original = predicted.example, predicted.original
         predictions = self._restored(predicted)
         if self._each is not None:
-            self._each(example, predictions, background)
+            self._each(example, original.group, predictions, background)
         compared = {model: _compared(each, original) for model, each in predictions.items()}
         truth: dict[str, Any] = {DENSITY: original.density}
         scores = _scores(compared, truth | {BASELINE: background.center_bias(example, original.density.shape)})
         if not len(example.fixations):
-            return example.name, scores
+            return original, scores
         size = example.original_size
         truth = {FIXATIONS: example.fixations, BASELINE: background.center_bias(example, size)}
         if (others := background.other_counts(example, size)).any():
             truth[OTHER_COUNTS] = others
         for model, more in _scores(predictions, truth).items():
             scores[model] |= more
-        return example.name, scores
+        return original, scores
 
     def _fixated(self) -> Iterator[Example]:
         """The examples, if they have fixations."""

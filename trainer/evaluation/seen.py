@@ -56,15 +56,18 @@ class Seen:
     def among(self, folder: StrPath) -> set[str]:
         """Return the names of the held-out images of prepared data that the model has seen.
 
-        Images are equal if their pixels are. For a test set, the images count that chose the model's epoch; for
-        validation data, which chooses it again, only those that the model was trained on.
+        Images are equal if their pixels are, and with an image its group has been seen. For a test set, the images
+        count that chose the model's epoch; for validation data, which chooses it again, only those that the model
+        was trained on.
         """
         manifest = Manifest.load(folder)
         splits = SPLITS if manifest.is_test_set else ("train",)
         if not manifest.is_test_set and not pathlib.Path(folder, artifacts.IMAGES).exists():
             return set()  # prepared by an earlier version
         seen = frozenset().union(*(self.digests[split] for split in splits))
-        return {name for name, digest in artifacts.images(folder, [manifest.held_out]) if digest in seen}
+        images = artifacts.images(folder, [manifest.held_out])
+        groups = {image.group or image.name for image in images if image.digest in seen}
+        return {image.name for image in images if (image.group or image.name) in groups}
 
     def caution(self, model: str, manifest: Mapping[str, Any]) -> str:
         """Warn if the model may have seen held-out images that nothing tells of; else empty.

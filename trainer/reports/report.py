@@ -215,15 +215,24 @@ def _head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
     homes = (parent.name for parent in folder.absolute().parents if (parent / artifacts.RUN_FILE).is_file())
     facts = {
         "Model": generated.origin(content["model_configs"][CANDIDATE]),
-        "Data": _data({name: result["n_images"] for name, result in content["datasets"].items()}),
+        "Data": _data({name: (each["n_images"], _units(each)) for name, each in content["datasets"].items()}),
         "Run": next(homes, str(content.get("run", ""))),
         "Date": content.get("date", ""),
     }
     return [(name, fact) for name, fact in facts.items() if fact] + pages.code_facts(content["code_version"])
 
 
-def _data(counts: Mapping[str, int]) -> str:
-    return " and ".join(f"{count:,} {confidence.images_of(name)}" for name, count in counts.items())
+def _data(counts: Mapping[str, tuple[int, int]]) -> str:
+    """The datasets in words, from the number of images and of units (`PerImage.n_units`) of each."""
+    return " and ".join(
+        f"{n_images:,} {confidence.images_of(name)}{confidence.in_groups(n_units, n_images)}"
+        for name, (n_images, n_units) in counts.items()
+    )
+
+
+def _units(result: Mapping[str, Any]) -> int:
+    """The number of units of the results on a dataset; evaluations of earlier versions knew no groups."""
+    return int(result.get("n_units", result["n_images"]))
 
 
 def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
@@ -258,7 +267,7 @@ def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
     scores = table.scores[CANDIDATE][metric]
     worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
     sentence = (
-        f"On {result['n_images']:,} {confidence.images_of(name)}, the candidate's {row.label} is "
+        f"On {_data({name: (result['n_images'], _units(result))})}, the candidate's {row.label} is "
         f"{number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
         f"the worst image is {table.images[worst]} ({number(scores[worst])})."
     )
@@ -360,7 +369,7 @@ def write_comparison(
         for index, contestant in enumerate(contestants)
     }
     first, *others = colors
-    data = _data({name: result.n_images for name, result in results.items()})
+    data = _data({name: (result.n_images, result.n_units) for name, result in results.items()})
     notices = [text for each in contestants if (text := each.notice)]
     paths = {each.label: each.model / artifacts.MODEL_CONFIG for each in contestants if each.model}
     configs = {

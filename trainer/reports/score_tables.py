@@ -109,13 +109,14 @@ def decision_page(evaluation: Mapping[str, Any]) -> str:
     """The decision of an evaluation, why it was made, and the scores, as Markdown."""
     deciding = evaluation["datasets"][evaluation["decides"]]
     models = deciding["models"]
+    groups = confidence.in_groups(deciding["n_units"], deciding["n_images"])
     heading = "Becomes the default" if evaluation["promote"] else "Does not become the default"
     lines = [
         f"# {heading}",
         "",
         evaluation["reason"],
         "",
-        f"{title(evaluation['decides'])}: {deciding['n_images']:,}",
+        f"{title(evaluation['decides'])}: {deciding['n_images']:,}{groups}",
     ]
     lines += ["", f"| | {' | '.join(MODELS[each].replace(chr(10), ' ') for each in models)} |"]
     lines.append("|---" * (1 + len(models)) + "|")
@@ -145,7 +146,8 @@ def describe_scores(
     # One network beats the baselines nearly everywhere, so a mark would say nothing.
     marks_best = len(means.keys() - {CENTER_BIAS, UNIFORM}) > 1
     return {
-        "n_images": f"{len(table.images):,}",
+        "n_images": f"{len(table.images):,} held-out images"
+        f"{confidence.in_groups(table.n_units, len(table.images))}",
         "models": headings,
         "legend": [each for each in headings if each["color"]],
         "marks_best": marks_best,
@@ -346,7 +348,8 @@ def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bo
             ends = "" if gain["low"] is None else f"{gain['low']:+.3f} to {gain['high']:+.3f}"
             rows[metric] += [f"{gain['mean']:+.3f}", ends]
         columns += ["gain", "interval"] if gains else []
-        _print(console, _heading(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
+        level, n_images = evaluation["shown_confidence"], result["n_images"]
+        _print(console, _heading(dataset, n_images, result.get("n_units", n_images), level), columns, rows)
         console.print(Text(how_measured(result), style="dim"), soft_wrap=True)
         for text in where_worse(result):
             console.print(Text(text), soft_wrap=True)
@@ -385,7 +388,11 @@ def print_comparison(results: Mapping[str, Result], level: float, console: Conso
     for dataset, result in results.items():
         # 80 characters have room for the intervals of two models.
         intervals = {label: ends for label, ends in result.intervals.items() if label != CENTER_BIAS}
-        _print(console, _heading(dataset, result.n_images, level), *_score_cells(result.means, intervals))
+        _print(
+            console,
+            _heading(dataset, result.n_images, result.n_units, level),
+            *_score_cells(result.means, intervals),
+        )
         for label, differences in result.differences.items():
             gains = {metric: gain_row(metric, gain) for metric, gain in differences.items()}
             fields = ("mean", "interval", "p", "better_on", "significance")
@@ -413,8 +420,9 @@ def _score_cells(
     return columns, rows
 
 
-def _heading(dataset: str, n_images: int, level: float) -> str:
-    return f"{title(dataset)}: {n_images:,}; {confidence.percent(level)} confidence intervals"
+def _heading(dataset: str, n_images: int, n_units: int, level: float) -> str:
+    images = f"{n_images:,}{confidence.in_groups(n_units, n_images)}"
+    return f"{title(dataset)}: {images}; {confidence.percent(level)} confidence intervals"
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:

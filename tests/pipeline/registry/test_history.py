@@ -85,7 +85,9 @@ def test_each_default_is_evaluated_once_on_the_same_images_and_drawn(history, lo
 
 
 def test_images_that_a_version_was_trained_on_are_told(history, location, data, tmp_path):
-    (data / artifacts.IMAGES).write_text("split,image,digest\nvalid,valid/0.jpg,aa\nvalid,valid/1.jpg,bb\n")
+    (data / artifacts.IMAGES).write_text(
+        "split,image,digest,group\nvalid,valid/0.jpg,aa,\nvalid,valid/1.jpg,bb,\n"
+    )
     model = connect(location).versions("msinet")[2].model
     files.write_json(model / artifacts.TRAINING_IMAGES, {"f": {"train": ["aa"], "valid": ["bb"]}})
     history()

@@ -18,6 +18,7 @@ from tests.small_sources import (
     write_zip,
 )
 from tests.tiny import write_salicon
+from tests.trainer.data.test_copies import picture
 from trainer import artifacts, datasets, preprocess, sources, storage
 from trainer.config import FetchConfig
 from trainer.data import decode, fetch, layout, sample, splits, tfrecords
@@ -105,8 +106,8 @@ def test_held_out_images_are_kept_as_the_source_has_them_with_their_maps_at_one_
 
 def test_prepared_fixations_are_at_their_prepared_pixels(tmp_path):
     """A white pixel on black, which is fixated, is brightest at the prepared fixation."""
-    place = np.array([[10, 20]])
-    for index in range(7):
+    places = {f"{index}.png": np.array([[4 + 6 * index, 40 - 5 * index]]) for index in range(7)}
+    for index, place in enumerate(places.values()):
         pixels = np.zeros((48, 48, 3), np.uint8)
         pixels[tuple(place[0])] = 255
         save(tmp_path / "source" / "stimuli" / f"{index}.png", pixels)
@@ -116,7 +117,7 @@ def test_prepared_fixations_are_at_their_prepared_pixels(tmp_path):
         inside = example.stimulus[..., 0] * (example.stimulus[..., 0] != preprocess.STIMULUS_PADDING)
         brightest = np.unravel_index(inside.argmax(), inside.shape)
         assert np.abs(example.fixations_prepared[0] - brightest).max() <= 1
-        np.testing.assert_array_equal(example.fixations, place)
+        np.testing.assert_array_equal(example.fixations, places[example.name])
 
 
 def test_without_fixations_the_centre_bias_is_made_of_the_maps_without_their_padding(tmp_path):
@@ -287,11 +288,11 @@ def test_images_are_listed_with_a_digest_that_copies_share(tmp_path):
     save(source / "stimuli" / "2.bmp", stimulus(1))
     (source / "stimuli" / "2.png").unlink()
     fetch.fetch_dataset(config(source), tmp_path / "set")
-    listed = dict(artifacts.images(tmp_path / "set", artifacts.SPLITS))
+    listed = {image.name: image.digest for image in artifacts.images(tmp_path / "set", artifacts.SPLITS)}
     assert sorted(listed) == ["1.png", "2.bmp", *(f"{index}.png" for index in range(3, 8))]
     assert listed["1.png"] == listed["2.bmp"]
     assert len(set(listed.values())) == 6
-    train = {name for name, _ in artifacts.images(tmp_path / "set", ["train"])}
+    train = {image.name for image in artifacts.images(tmp_path / "set", ["train"])}
     assert train == {example.name for example in tfrecords.read(tmp_path / "set", "train")}
 
 
@@ -314,7 +315,7 @@ def test_images_in_a_folder_for_tests_are_left_out_or_all_that_is_tested(layout,
         manifest = fetch.fetch_dataset(config(source, "custom"), tmp_path / f"set{test_of}", test_of=test_of)
         assert manifest.counts == manifest.expected_counts == counts
         images = artifacts.images(tmp_path / f"set{test_of}", counts)
-        digests[test_of] = {digest for _, digest in images}
+        digests[test_of] = {image.digest for image in images}
     assert len(digests[""] | digests["custom"]) == 9
 
 
@@ -342,7 +343,7 @@ def test_images_for_tests_need_maps_only_to_be_tested_on(tmp_path):
 
 
 def listed(folder, *splits):
-    return {name for name, _ in artifacts.images(folder, splits)}
+    return {image.name for image in artifacts.images(folder, splits)}
 
 
 @pytest.mark.parametrize(("settings", "most"), [({}, 2), ({"max_examples": 1}, 1)])
@@ -404,10 +405,33 @@ def test_the_same_pixels_in_both_splits_of_recordings_are_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_the_same_pixels_in_both_splits_of_a_known_dataset_are_counted(tmp_path):
+def test_copies_in_both_splits_of_a_known_dataset_are_counted(tmp_path, monkeypatch):
+    complete = dataclasses.replace(datasets.get("osie"), n_train=5, n_valid=2)
+    monkeypatch.setitem(datasets.DATASETS, "osie", complete)
     source = write_tree(tmp_path / "source")
     first = next(path for path in sorted((source / "stimuli").iterdir()))
     for path in (source / "stimuli").iterdir():
         path.write_bytes(first.read_bytes())
     manifest = fetch.fetch_dataset(config(source), tmp_path / "set")
-    assert manifest.notes[1:] == ["2 validation images have the same pixels as training images."]
+    assert manifest.notes[-1] == "2 validation images are copies of training images."
+    assert {image.group for image in artifacts.images(tmp_path / "set", artifacts.SPLITS)} == {"stimuli/1.png"}
+
+
+def test_copies_stay_on_one_side_of_a_split_by_hash(tmp_path):
+    """Each picture is there twice, the second time smaller and compressed."""
+    source = tmp_path / "mine"
+    (source / "stimuli").mkdir(parents=True)
+    for index in range(20):
+        whole = picture(index)
+        whole.save(source / "stimuli" / f"{index}.png")
+        whole.resize((160, 120)).save(source / "stimuli" / f"copy-of-{index}.jpg", quality=60)
+        for name, size in ((f"{index}", (240, 320)), (f"copy-of-{index}", (120, 160))):
+            save(source / "maps" / f"{name}.png", density_map(index, size))
+    manifest = fetch.fetch_dataset(config(source, "custom"), tmp_path / "set")
+    sides = {split: listed(tmp_path / "set", split) for split in artifacts.SPLITS}
+    assert all(sides.values())
+    for index in range(20):
+        assert any({f"{index}.png", f"copy-of-{index}.jpg"} <= names for names in sides.values())
+    assert any("count as one image: 20 (" in note for note in manifest.notes)
+    groups = [original.group for _, original in tfrecords.read_held_out(tmp_path / "set")]
+    assert sorted(groups) == sorted(2 * list(set(groups)))

@@ -42,7 +42,7 @@ def described(folder, level=0.95, models=(), trained_on=None):
     background = Background(trained_on or folder, examples)
     for example in reversed(examples):  # threads finish in any order
         density = example.density[content(example)].astype(np.float32)
-        made.add(example, dict.fromkeys(models, density), background)
+        made.add(example, "", dict.fromkeys(models, density), background)
     return made.describe(level)
 
 

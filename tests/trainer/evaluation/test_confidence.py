@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from trainer.evaluation import confidence
 from trainer.evaluation.confidence import (
     MIN_IMAGES,
     Share,
@@ -163,3 +164,18 @@ def test_all_decisions_of_a_year_spend_its_error_and_later_ones_never_more(confi
     # By hand: 1/4 + 1/104, and 0.5 / (52 * 53) + 1/104, of the error.
     assert spent[0] == pytest.approx(0.2596153846 * (1 - confidence), rel=1e-9)
     assert spent[51] == pytest.approx(0.0097968069 * (1 - confidence), rel=1e-8)
+
+
+def test_the_interval_of_groups_contains_the_others_and_comes_close_to_them_with_many():
+    for seed, n in ((0, 12), (1, 30), (2, 3000)):
+        values = 4 - np.random.default_rng(seed).gamma(4, size=n)
+        low, high = confidence.grouped_interval(values, 0.99)
+        others = [confidence.interval(values, 0.99), confidence.skewed_interval(values, 0.99)]
+        assert low <= min(each[0] for each in others)
+        assert high >= max(each[1] for each in others)
+    assert high - low == pytest.approx(others[1][1] - others[1][0], rel=0.05)
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 4.0], [0.3] * 20])
+def test_the_interval_of_few_or_equal_groups_is_students(values):
+    assert confidence.grouped_interval(values) == confidence.interval(values)

@@ -193,7 +193,7 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
 def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(models, datasets, good, tmp_path):
     """Of 30 validation images, the candidate was trained on one by its own list, the default on up to 29."""
     data = predictable.write_dataset(tmp_path / "grown", good, n_valid=30)
-    digests = [digest for _, digest in artifacts.images(data, ["valid"])]
+    digests = [digest for _, digest, _ in artifacts.images(data, ["valid"])]
     candidate, default = (shutil.copytree(models[name], tmp_path / name) for name in ("good", "bad"))
     outcomes = []
     for n_seen in (1, 10, 29):
@@ -205,10 +205,46 @@ def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(
         grown = judged["datasets"]["grown"]
         outcomes.append((grown["n_images"], len(grown["left_out"]), judged["decided"], judged["promote"]))
         assert grown["decisive_gain"]["level"] == gate.decision_level(EvaluateConfig(), 3)
-        assert not set(grown["left_out"]) - {name for name, _ in artifacts.images(data, ["valid"])}
+        assert not set(grown["left_out"]) - {name for name, _, _ in artifacts.images(data, ["valid"])}
     # Of none, all are scored, and nothing is decided.
     assert outcomes == [(28, 2, True, True), (19, 11, False, False), (30, 0, False, False)]
     assert "on 30 of the 30 validation images of grown" in judged["reason"]
+
+
+# === Groups of images ===
+
+
+def test_a_group_counts_as_one_image_and_few_groups_decide_nothing(models, good, tmp_path):
+    """Of 24 images, each two, three or twelve are a group."""
+    outcomes = []
+    for size in (2, 3, 12):
+        names = [f"site-{index // size}" for index in range(24)]
+        data = predictable.write_dataset(tmp_path / f"data-{size}", good, n_valid=24, groups=names)
+        judged = evaluate(EvaluateConfig(), models["good"], {"pages": data}, tmp_path / str(size), models["bad"])
+        pages = judged["datasets"]["pages"]
+        table = per_image.read(tmp_path / str(size) / artifacts.PER_IMAGE, "")["pages"]
+        assert table.groups == names
+        gains = table.values("champion", "kld") - table.values("candidate", "kld")
+        decisive = pages["decisive_gain"]
+        assert [decisive["low"], decisive["high"]] == confidence.grouped_interval(gains, decisive["level"])
+        assert (decisive["n_images"], decisive["of_groups"]) == (24 // size, True)
+        assert pages["intervals"]["candidate"]["kld"] == confidence.interval(table.values("candidate", "kld"))
+        outcomes.append((pages["n_images"], pages["n_units"], judged["decided"], judged["promote"]))
+    assert outcomes == [(24, 12, True, True), (24, 8, False, False), (24, 2, False, False)]
+    assert "24 validation images of pages belong to 2 groups, and a decision needs 12" in judged["reason"]
+    write_report(tmp_path / "2", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "24 held-out images in 12 groups" in page
+
+
+def test_an_image_of_which_a_group_was_seen_decides_nothing(models, good, tmp_path):
+    names = [f"site-{index // 2}" for index in range(60)]
+    data = predictable.write_dataset(tmp_path / "data", good, n_valid=60, groups=names)
+    candidate = shutil.copytree(models["good"], tmp_path / "candidate")
+    files.write_json(candidate / artifacts.TRAINING_IMAGES, {"f": {"train": ["digest-of-valid-4"], "valid": []}})
+    judged = evaluate(EvaluateConfig(), candidate, {"pages": data}, tmp_path / "evaluation", models["bad"])
+    pages = judged["datasets"]["pages"]
+    assert (pages["left_out"], pages["n_units"], judged["decided"]) == (["4.png", "5.png"], 29, True)
 
 
 # === Test sets: only tested on, and without the images that were trained on ===

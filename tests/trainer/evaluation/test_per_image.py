@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import UserError
-from trainer.evaluation import per_image
+from trainer.evaluation import confidence, per_image
 from trainer.evaluation.per_image import PerImage
 from trainer.metric_table import METRICS
 
@@ -61,3 +61,32 @@ def test_file_without_scores_is_named(content, tmp_path):
         path.unlink()
     with pytest.raises(UserError, match=r"per_image.csv .*: evaluate again"):
         per_image.read(path, "evaluate again")
+
+
+MODELS = {"candidate": 1.0, "uniform": 0.0}
+GROUPED = {
+    name: {model: {"kld": c * kld} | ({"nss": 2 * c * kld} if name != "b" else {}) for model, c in MODELS.items()}
+    for name, kld in {"a": 1.0, "b": 3.0, "c": 5.0, "d": 7.0}.items()
+}
+
+
+def test_a_group_of_images_is_one_value_of_every_mean_and_interval(tmp_path):
+    table = PerImage.of(GROUPED, ["site", "site", "", "other"])
+    assert (table.n_units, table.is_grouped) == (3, True)
+    np.testing.assert_array_equal(table.values("candidate", "kld"), [2.0, 5.0, 7.0])
+    np.testing.assert_array_equal(table.values("candidate", "nss"), [2.0, 10.0, 14.0])
+    assert table.means("candidate")["kld"] == pytest.approx(14 / 3)
+    gain = table.gains("candidate", "uniform", 0.95)["kld"]
+    assert (gain.mean, gain.n_images, gain.worse_on, gain.of_groups) == (pytest.approx(-14 / 3), 3, 3, True)
+    assert table.intervals("candidate", 0.95)["kld"] == confidence.interval([2.0, 5.0, 7.0])
+    per_image.write(tmp_path / "scores.csv", "pages", table)
+    read = per_image.read(tmp_path / "scores.csv", "")["pages"]
+    assert read.groups == ["site", "site", "", "other"]
+    assert read.only(["c", "b", "a"]).groups == ["", "site", "site"]
+
+
+def test_groups_of_one_image_each_change_nothing():
+    alone, grouped = PerImage.of(GROUPED), PerImage.of(GROUPED, ["p", "q", "", "r"])
+    assert not grouped.is_grouped
+    assert grouped.means("candidate") == alone.means("candidate")
+    assert grouped.gains("candidate", "uniform", 0.95) == alone.gains("candidate", "uniform", 0.95)

@@ -33,8 +33,8 @@ def prepared(folder, digests, fingerprint="aaaa", split="shuffle", share=0.0):
         code_version="1",
         test_share=share,
     ).save(folder)
-    rows = [f"{name},{digest}.png,{digest}" for name, each in digests.items() for digest in each]
-    (folder / artifacts.IMAGES).write_text("\n".join(["split,image,digest", *rows]) + "\n")
+    rows = [f"{name},{digest}.png,{digest}," for name, each in digests.items() for digest in each]
+    (folder / artifacts.IMAGES).write_text("\n".join(["split,image,digest,group", *rows]) + "\n")
     return folder
 
 

@@ -21,6 +21,7 @@ from trainer.artifacts import SPLITS, TEST
 from trainer.config import FetchConfig, parse_columns
 from trainer.data import layout, splits
 from trainer.data.bad_images import BadImages
+from trainer.data.copies import with_copies
 from trainer.data.layout import (
     IMAGE_SUFFIXES,
     KINDS,
@@ -116,12 +117,13 @@ def find_recordings(
         f"{len(for_tests):,} images of {source} are labelled test, and test_share is {config.test_share:g}; leave "
         "test_share out to test on these images, or set split=hash, which ignores the labels",
     )
+    method = training_split if is_all_tested else split
+    usable.items, about_copies = with_copies([with_split_key(item, method) for item in usable.items])
     if is_all_tested:
         used = dataclasses.replace(used, split="given")
         items, about_split = tested_items(usable, training_split, source)
     else:
         share = config.test_share
-        usable.items = [with_split_key(item, split) for item in usable.items]
         items = splits.split_items(usable.items, usable.labels, split, used, source, share)
         about_split = [SPLIT_TEXTS[split]]
         if for_tests:
@@ -131,6 +133,7 @@ def find_recordings(
     report.remarks += _about_turned(usable)
     if usable.items[0].map is None:
         report.remarks.append(_about_blur(config, used.blur_sigma_px))
+    report.remarks += about_copies
     report.remarks += about_split
     if TEST in items:
         report.remarks.append(splits.kept_apart_text(items, config.test_share))
@@ -413,14 +416,15 @@ def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config
 
 
 def with_split_key(item: Item, split_method: str) -> Item:
-    """Give an image without a group the text by whose hash it is split: its folder, or its name with its folder's.
+    """Give an image the text by whose hash it is split: its group, or its name with its folder's.
 
-    It depends on no other image. `Item.name` does, which leaves out the folder that all images share.
+    That depends on no other image. `Item.name` does, which leaves out the folder that all images share. With
+    HASH_BY_FOLDER, the folder is the group of an image that a table names none for.
     """
     folder, _, _ = item.stimulus.path.rpartition("/")
     own = "/".join(item.stimulus.path.split("/")[-2:])
-    key = item.split_key or (folder if split_method == HASH_BY_FOLDER else "") or own
-    return dataclasses.replace(item, split_key=key)
+    group = item.group or (folder if split_method == HASH_BY_FOLDER else "")
+    return dataclasses.replace(item, split_key=group or own, group=group)
 
 
 def with_groups(items: Sequence[Item], rows: pl.DataFrame, origin: str) -> list[Item]:
@@ -437,7 +441,7 @@ def with_groups(items: Sequence[Item], rows: pl.DataFrame, origin: str) -> list[
                 f"{items[image].stimulus.path} is in two groups by {origin}, {groups[image]} and {group}; all "
                 "rows of an image must name one"
             )
-    return [dataclasses.replace(item, split_key=groups.get(image, "")) for image, item in enumerate(items)]
+    return [dataclasses.replace(item, group=groups.get(image, "")) for image, item in enumerate(items)]
 
 
 def tested_items(usable: Usable, split: str, source: str) -> tuple[dict[str, list[Item]], list[str]]:

@@ -1,0 +1,147 @@
+"""Copies of a picture: the same one under several names, also scaled, compressed again or cropped by a few pixels.
+
+Copies are found by a perceptual hash: the signs of the lowest frequencies of the picture's cosine transform, as
+pHash takes them (C. Zauner, Implementation and benchmarking of perceptual image hash functions, 2010). docs/log.md
+has the shares of copies that it finds. Copies belong to one group, as the pages of a site do.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from scipy import fft
+
+from trainer.data.layout import MOST_IMAGE_BYTES, Item
+from trainer.errors import UserError, some
+from trainer.picture import open_header
+from trainer.progress import Tracker, map_ahead, open_pool
+from trainer.sources import Member
+
+SIDE_PX = 64
+"""Side of the grey square that a picture is shrunk to."""
+FREQUENCIES = 16
+"""The lowest frequencies in each direction that make the hash."""
+MOST_DIFFERENT = 32
+"""Most bits, of 255, in which the hashes of copies differ. Copies of 234 photographs differed in 0 to 24 bits if
+they were scaled, compressed again or cropped by up to 4 pixels on each side, and different photographs in 86 or
+more."""
+FLAT = 2
+"""Range of grey levels below which a picture has nothing but noise of its compression."""
+BLOCK = 2048
+"""Number of hashes that are compared with all earlier ones at a time."""
+
+Bits = NDArray[np.bool_]
+
+
+def with_copies(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
+    """Find the copies among the images of a source, and let the groups that they connect be one.
+
+    Args:
+        items: The images, with the groups that are known.
+
+    Returns:
+        The images in the same order, each with its `picture` and its `group`; and sentences about the copies.
+    """
+    members = sorted((item.stimulus for item in items), key=lambda member: member.path)
+    firsts = first_copies(_hashes(members))
+    pictures = {member.path: members[first].path for member, first in zip(members, firsts, strict=True)}
+    marked = [dataclasses.replace(item, picture=pictures[item.stimulus.path]) for item in items]
+    copies = [item for item in marked if item.picture != item.stimulus.path]
+    pairs = some([f"{item.stimulus.path} of {item.picture}" for item in copies])
+    notes = [f"Copies, also scaled, compressed again or cropped, count as one image: {len(copies):,} ({pairs})."]
+    return _joined(marked), notes if copies else []
+
+
+def first_copies(hashes: Sequence[Bits | None]) -> list[int]:
+    """The place of the first copy of each picture, in the order of the hashes; its own place for a new picture.
+
+    Args:
+        hashes: (255,) of each picture; None for one that cannot be read, which is a copy of none.
+    """
+    readable = {place: bits for place, bits in enumerate(hashes) if bits is not None}
+    known, firsts = list(readable), list(range(len(hashes)))
+    # The number of bits that differ is (bits - product) / 2 for bits of -1 and 1.
+    signs = np.array([np.where(bits, 1, -1) for bits in readable.values()], np.float32)
+    for start in range(0, len(known), BLOCK):
+        rows = signs[start : start + BLOCK]
+        found = np.arange(start, start + len(rows))
+        for column in range(start // BLOCK * BLOCK, -1, -BLOCK):
+            alike = rows @ signs[column : column + BLOCK].T >= rows.shape[1] - 2 * MOST_DIFFERENT
+            found = np.where(alike.any(axis=1), np.minimum(found, column + alike.argmax(axis=1)), found)
+        for place, first in zip(known[start : start + BLOCK], found.tolist(), strict=True):
+            firsts[place] = firsts[known[first]] if known[first] < place else place
+    return firsts
+
+
+def hash_of(picture: Image.Image) -> Bits | None:
+    """The perceptual hash of a picture, (255,) bits; None for one of a single colour, which looks like no
+    other.
+    """
+    if picture.mode.startswith(("I", "F")):
+        levels = np.asarray(picture, np.float32)
+        grey = Image.fromarray(levels / max(1.0, float(levels.max())) * 255)
+    else:
+        picture.draft(
+            "L", (4 * SIDE_PX, 4 * SIDE_PX)
+        )  # JPEG decodes an eighth of its pixels in a fifth of the time
+        grey = picture.convert("L")
+    small = np.asarray(grey.resize((SIDE_PX, SIDE_PX), Image.Resampling.BOX), np.float64)
+    if np.ptp(small) < FLAT:
+        return None
+    lowest = fft.dctn(small, norm="ortho")[:FREQUENCIES, :FREQUENCIES].ravel()[1:]  # without the mean
+    bits: Bits = lowest > np.median(lowest)
+    return bits
+
+
+def _hashes(members: Sequence[Member]) -> list[Bits | None]:
+    hashes = []
+    with Tracker("look for copies", len(members), "images") as tracker, open_pool() as pool:
+        for bits in map_ahead(pool, _hash_of_file, members, 4 * (os.cpu_count() or 1)):
+            hashes.append(bits)
+            tracker.advance()
+    return hashes
+
+
+def _hash_of_file(member: Member) -> Bits | None:
+    """The hash of an image file; None if it cannot be read, which is said where it is prepared."""
+    try:
+        return hash_of(open_header(member.content(MOST_IMAGE_BYTES)))
+    except (UserError, OSError, ValueError, SyntaxError):
+        return None
+
+
+def _joined(items: Sequence[Item]) -> list[Item]:
+    """The images with one group, and one `split_key`, for all that copies of the same picture connect.
+
+    The key is the first of those of the images, so that an image stays where it is in a split by hash when a copy
+    is added whose key comes after its own.
+    """
+    parents: dict[str, str] = {}
+
+    def root(key: str) -> str:
+        while parents.setdefault(key, key) != key:
+            key = parents[key]
+        return key
+
+    connected: dict[str, list[Item]] = {}
+    for item in items:
+        if item.group:
+            parents[root(f"picture {item.picture}")] = root(f"group {item.group}")
+    for item in items:
+        connected.setdefault(root(f"picture {item.picture}"), []).append(item)
+    groups = {
+        key: (
+            min(each.group or each.stimulus.path for each in group),
+            min(each.split_key or each.name for each in group),
+        )
+        for key, group in connected.items()
+        if len(group) > 1
+    }
+    joined = []
+    for item in items:
+        group, split_key = groups.get(root(f"picture {item.picture}"), (item.group, item.split_key))
+        joined.append(dataclasses.replace(item, group=group, split_key=split_key))
+    return joined
