@@ -104,8 +104,7 @@ def main() -> None:
             print(f"| {n} | {shape} | {' | '.join(f'{rate:.1%}' for rate in rates)} |", flush=True)
     print()
     print(
-        "| groups | correlation | gains | year with a false promotion | by Hall's | by Student's t | over images,
-        CR1 |"
+        "| groups | correlation | gains | year with a false promotion | by Hall | by Student | over images (CR1) |"
     )
     print("|---|---|---|---|---|---|---|")
     for n in GROUPS:
