@@ -9,7 +9,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
 
 from trainer.errors import Checks, UserError, check, check_choice, look_up, nearest
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -24,20 +24,25 @@ NO_FILE = ("imagenet", "none")
 """Values of `initial_weights` that name neither a file nor an address."""
 PRETRAINED = "pretrained"
 """Name of the trained model that comes with this package, in the folder trainer/pretrained."""
+
+
+class ResultFormat(NamedTuple):
+    """A format in which `predict` writes a map."""
+
+    ending: str
+    """End of the file names in a folder for the results."""
+    beside: str
+    """End of the file names beside the images, unlike any image's."""
+    help: str
+
+
 PREDICT_FORMATS = {
-    "png": ".png",
-    "png16": "-16bit.png",
-    "npy": ".npy",
-    "overlay": "-overlay.png",
+    "png": ResultFormat(".png", "-attention-map.png", "grey, 8 bits"),
+    "png16": ResultFormat("-16bit.png", "-attention-16bit.png", "grey, 16 bits"),
+    "npy": ResultFormat(".npy", "-attention.npy", "float32, 0..1"),
+    "overlay": ResultFormat("-overlay.png", "-attention.png", "heat colours over the image"),
 }
-"""Output format of `predict` -> end of its file names."""
-BESIDE_FORMATS = {
-    "png": "-attention-map.png",
-    "png16": "-attention-16bit.png",
-    "npy": "-attention.npy",
-    "overlay": "-attention.png",
-}
-"""Output format of `predict` -> end of the names of results beside the images, unlike any image's."""
+"""Name of each output format of `predict` -> its files."""
 MEGAPIXEL = 10**6
 GATE_ON = ("finetune", "test")
 EXPORT_FORMATS = ("saved-model", "int8")
@@ -677,8 +682,9 @@ class PredictConfig:
     TITLE: ClassVar[str] = "images and results"
     format: str = setting(
         "",
-        "Formats to write, separated by commas: png (grey, 8 bits), png16 (16 bits), npy (float32, 0..1), overlay "
-        "(heat colours over the image). Empty for png in a folder for the results, and overlay next to an image.",
+        "Formats to write, separated by commas: "
+        f"{', '.join(f'{name} ({each.help})' for name, each in PREDICT_FORMATS.items())}. To score maps, write "
+        "npy or png16. Empty for png in a folder for the results, and overlay next to an image.",
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
     batch_size: int = setting(8, "Images per batch of the network.", ge=1)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from trainer.config import BESIDE_FORMATS, MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
+from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import PlaceError, UserError, check, printable, some
 from trainer.files import replacing, write_array
 from trainer.heat import Map, draw_grey, tint
@@ -236,7 +236,7 @@ def name_results(
     if formats and not output_dir:
         for image in inputs:
             check(not is_remote(image.name), f"{image.label} is on Cloud Storage; name a local --output-dir")
-    endings = PREDICT_FORMATS if output_dir else BESIDE_FORMATS
+    endings = {name: each.ending if output_dir else each.beside for name, each in PREDICT_FORMATS.items()}
     names = [
         image.name if image.key and not (output_dir or is_address(image.name)) else image.key for image in inputs
     ]

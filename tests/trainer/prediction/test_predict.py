@@ -16,7 +16,7 @@ from tests.golden.inputs import image
 from tests.trainer.attention.pages import needs_browser, serving
 from trainer import preprocess
 from trainer.__main__ import main
-from trainer.config import PredictConfig
+from trainer.config import PREDICT_FORMATS, PredictConfig
 from trainer.errors import UserError
 from trainer.heat import tint
 from trainer.models import load
@@ -26,6 +26,14 @@ from trainer.prediction.inputs import find_inputs
 pytestmark = pytest.mark.usefixtures("narrow")
 
 SIZES = [(40, 100), (120, 50), (64, 80), (7, 9)]
+
+
+def test_the_help_names_every_format(capsys):
+    with pytest.raises(SystemExit):
+        main(["predict", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, format_ in PREDICT_FORMATS.items():
+        assert f"{name} ({format_.help})" in shown
 
 
 @pytest.fixture
