@@ -78,6 +78,18 @@ def test_map_of_a_large_image_is_shrunk_and_keeps_the_shares(client, predictor):
     assert share == pytest.approx(measure(whole, [half])[0].share, abs=1e-5)
 
 
+@pytest.mark.parametrize(("query", "n_screens"), [("", 2), ("?screen=whole", 1), ("?screen=desktop", 6)])
+def test_a_long_page_is_cut_as_predict_cuts_it_unless_the_page_asks_for_another_map(
+    client, predictor, query, n_screens
+):
+    pixels = picture(1400, 400)
+    response = client.post(f"/map{query}", content=encoded(pixels), headers=BYTES)
+    assert response.headers["map-screens"] == str(n_screens)
+    np.testing.assert_array_equal(shown(response), app.shrink(predictor.predict(pixels, n_screens), n_screens))
+    if not query:
+        np.testing.assert_array_equal(predictor.predict(pixels), predictor.predict(pixels, n_screens))
+
+
 def test_downloads_are_what_predict_writes(client, predictor):
     pixels = picture(120, 80)
     expected = predictor.predict(pixels)

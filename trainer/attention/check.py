@@ -41,15 +41,15 @@ OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
 PERCENT = "a percentage from 0% to 100%, such as 8%"
 NUMBER = "a number of at least 0, such as 1.5"
 RANK = "a whole number of at least 1, such as 2"
-SHARE, DROP = "share", "drop"
-MEASURES = {SHARE: PERCENT, "peak": PERCENT, "ratio": NUMBER, "rank": RANK, DROP: PERCENT}
+SHARE, DROP, SCREEN = "share", "drop", "screen"
+MEASURES = {SHARE: PERCENT, "peak": PERCENT, "ratio": NUMBER, "rank": RANK, DROP: PERCENT, SCREEN: RANK}
 """Measure of a region -> how the limit of a requirement on it is written."""
 SYNTAX = "NAME>=8%, NAME.rank<=2 or NAME.ratio>1.5, in quotes, since a shell takes < and > for itself"
 ROUNDING = 1e-6
 """Largest difference at which a value equals its limit; maps have seven digits."""
 DIGITS, MOST_DIGITS = 1, 6
 """Decimals of a number in messages: usually, and at most, where fewer would make it look like its limit."""
-JSON_SCHEMA = 1
+JSON_SCHEMA = 2
 """Version of what `Checked.as_json` returns: it grows if a key goes away, or means something else."""
 PASSED, FAILED = "pass", "FAIL"
 PASSED_COLOR, FAILED_COLOR, PLAIN_COLOR = (122, 220, 250), (255, 138, 76), PAPER
@@ -152,6 +152,11 @@ def shown(measure: str, value: float, digits: int = DIGITS) -> str:
     return f"{number:.{digits}f}".rstrip("0").rstrip(".") + sign
 
 
+def share_text(measured: Measure) -> str:
+    """Format a region's share, on a long page with the screen that it is a part of."""
+    return shown(SHARE, measured.share) + measured.of_screen
+
+
 # === Verdicts ===
 
 
@@ -171,6 +176,8 @@ class Verdict:
             assert self.before is not None
             # What had no attention has none to lose.
             return 1 - self.measured.share / self.before.share if self.before.share else 0.0
+        if self.requirement.measure == SCREEN:
+            return self.measured.screen or 1
         return float(getattr(self.measured, self.requirement.measure))
 
     @property
@@ -194,11 +201,11 @@ class Verdict:
     def sentence(self) -> str:
         """A sentence with the measured value and the required one."""
         required = self.requirement
-        change = ""
+        more = self.measured.of_screen if required.measure == SHARE else ""
         if required.measure == DROP and self.before is not None:
-            change = f" (from {shown(SHARE, self.before.share)} to {shown(SHARE, self.measured.share)})"
+            more = f" (from {share_text(self.before)} to {share_text(self.measured)})"
         return (
-            f"{printable(required.region)} has a {required.measure} of {self.value_text}{change}, "
+            f"{printable(required.region)} has a {required.measure} of {self.value_text}{more}, "
             f"{'and' if self.passed else 'but'} {required.in_words} is required"
         )
 
@@ -225,7 +232,14 @@ class Measured:
         """Convert the measures to values for JSON."""
         height, width = self.design.size
         regions = [each.as_json() for each in self.measures]
-        return {"image": self.design.label, "height": height, "width": width, "regions": regions}
+        screens = count_screens(self.design.size)
+        return {
+            "image": self.design.label,
+            "height": height,
+            "width": width,
+            "screens": screens,
+            "regions": regions,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,8 +302,8 @@ def verdicts_table(checked: Checked) -> Table:
         table.add_row(
             Text(printable(str(verdict.requirement))),
             verdict.value_text,
-            *([shown(SHARE, verdict.before.share)] if verdict.before else []),
-            shown(SHARE, verdict.measured.share),
+            *([share_text(verdict.before)] if verdict.before else []),
+            share_text(verdict.measured),
             Text(PASSED, "green") if verdict.passed else Text(FAILED, "bold red"),
         )
     return table
@@ -382,7 +396,7 @@ def draw(measured: Measured, verdicts: Sequence[Verdict] = ()) -> Pixels:
             outside = (left - grown, top - grown, right - 1 + grown, bottom - 1 + grown)
             pen.rectangle(outside, outline=ink, width=line_px + 2 * grown)
         passes = f" {PASSED}" if own and not failed else ""
-        lines = [f"{printable(each.region.name)} {shown(SHARE, each.share)}{passes}"]
+        lines = [f"{printable(each.region.name)} {share_text(each)}{passes}"]
         lines += [f"{FAILED}: {_required(verdict)}" for verdict in failed]
         lines = [shortened(line, font, picture.width - 2 * font_px) for line in lines]
         size = round(max(map(font.getlength, lines))) + font_px, round(1.35 * font_px * len(lines)) + font_px // 2

@@ -14,6 +14,9 @@ A requirement is NAME[.MEASURE], then >=, <=, > or <, then a limit. The measures
   ratio   share divided by the region's part of the area; 1 if attention were spread evenly (NAME.ratio>1.5)
   rank    place among all regions by share, 1 for the largest (NAME.rank<=2)
   drop    part of its share in the baseline that the region has lost, in % (NAME.drop<=20%)
+  screen  screen of a long page that has most of the region, 1 for the top (NAME.screen<=1)
+
+A long page is predicted screen by screen, and a region is measured on the screen that has most of it.
 
 The exit status is 0 if every requirement is met, 1 if one is not, and 2 if the check cannot be made.
 """

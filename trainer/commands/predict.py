@@ -8,7 +8,8 @@
 
 IMAGE is a file, a folder (searched with its subfolders), a glob, the same on Cloud Storage (gs://), or the
 address of a page or an image, which Chromium opens as for `check`. The first command writes photo-attention.png
-next to the photo: its attention in heat colours; the last writes example.com-attention.png. An image that cannot
+next to the photo: its attention in heat colours; the last writes example.com-attention.png, a map for each screen
+of the page, since nobody sees a long page at once: what is measured is a part of the screen. An image that cannot
 be read is reported on stderr with the reason, and the others are still predicted. The exit status is 1 if any
 image failed, else 0. A line on stderr says which model is used.
 """
@@ -167,8 +168,9 @@ def _print_summary(outcomes: Sequence["Outcome"], output_dir: str, skipped: Sequ
     written = [output_dir] if output_dir and predicted else beside
     where = f", see {some([printable(path) for path in written])}" if written else ""
     if len(outcomes) == len(predicted) == 1:
-        (y, x), focus = predicted[0].peak_at, predicted[0].focus
-        print(f"peak at x {x}, y {y}; {focus:.0%} of the attention is on {FOCUS_AREA:.0%} of the image")
+        (y, x), focus, screens = predicted[0].peak_at, predicted[0].focus, predicted[0].screens
+        cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
+        print(f"peak at x {x}, y {y}{cut}; {focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}")
     print(f"{len(predicted)} of {len(outcomes)} image{'s' * (len(outcomes) > 1)} predicted{where}")
     if skipped:
         print(

@@ -201,12 +201,12 @@ class _App:
     async def map(self, request: Request) -> Response:
         """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
 
-        It is the map at the image's own size, reduced by averaging areas until its longer side has MAX_MAP_PX:
-        sums over regions stay the same. The headers have its size, that of the image, and the number of screens.
+        It is the map at the image's own size, reduced by `shrink`: sums over regions stay the same. The headers
+        have its size, that of the image, and the number of screens.
         """
 
         def respond(image: Pixels, full: NDArray[np.float32], n_screens: int) -> Response:
-            small = shrink(full)
+            small = shrink(full, n_screens)
             headers = {
                 "image-size": f"{image.shape[1]}x{image.shape[0]}",
                 "map-size": f"{small.shape[1]}x{small.shape[0]}",
@@ -343,10 +343,13 @@ async def _client_left(request: Request, error: Exception) -> Response:
 # === Maps ===
 
 
-def shrink(map: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Average areas of a map (h, w) until its longer side has at most MAX_MAP_PX."""
+def shrink(map: NDArray[np.float32], n_screens: int) -> NDArray[np.float32]:
+    """Average areas of a map (h, w) until its longer side has at most MAX_MAP_PX.
+
+    That of several screens has at most the square of MAX_MAP_PX values.
+    """
     height, width = map.shape
-    scale = min(1, MAX_MAP_PX / max(height, width))
+    scale = min(1, MAX_MAP_PX / (max(height, width) if n_screens == 1 else (height * width) ** 0.5))
     size = max(1, round(width * scale)), max(1, round(height * scale))
     return np.asarray(Image.fromarray(map).resize(size, Image.Resampling.BOX))
 

@@ -195,15 +195,15 @@ def shortened(text: str, font: ImageFont.FreeTypeFont, width_px: int) -> str:
 
 
 def measures_table(outcomes: Sequence[Outcome]) -> Table:
-    """Make a table of the regions of each image, ordered by rank."""
+    """Make a table of the regions of each image, ordered by screen and rank."""
     table = text_table("image", "rank", "region", "share", "area", "share / area", "peak")
     for outcome in outcomes:
-        for row, measured in enumerate(sorted(outcome.measures, key=lambda each: each.rank)):
+        for row, measured in enumerate(sorted(outcome.measures, key=lambda each: (each.screen, each.rank))):
             table.add_row(
                 Text("" if row else outcome.input.label),
                 str(measured.rank),
                 Text(printable(measured.region.name)),
-                f"{measured.share:.1%}",
+                f"{measured.share:.1%}{measured.of_screen}",
                 f"{measured.area:.1%}",
                 f"{measured.ratio:.1f}",
                 f"{measured.peak:.2f}",
@@ -217,8 +217,8 @@ def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
     for change in sorted(changes, key=lambda change: -change.share):
         table.add_row(
             Text(printable(change.first.region.name)),
-            f"{change.first.share:.1%}",
-            f"{change.second.share:.1%}",
+            f"{change.first.share:.1%}{change.first.of_screen}",
+            f"{change.second.share:.1%}{change.second.of_screen}",
             f"{round(100 * change.second.share, 1) - round(100 * change.first.share, 1):+.1f} pp"
             if change.clear
             else "no clear change",

@@ -44,7 +44,7 @@ BYTES_PER_PIXEL = 4
 """Largest size of a file for each pixel that is allowed; uncompressed RGBA needs no more."""
 Paths = dict[str, pathlib.Path]
 """Format -> the file to write."""
-JSON_SCHEMA = 1
+JSON_SCHEMA = 2
 """Version of what `predict --json` writes; it grows when a value changes its meaning or goes."""
 
 
@@ -60,9 +60,15 @@ class Outcome:
     written: Paths = dataclasses.field(default_factory=dict)
     measures: Sequence[Measure] = ()
     peak_at: tuple[int, int] = (0, 0)
-    """(y, x) of the map's largest value, pixels of the image."""
+    """(y, x) of the map's largest value, pixels of the image; of a long page, that on the first screen."""
     focus: float = 0.0
     """Share of the attention on the tenth of the pixels that get most of it (`regions.focus`)."""
+
+    @property
+    def screens(self) -> int:
+        """The number of screens into which the image was cut; 1 for one that is not a long page."""
+        assert self.size is not None
+        return count_screens(self.size)
 
     def as_json(self) -> dict[str, Any]:
         """Convert the outcome to values for JSON."""
@@ -73,7 +79,7 @@ class Outcome:
             "image": self.input.name,
             "height": self.size[0],
             "width": self.size[1],
-            "screens": count_screens(self.size),
+            "screens": self.screens,
             "peak_at": self.peak_at,
             "focus": self.focus,
             "results": {name: str(path) for name, path in self.written.items()},

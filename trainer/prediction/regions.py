@@ -97,6 +97,11 @@ class Measure:
     screen: int | None = None
     """Screen of a long page, 1 for the top, on which all this is measured; None if the image is not cut."""
 
+    @property
+    def of_screen(self) -> str:
+        """What the share is a part of, such as ` of screen 2`; empty if it is the image."""
+        return f" of screen {self.screen}" if self.screen else ""
+
     def as_json(self) -> dict[str, Any]:
         """Convert the measures to values for JSON."""
         numbers = dataclasses.asdict(self)

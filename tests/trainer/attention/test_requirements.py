@@ -29,6 +29,7 @@ def verdicts(*texts, max_drop="", now=NOW, before=BEFORE):
         ("button.drop<=0%", ("button", "drop", "<=", 0)),
         ("hero.title>=8%", ("hero.title", "share", ">=", 0.08)),
         ("hero.title.rank<=1", ("hero.title", "rank", "<=", 1)),
+        ("button.screen<=1", ("button", "screen", "<=", 1)),
         ("a > b>=8%", ("a > b", "share", ">=", 0.08)),
         ("a > b.ratio>1", ("a > b", "ratio", ">", 1)),
     ],

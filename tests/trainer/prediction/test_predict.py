@@ -22,6 +22,7 @@ from trainer.heat import tint
 from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
+from trainer.prediction.regions import moved
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -112,7 +113,7 @@ def test_json_has_peak_and_focus_without_regions(narrow_model, predictor, photos
     run(narrow_model, "photos/0.png", "--json", "-")
     out, err = capsys.readouterr()
     summary = json.loads(out)
-    assert summary["schema"] == 1
+    assert summary["schema"] == 2
     (image,) = summary["images"]
     expected = predictor.predict(pixels("photos/0.png"))
     y, x = image["peak_at"]
@@ -184,6 +185,27 @@ def test_two_designs_are_compared(narrow_model, photos, capsys):
     with pytest.raises(SystemExit, match=r"0.png is 100 pixels wide and 40 high, .* need the same aspect ratio"):
         run(narrow_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "none")
     assert not (photos / "none").exists()
+
+
+def test_a_long_design_is_compared_screen_by_screen(narrow_model, predictor, photos, capsys):
+    screens = [image(seed, 1, 400, 640)[0] for seed in range(5)]
+    pages = [np.concatenate(screens), np.concatenate([*screens[:4], screens[4][:, ::-1]])]
+    for name, pixels_ in zip("ab", pages, strict=True):
+        Image.fromarray(pixels_).save(f"{name}.png")
+    Image.fromarray(pages[1]).resize((320, 1000)).save("small.png")  # alone, its screens would be a phone's
+    regions = ["--region", "top:0,0,320,300", "--region", "end:0,1700,320,300"]
+    run(narrow_model, "--compare", "a.png", "b.png", "--json", "-", "--output-dir", "maps", *regions)
+    summary = json.loads(capsys.readouterr().out)
+    top, end = summary["regions"]
+    assert (top["share_change"], top["first"]["screen"], end["second"]["screen"]) == (0, 1, 5)
+    last, turned = (predictor.predict(page[1600:]) for page in pages)
+    assert summary["moved"] == pytest.approx(moved(last, turned) / 5, abs=1e-4)
+    assert end["share_change"] == pytest.approx(
+        turned[100:, :320].sum() / turned.sum() - last[100:, :320].sum() / last.sum(), abs=1e-4
+    )
+    run(narrow_model, "--compare", "a.png", "small.png", "--json", "-", *regions)
+    again = json.loads(capsys.readouterr().out)["regions"][1]
+    assert again["second"]["share"] == pytest.approx(end["second"]["share"], abs=0.02)
 
 
 # === Memory ===
