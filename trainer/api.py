@@ -80,9 +80,9 @@ class Model:
             image: a file (JPEG, PNG, WebP, GIF, TIFF, BMP), a `gs://` address, or pixels (h, w, 3), RGB, 0..255.
 
         Returns:
-            The saliency map, (h, w) in 0..1, of the image's own size; higher where people look more. A long page is
-            predicted screen by screen: the largest value of each screen is 1, and values of two screens cannot be
-            compared.
+            The saliency map, (h, w) in 0..1, of the image's own size; higher where people look more. A long page
+            is predicted screen by screen: the largest value of each screen is 1, and values of two screens cannot
+            be compared.
 
         Raises:
             UserError: the file cannot be read or is not an image, or the pixels have another shape or type.

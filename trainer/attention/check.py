@@ -201,11 +201,15 @@ class Verdict:
     def sentence(self) -> str:
         """A sentence with the measured value and the required one."""
         required = self.requirement
+        if required.measure == SCREEN:
+            has = f"is on screen {self.value_text}"
+        else:
+            has = f"has a {required.measure} of {self.value_text}"
         more = self.measured.of_screen if required.measure == SHARE else ""
         if required.measure == DROP and self.before is not None:
             more = f" (from {share_text(self.before)} to {share_text(self.measured)})"
         return (
-            f"{printable(required.region)} has a {required.measure} of {self.value_text}{more}, "
+            f"{printable(required.region)} {has}{more}, "
             f"{'and' if self.passed else 'but'} {required.in_words} is required"
         )
 
