@@ -21,6 +21,8 @@ from trainer.storage import ARCHIVES, is_archive
 
 ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
 """Beginnings of the addresses that can be fetched."""
+WEB = re.compile(r"https?://[^\s?#\"'<>]*(?:[?#][^\s\"<>]*)?", re.IGNORECASE)
+"""An address within a text, up to a blank, a quote or a bracket; its query may have apostrophes."""
 TABLE_HTTP = frozenset(
     each.address for row in DATASETS.values() for each in row.archives if each.address.startswith("http://")
 )
@@ -73,7 +75,7 @@ def checked_addresses(source: str, allow_http: bool = False) -> list[str]:
 
 
 def _checked_web(address: str, allow_http: bool) -> str:
-    """The address of an archive, `drive:ID` for a link to Google Drive.
+    """The address of an archive with its scheme in lower case, `drive:ID` for a link to Google Drive.
 
     Raises `UserError` unless it is https, or http where that is allowed, and has no password.
     """
@@ -99,7 +101,7 @@ def _checked_web(address: str, allow_http: bool) -> str:
         parts.scheme == "https" or allow_http or address in TABLE_HTTP,
         f"{where}: http is fetched only with private_sources=true; use an https:// address",
     )
-    return address
+    return parts.scheme + address[len(parts.scheme) :]
 
 
 def check_characters(url: str, where: str) -> None:
@@ -115,13 +117,17 @@ def drive_link(address: str) -> str:
 
 def without_query(url: str) -> str:
     """An address for messages and records, without its query, which may be a key, and without a password."""
-    plain = re.sub(r"^(\w+://)[^/?#]*@", r"\1", url)
-    return shown(re.split(r"[?#]", plain, maxsplit=1)[0])
+    return shown(_public(url))
 
 
 def without_queries(text: str) -> str:
-    """Any text with its web addresses cut before their queries, which may be keys."""
-    return re.sub(r"(https?://[^\s?\"'<>]+)\?[^\s\"<>]*", r"\1", text)
+    """Any text with its web addresses as `without_query` leaves them; it takes time linear in its length."""
+    return WEB.sub(lambda match: _public(match[0]), text)
+
+
+def _public(url: str) -> str:
+    """An address without query, fragment and password; also without the password of an address in its path."""
+    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])
 
 
 # === Offers ===

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from trainer.downloads.servers import addresses_in, checked_addresses, without_queries, without_query
@@ -40,6 +42,32 @@ def test_text_of_a_server_is_one_short_printable_line():
 def test_neither_queries_nor_passwords_are_shown():
     assert without_query("https://me:secret@h.org/a.zip?key=secret#x") == "https://h.org/a.zip"
     assert without_queries("see https://h.org/a.zip?key=secret, twice") == "see https://h.org/a.zip twice"
+    assert without_query("svn+ssh://me:secret@h.org/a") == "svn+ssh://h.org/a"
+
+
+@pytest.mark.parametrize("scheme", ["https", "HTTPS", "hTTp"])
+@pytest.mark.parametrize("secret", ["h.org/a.zip?sig=secret", "h.org/a.zip#secret", "me:secret@h.org/a.zip"])
+def test_a_key_is_cut_from_a_text_whatever_the_case_of_the_scheme(scheme, secret):
+    assert without_queries(f"'{scheme}://{secret}, ok") in (
+        f"'{scheme}://h.org/a.zip{end} ok" for end in (",", "")
+    )
+
+
+def test_the_scheme_of_an_address_that_is_fetched_is_in_lower_case():
+    assert checked_addresses("HTTPS://h.org/A.zip?Key=B") == ["https://h.org/A.zip?Key=B"]
+    with pytest.raises(UserError, match="private_sources"):
+        checked_addresses("HTTP://h.org/a.zip")
+
+
+@pytest.mark.parametrize("part", ["x", "https://", "https://a", "https://a@", "//a", "https://a?"])
+def test_keys_are_cut_in_time_linear_in_the_length_of_a_text(part):
+    def seconds(n):
+        text, begin = part * n, time.process_time()
+        without_queries(text)
+        return time.process_time() - begin
+
+    short, long = (min(seconds(n) for _ in range(3)) for n in (1_000, 8_000))
+    assert long < 8 * 3 * max(short, 1e-5)  # quadratic: 64 times
 
 
 def test_a_source_has_one_address_or_several_or_is_a_path():
