@@ -119,6 +119,16 @@ def refusing(status):
     return lambda path: (status, {"Content-Type": "application/json"}, json.dumps(error).encode())
 
 
+def listing(*items):
+    """An answer for `answering`: these objects, as the API describes them; each request for one gets the first."""
+
+    def answer(path):
+        found = {"items": items} if path.endswith("/o") else items[0]
+        return 200, {"Content-Type": "application/json"}, json.dumps(found).encode()
+
+    return answer
+
+
 def serving(content, listed=None, hashed=None, name="set/add1000.tar.gz"):
     """An answer for `answering`: one object, its checksums in listing and download those of other bytes."""
     metadata = {"name": name, "size": str(len(content)), "crc32c": crc32c(listed or content)}

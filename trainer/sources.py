@@ -23,7 +23,7 @@ from trainer.artifacts import SourceObject
 from trainer.errors import ContentError, UserError
 from trainer.files import local_path
 from trainer.progress import Tracker
-from trainer.storage import ARCHIVES, check_name, is_archive, is_junk
+from trainer.storage import ARCHIVES, check_name, check_path, is_archive, is_junk
 
 DAMAGED = (
     EOFError,
@@ -176,7 +176,8 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
             name = posixpath.normpath(given.replace("\\", "/"))
             if given.endswith("/") or is_junk(name):
                 continue
-            if stat.S_ISLNK(info.external_attr >> 16) or name.startswith(("/", "../")) or name[1:2] == ":":
+            leads_out = name.startswith("/") or name.partition("/")[0] == ".." or name[1:2] == ":"
+            if leads_out or stat.S_ISLNK(info.external_attr >> 16):
                 raise _not_plain(given, origin)
             check_name(name, origin)
             members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info, name), info.file_size))
@@ -224,9 +225,9 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                 name = posixpath.normpath(info.name).lstrip("/")
                 if info.isdir() or is_junk(name):
                     continue
-                check_name(name, origin)
                 if not info.isreg() or name.partition("/")[0] == "..":
                     raise _not_plain(info.name, origin)
+                check_path(name, origin)
                 room = storage.room_bytes(folder)
                 if info.size > room:
                     raise UserError(
@@ -234,8 +235,10 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                         f"the disk has room for {room / 1e9:,.3g} GB more; free some, or write to another disk"
                     )
                 # tarfile's own filter for such members is not in the Python 3.11.2 of Debian 12.
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                with cast("IO[bytes]", archive.extractfile(info)) as content, (folder / name).open("wb") as file:
+                with (
+                    cast("IO[bytes]", archive.extractfile(info)) as content,
+                    _new_file(folder, name, origin) as file,
+                ):
                     shutil.copyfileobj(content, file)
                 yield name
             if is_gzip:  # the rest, to verify the final checksum
@@ -245,6 +248,15 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                 _check_end(raw)
         except DAMAGED as error:
             raise _damaged(origin, error, origin) from None
+
+
+def _new_file(folder: pathlib.Path, name: str, origin: str) -> IO[bytes]:
+    """A file to write below a folder; raises `UserError` if the name is that of a file and of a folder."""
+    try:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        return (folder / name).open("wb")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise storage.both_kinds(name, origin) from None
 
 
 def _unzipped(raw: IO[bytes], stack: ExitStack) -> IO[bytes]:

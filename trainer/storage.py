@@ -14,7 +14,7 @@ import posixpath
 import secrets
 import shutil
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import IO, Any
@@ -35,6 +35,9 @@ WORKERS = 8
 CHUNK_BYTES = 32 * 2**20
 """Larger objects are downloaded in parts of this size, several at a time."""
 MEGABYTE = 10**6
+CRC32C_BYTES = 4
+NAME_BYTES, PATH_BYTES = 255, 3000
+"""Longest name of a file, and longest path below a folder: systems allow 4,096 bytes with the folder."""
 WRITER = "writer"
 """Metadata of an object: a token of the request that wrote it."""
 PROBE = ".writable"
@@ -91,6 +94,14 @@ def find_archive(address: str) -> tuple[SourceObject, str]:
     return _entry(blob, address, _root(path)), str(blob.generation or "")
 
 
+def checksum_of(text: str | None) -> str:
+    """The CRC32C in metadata of Cloud Storage, as 8 hex digits; empty if it is missing or damaged."""
+    with suppress(ValueError):
+        decoded = base64.b64decode(text or "", validate=True)
+        return decoded.hex() if len(decoded) == CRC32C_BYTES else ""
+    return ""
+
+
 def find_objects(address: str) -> list[tuple[str, int]]:
     """The object at a `gs://` address, or else the objects below it: addresses and sizes in bytes, sorted.
 
@@ -98,12 +109,14 @@ def find_objects(address: str) -> list[tuple[str, int]]:
         UserError: nothing exists there, or it may not be listed.
     """
     bucket_name, path = split(address)
-    blobs = list_blobs(address, path)
-    sizes = {blob.name: _entry(blob, address, "").size_bytes for blob in blobs if not blob.name.endswith("/")}
-    names = [path] if path in sizes else sorted(name for name in sizes if not path or name.startswith(f"{path}/"))
-    if not names:
+    blobs = _without_folders(list_blobs(address, path))
+    found = [blob for blob in blobs if blob.name == path] or [
+        blob for blob in blobs if not path or blob.name.startswith(f"{path}/")
+    ]
+    if not found:
         raise _nothing_at(address)
-    return [(f"{REMOTE}{bucket_name}/{name}", sizes[name]) for name in names]
+    sizes = {entry.name: entry.size_bytes for entry in (_entry(blob, address, "") for blob in found)}
+    return [(f"{REMOTE}{bucket_name}/{name}", sizes[name]) for name in sorted(sizes)]
 
 
 def read_object(address: str, connected: Any = None) -> bytes:
@@ -126,12 +139,15 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
     """Copy `objects`, listed at the `gs://` source, to their names below `folder`; checksums are verified.
 
     Raises:
-        UserError: an object is gone, may not be read, or its checksum differs from the listed one.
+        UserError: an object is gone, may not be read, its checksum differs from the listed one, or a folder cannot
+            have its name.
         OSError: a file cannot be written.
     """
-    for name in (entry.name for entry in objects):
-        if posixpath.normpath(name) != name or name.startswith(("/", "../")):
-            raise UserError(f"{source} has an object named {name!r}, which leads out of it; rename it")
+    names = {entry.name for entry in objects}
+    for name in names:
+        check_path(name, source)
+    if both := sorted(names & _folders_of(names)):
+        raise both_kinds(both[0], source)
     folder.mkdir(parents=True, exist_ok=True)
     total_bytes, room = sum(entry.size_bytes for entry in objects), room_bytes(folder)
     if total_bytes > room:
@@ -226,6 +242,33 @@ def check_name(name: str, origin: str) -> None:
     """Raise `UserError` for the name of a file in `origin` that is not UTF-8 or has control characters."""
     if {unicodedata.category(character) for character in name} & {"Cc", "Cs"}:
         raise UserError(f"{origin} has a file {name[:80]!r} whose name has no printable form; rename it")
+
+
+def check_path(name: str, origin: str) -> None:
+    """Raise `UserError` for a name in `origin` by which no file below a folder can be written."""
+    check_name(name, origin)
+    if posixpath.normpath(name) != name or name.startswith("/") or name.partition("/")[0] == "..":
+        raise UserError(f"{origin} has a file named {name[:80]!r}, which leads out of it; rename it")
+    n_bytes = max(len(part.encode()) for part in name.split("/"))
+    if n_bytes > NAME_BYTES or len(name.encode()) > PATH_BYTES:
+        raise UserError(
+            f"{origin} has a file named {name[:80]!r}..., which is longer than folders allow ({NAME_BYTES} bytes "
+            f"for each part of a path, {PATH_BYTES:,} for all); rename it"
+        )
+
+
+def both_kinds(name: str, origin: str) -> UserError:
+    """The error about a name that is that of a file and of a folder."""
+    return UserError(f"{origin} has a file {name[:80]!r}, and files below a folder of this name; rename one")
+
+
+def _folders_of(names: Iterable[str]) -> set[str]:
+    """The folders of files, and those that they are in."""
+    folders: set[str] = set()
+    for name in names:
+        while (name := name.rpartition("/")[0]) and name not in folders:
+            folders.add(name)
+    return folders
 
 
 # === Local files ===
@@ -395,19 +438,31 @@ def _list_remote(source: str) -> list[SourceObject]:
     root = _root(path)
     objects = [
         _entry(blob, source, root)
-        for blob in list_blobs(source, root)
-        if not blob.name.endswith("/") and not is_junk(blob.name.removeprefix(root))
+        for blob in _without_folders(list_blobs(source, root))
+        if not is_junk(blob.name.removeprefix(root))
     ]
     if not objects:
         raise _nothing_at(source)
     return objects
 
 
+def _without_folders(blobs: Sequence[Any]) -> list[Any]:
+    """The objects that are files: a folder is one whose name ends with a slash, or is empty with others below."""
+    folders = _folders_of(blob.name for blob in blobs)
+    return [blob for blob in blobs if not blob.name.endswith("/") and (blob.size or blob.name not in folders)]
+
+
 def _entry(blob: Any, source: str, root: str) -> SourceObject:
-    """An object of a listing, with its name below `root`."""
+    """An object of a listing, with its name below `root`; `UserError` if its name or metadata cannot be used."""
     name = blob.name.removeprefix(root)
     check_name(name, source)
-    return SourceObject(name, int(blob.size), base64.b64decode(blob.crc32c).hex())
+    crc32c = checksum_of(blob.crc32c)
+    if blob.size is None or not crc32c:
+        raise UserError(
+            f"{source} has an object {name[:80]!r} without a size or a sound checksum, as if it was encrypted "
+            "with your own key (customer-supplied), which is not supported; copy it without such a key"
+        )
+    return SourceObject(name, blob.size, crc32c)
 
 
 def _nothing_at(address: str) -> UserError:

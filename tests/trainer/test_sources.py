@@ -85,6 +85,13 @@ def test_a_tarball_cut_between_members_and_wrong_checksums_are_named(name, chang
         read(archive, tmp_path / "scratch")
 
 
+@pytest.mark.parametrize("names", [["x" * 256], ["a/" * 2000 + "b"], ["a", "a/b"], ["a/b", "a"], ["a", "a/b/c"]])
+def test_members_of_a_tarball_that_a_folder_cannot_have_are_named(tmp_path, names):
+    archive = write_tar(tmp_path / "set" / "x.tar", dict.fromkeys(names, b"x"))
+    with pytest.raises(UserError, match=r"x\.tar has a file"):
+        read(archive, tmp_path / "scratch")
+
+
 @pytest.mark.parametrize("name", ["../out.png", "stimuli/../../out.png", "/out.png", "..\\out.png", "C:\\out.png"])
 def test_a_member_of_a_zip_whose_path_climbs_out_is_refused(tmp_path, name):
     archive = write_zip(tmp_path / "set" / "x.zip", {name: b"x"})

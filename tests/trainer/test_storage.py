@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from tests import small_sources
-from tests.gcs import answering, refusing, serving, upload
+from tests.gcs import answering, crc32c, listing, refusing, serving, upload
 from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
@@ -126,11 +126,55 @@ def test_bytes_that_differ_from_their_checksum_are_refused(monkeypatch, tmp_path
             storage.download(source, objects, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["../../out.png", "a//b", "a/./b"])
-def test_objects_whose_names_are_no_paths_are_refused(tmp_path, name):
-    with pytest.raises(UserError, match="gs://any/set has an object"):
+@pytest.mark.parametrize("name", ["../../out.png", "a//b", "a/./b", "..", "x" * 256, "a/" * 2000 + "b"])
+def test_objects_whose_names_a_folder_cannot_have_are_refused(tmp_path, name):
+    with pytest.raises(UserError, match="gs://any/set has a file"):
         storage.download("gs://any/set", [SourceObject(name, 1, "00000000")], tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_object_that_stands_for_a_folder_is_left_out(monkeypatch, tmp_path):
+    content = {"set/a": b"", "set/a/b": b"", "set/a/b/c": b"c", "set/empty": b""}
+    listed = listing(
+        *({"name": name, "size": len(data), "crc32c": crc32c(data)} for name, data in content.items())
+    )
+
+    def answer(path):
+        return (200, {}, content[path.partition("/o/")[2]]) if path.startswith("/download/") else listed(path)
+
+    with answering(monkeypatch, answer):
+        objects = storage.list_objects("gs://any/set")
+        assert [entry.name for entry in objects] == ["a/b/c", "empty"]
+        assert storage.find_objects("gs://any/set") == [("gs://any/set/a/b/c", 1), ("gs://any/set/empty", 0)]
+        storage.download("gs://any/set", objects, tmp_path / "here")
+    assert small_sources.files(tmp_path / "here") == {"a/b/c": b"c", "empty": b""}
+
+
+def test_an_object_with_content_and_others_below_it_is_named(tmp_path):
+    objects = [SourceObject(name, 1, "00000000") for name in ("a", "a/b")]
+    with pytest.raises(UserError, match="gs://any/set has a file 'a'"):
+        storage.download("gs://any/set", objects, tmp_path / "here")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"size": "1"}, {"crc32c": "AAAAAA=="}, *({"size": "1", "crc32c": crc} for crc in ("AAAA", "A", "?AAAAAA=="))],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: storage.list_objects("gs://any/set"),
+        lambda: storage.find_archive("gs://any/set/b.zip"),
+        lambda: storage.find_objects("gs://any/set"),
+    ],
+)
+def test_an_object_without_size_or_checksum_is_named(monkeypatch, metadata, read):
+    """Cloud Storage says no checksum of an object that is encrypted with a customer-supplied key."""
+    with (
+        answering(monkeypatch, listing({"name": "set/b.zip", **metadata})),
+        pytest.raises(UserError, match=r"b\.zip.*customer-supplied"),
+    ):
+        read()
 
 
 def test_objects_without_room_are_not_downloaded(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Archives on web servers, Google Drive and Cloud Storage: their addresses, what is offered, and its bytes."""
 
-import base64
 import contextlib
 import dataclasses
 import email.message
@@ -178,7 +177,7 @@ def read_offer(headers: Mapping[str, str], name: str) -> Offer:
     return Offer(
         name,
         int(length) if length.isdecimal() else None,
-        base64.b64decode(crc32c[1]).hex() if crc32c else "",
+        storage.checksum_of(crc32c[1]) if crc32c else "",
         shown(headers.get("ETag", "")),
         shown(headers.get("Last-Modified", "")),
     )

@@ -28,6 +28,8 @@ def test_an_offer_is_what_the_server_says_without_sending_the_file(site):
     assert web(address).offer() == Offer("set.zip", len(ZIP), "", '"a"', modified)
     hashed = site.serve("/h.zip", ZIP, headers={"x-goog-hash": "md5=AAAA,crc32c=n03x6A=="})
     assert web(hashed).offer().crc32c == "9f4df1e8"
+    damaged = site.serve("/d.zip", ZIP, headers={"x-goog-hash": "crc32c=n03x6"})
+    assert web(damaged).offer().crc32c == ""
 
 
 @pytest.mark.parametrize(
