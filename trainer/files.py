@@ -1,4 +1,4 @@
-"""Write files completely or not at all, read JSON and arrays, and make temporary folders."""
+"""Write files completely or not at all, read JSON, TOML, YAML and arrays, and make temporary folders."""
 
 import atexit
 import dataclasses
@@ -10,6 +10,7 @@ import pathlib
 import secrets
 import shutil
 import socket
+import stat
 import tempfile
 import types
 from collections.abc import Iterator
@@ -203,7 +204,82 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
         raise
 
 
-# === JSON ===
+# === JSON, TOML and YAML ===
+
+MOST_BYTES = {"JSON": 2**26, "TOML": 2**16, "YAML": 2**21}
+"""Largest file that is read. JSON may name each image of a data set; the compiled pipeline has 120 kB."""
+MOST_LEVELS = 100
+"""How deep the values of a file may be nested."""
+
+
+def read_limited(path: pathlib.Path, remedy: str, most_bytes: int) -> bytes:
+    """The content of a file that others may have written; only a regular file is opened, never a pipe or a device.
+
+    Args:
+        path: the file.
+        remedy: end of the error message.
+        most_bytes: size of the largest file that is read.
+
+    Raises:
+        ContentError: it does not exist, cannot be read, or is larger.
+    """
+    try:
+        # Without O_NONBLOCK, a pipe is opened only when somebody writes to it.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ContentError(f"{path} is a pipe or a device: {remedy}")
+            content = file.read(most_bytes + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ContentError(f"{path} does not exist: {remedy}") from None
+    except OSError as error:
+        raise ContentError(f"{path} cannot be read ({error.strerror}): {remedy}") from None
+    except ValueError as error:  # a NUL in the path
+        raise ContentError(f"{path} cannot be read ({error}): {remedy}") from None
+    if len(content) > most_bytes:
+        raise ContentError(f"{path} has more than {most_bytes:,} bytes: {remedy}")
+    return content
+
+
+def read_toml(path: pathlib.Path, remedy: str) -> dict[str, Any]:
+    """The content of a TOML file; raises `ContentError`, whose message ends with `remedy`."""
+    import tomllib
+
+    try:
+        content = tomllib.loads(read_limited(path, remedy, MOST_BYTES["TOML"]).decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ContentError(f"{path} cannot be read as TOML in UTF-8 ({first_line(error)}): {remedy}") from None
+    _check_depth(content, str(path), remedy)
+    return content
+
+
+def read_yaml(path: pathlib.Path, remedy: str) -> Any:
+    """The content of a YAML file without aliases; raises `ContentError`, whose message ends with `remedy`."""
+    import yaml
+
+    # The parser in C, if there is one: the other takes most of a second.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        text, depth = read_limited(path, remedy, MOST_BYTES["YAML"]).decode(), 0
+        for event in yaml.parse(text, Loader=loader):  # what makes values of them calls itself for each level
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_LEVELS or isinstance(event, yaml.AliasEvent):
+                raise ValueError(f"it has aliases, or is nested deeper than {MOST_LEVELS} levels")
+        return yaml.load(text, Loader=loader)  # noqa: S506
+    except (ValueError, yaml.YAMLError) as error:
+        raise ContentError(f"{path} cannot be read as YAML in UTF-8 ({first_line(error)}): {remedy}") from None
+
+
+def _check_depth(value: Any, origin: str, remedy: str) -> None:
+    """Raise `ContentError` for values that are nested deeper than MOST_LEVELS."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        boxes = [
+            each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
+        ]
+        level = [inner for box in boxes for inner in box]
+        if not level:
+            return
+    raise ContentError(f"{origin} is nested deeper than {MOST_LEVELS} levels: {remedy}")
 
 
 def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
@@ -226,13 +302,7 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
     Raises:
         ContentError: the file cannot be read, is not JSON, or holds something else.
     """
-    try:
-        content = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise ContentError(f"{path} does not exist: {remedy}") from None
-    except OSError as error:
-        raise ContentError(f"{path} cannot be read ({error.strerror}): {remedy}") from None
-    return parse_json(content, str(path), remedy, kind)
+    return parse_json(read_limited(path, remedy, MOST_BYTES["JSON"]), str(path), remedy, kind)
 
 
 def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
@@ -240,7 +310,8 @@ def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ContentError(f"{origin} is not JSON ({error}): {remedy}") from None
+        raise ContentError(f"{origin} is not JSON ({first_line(error)}): {remedy}") from None
+    _check_depth(value, origin, remedy)
     return checked_json(value, origin, remedy, kind)
 
 

@@ -14,7 +14,7 @@ from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.parameters import SETTINGS
 from trainer.errors import UserError, check, nearest
-from trainer.files import replacing
+from trainer.files import read_yaml, replacing
 
 REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
 """Address of a repository of templates in Artifact Registry."""
@@ -225,16 +225,13 @@ def _download(environment: Environment, address: str, path: pathlib.Path) -> Non
 
 
 def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
-    import yaml
-
+    remedy = "`python -m pipeline compile` writes one"
+    spec = read_yaml(path, remedy)
     try:
-        # The parser in C, if there is one: the other takes most of a second.
-        spec = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
         assert spec["root"]
         assert spec["pipelineInfo"]["name"]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, AssertionError, TypeError, KeyError) as error:
+    except (AssertionError, TypeError, KeyError) as error:
         raise UserError(
-            f"{source} is not a pipeline compiled for Vertex AI ({cloud.brief(error)}); "
-            "`python -m pipeline compile` writes one"
+            f"{source} is not a pipeline compiled for Vertex AI ({cloud.brief(error)}); {remedy}"
         ) from None
     return dict(spec)

@@ -8,7 +8,6 @@ replaces the settings that came before it. This is the only module that knows th
 import dataclasses
 import pathlib
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from pipeline.registry.versions import OWNER
 from pipeline.webhook import VARIABLE
 from trainer.config import PAPER, RECIPES, SAMPLE, Recipe, TrainConfig
 from trainer.errors import UserError, check, check_choice, nearest
+from trainer.files import read_toml
 
 PIPELINE_NAME = "msinet"
 IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")
@@ -167,17 +167,16 @@ def load_environment(name: str) -> Environment:
 
     Raises `UserError` for an unknown environment, key or parameter, and for a value of the wrong type.
     """
-    path = pathlib.Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
-    if not path.is_file():
+    path, remedy = (
+        pathlib.Path(name),
+        f"to make one for your project, see {GUIDE}, or for Kubeflow {KUBEFLOW_GUIDE}",
+    )
+    if not name.endswith(".toml"):
         names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
-        raise UserError(
-            f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)}); to make one for "
-            f"your project, see {GUIDE}, or for Kubeflow {KUBEFLOW_GUIDE}"
-        )
-    try:
-        content = tomllib.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as TOML in UTF-8 ({error})") from None
+        known = f"(known: {', '.join(names)})"
+        check(name in names, f"unknown environment {name!r}{nearest(name, names)} {known}; {remedy}")
+        path = CONFIGS / f"{name}.toml"
+    content = read_toml(path, remedy)
     try:
         return _environment(path.stem, content)
     except UserError as error:

@@ -46,7 +46,7 @@ def check_registry(address: str) -> None:
         check_bucket("registry", address)
     else:
         message = f"registry is {address!r}; give a folder, gs://BUCKET/FOLDER, or {ADDRESS_SYNTAX}"
-        check(":/" not in address, message)
+        check(":/" not in address and "\0" not in address, message)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,8 @@ import datetime
 import json
 import pathlib
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pipeline.graph.environment import PIPELINE_NAME, Environment
@@ -20,6 +20,7 @@ from pipeline.registry.versions import OWNER
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
 from trainer.errors import Checks, MistakesError, UserError, check, nearest
+from trainer.files import read_toml
 
 TEXT, MOMENT, CHOICE = (
     (str, "a string"),
@@ -37,6 +38,7 @@ KEYS: dict[str, tuple[Any, str]] = {
 }
 """Keys of a file -> their type and its description."""
 PARAMETER = "parameters."
+GUIDE = "docs/vertex.md, step 9, describes the files"
 CREATE, CHANGE, LEAVE, DELETE, KEEP = "create", "change", "leave", "delete", "no file"
 
 
@@ -82,12 +84,19 @@ def read(
 
     The file STEM.toml describes the schedule msinet-ENV-STEM. Raises `UserError` with all mistakes of all files.
     """
-    paths = sorted(folder.glob("*.toml"))
-    check(bool(paths), f"there is no *.toml in {folder}; docs/vertex.md, step 9, describes the files")
+    paths: list[pathlib.Path] = []
+    with suppress(OSError):  # such as a name that is too long
+        paths = sorted(folder.glob("*.toml"))
+    check(bool(paths), f"there is no *.toml in {folder}; {GUIDE}")
     wanted, mistakes = [], []
     for path in paths:
         try:
-            wanted.append(_read(environment, path, source, caching))
+            content = read_toml(path, GUIDE)
+        except UserError as error:  # it names the file
+            mistakes.append(str(error))
+            continue
+        try:
+            wanted.append(_read(environment, path.stem, content, source, caching))
         except UserError as error:
             lines = error.lines if isinstance(error, MistakesError) else [str(error)]
             mistakes += [f"{path}: {line}" for line in lines]
@@ -96,11 +105,7 @@ def read(
     return wanted
 
 
-def _read(environment: Environment, path: pathlib.Path, source: str, caching: str) -> Wanted:
-    try:
-        content = tomllib.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot be read as TOML in UTF-8 ({error})") from None
+def _read(environment: Environment, stem: str, content: dict[str, Any], source: str, caching: str) -> Wanted:
     checks, fields = Checks(), {}
     for key, value in content.items():
         with checks.collect():
@@ -108,7 +113,7 @@ def _read(environment: Environment, path: pathlib.Path, source: str, caching: st
             kind, description = KEYS[key]
             check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
             fields[key] = value
-    name = f"{PIPELINE_NAME}-{environment.name}-{path.stem}"
+    name = f"{PIPELINE_NAME}-{environment.name}-{stem}"
     with checks.collect():
         passed = converted(fields.get("parameters", {}))
         refuse_replaced(passed)

@@ -112,6 +112,7 @@ def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kin
         ({"blur_px": 3.0}, "blur_px describes recordings of your own"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
         ({"registry": "s3://bucket/models"}, "registry is 's3://bucket/models'"),
+        ({"registry": "a\0b"}, "registry is 'a"),
         ({"registry": "gs:///models"}, "registry is 'gs:///models'"),
         ({"registry": "gs:/bucket/models"}, "registry is 'gs:/bucket/models'"),
         ({"checkpoint_dir": "s3://b/c"}, "checkpoint_dir is 's3://b/c'"),

@@ -1,5 +1,6 @@
 """Files are written completely or not at all."""
 
+import contextlib
 import errno
 import io
 import os
@@ -20,7 +21,10 @@ from trainer.files import (
     TEST_SET,
     check_output_path,
     is_taken,
+    read_json,
     read_maps,
+    read_toml,
+    read_yaml,
     remove_leftovers,
     replacing,
     write_array,
@@ -258,6 +262,47 @@ def test_damaged_files_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ContentError):
             read_maps(path, MAP[None].shape, "")
+
+
+# === Files that others wrote ===
+
+READERS = {
+    "JSON": (lambda path: read_json(path, "", dict), "[]", "{}"),
+    "TOML": (lambda path: read_toml(path, ""), "a = []", ""),
+    "YAML": (lambda path: read_yaml(path, ""), "[]", "{}"),
+}
+"""Format -> its reader, a list in it, and a sound file."""
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_no_plain_file_or_too_large_is_not_read(name, tmp_path, monkeypatch):
+    read, _, sound = READERS[name]
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setitem(files.MOST_BYTES, name, 1000)
+    for place in ("/dev/zero", "/dev/full", tmp_path / "pipe", tmp_path, "/proc/kcore", "a\0b", "x" * 300, "none"):
+        with pytest.raises(ContentError):
+            read(pathlib.Path(place))
+    for length in (1000, 1001):
+        (tmp_path / "file").write_text(sound.ljust(length))
+        with contextlib.nullcontext() if length == 1000 else pytest.raises(ContentError, match="1,000 bytes"):
+            assert read(tmp_path / "file") == {}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("depth", [files.MOST_LEVELS + 1, 1000, 20_000])
+def test_deeply_nested_values_are_refused(name, depth, tmp_path):
+    read, inner, _ = READERS[name]
+    (tmp_path / "file").write_text(inner.replace("[]", "[" * depth + "]" * depth))
+    with pytest.raises(ContentError):
+        read(tmp_path / "file")
+
+
+def test_dotted_keys_and_aliases_do_not_lead_around_the_limit_of_depth(tmp_path):
+    (tmp_path / "keys.toml").write_text(".".join("a" * 1000) + " = 1")
+    (tmp_path / "alias.yaml").write_text("a: &a [x]\nb: [*a, *a]\n")
+    for name, read in (("keys.toml", read_toml), ("alias.yaml", read_yaml)):
+        with pytest.raises(ContentError):
+            read(tmp_path / name, "")
 
 
 # === Temporary folders ===

@@ -10,7 +10,7 @@ from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.local.run_folder import prepare_run
 from pipeline.parameters import STEPS, steps_of, validate
-from trainer.errors import UserError
+from trainer.errors import ContentError, UserError
 
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"
 ENVIRONMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml"))
@@ -26,6 +26,21 @@ def write(tmp_path):
         return str(path)
 
     return write
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "x" * 300, "a\0b", "../configs/local", f"{'x' * 300}.toml", "LINK"])
+def test_environment_that_is_no_plain_file_is_named(name, tmp_path):
+    (tmp_path / "zero.toml").symlink_to("/dev/zero")
+    with pytest.raises(UserError, match="docs/vertex"):
+        load_environment(str(tmp_path / "zero.toml") if name == "LINK" else name)
+
+
+def test_template_without_end_or_bottom_is_refused(tmp_path):
+    """What LibYAML composes calls itself for each level, and ends the process at some 100,000."""
+    (tmp_path / "deep.yaml").write_text("[" * 200_000)
+    for path in ("/dev/zero", str(tmp_path / "deep.yaml")):
+        with pytest.raises(ContentError, match=path):
+            load(load_environment("local"), path)
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

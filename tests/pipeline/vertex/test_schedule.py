@@ -296,4 +296,11 @@ def test_one_wrong_file_stops_all_before_any_request_and_every_mistake_is_named(
         do("apply", *folder)
     for named in ("bad.toml", "did you mean 'cron'", "timezone is 3", "gate is 'kdl'"):
         assert named in str(refused.value)
+    for name in ("deep", "wide"):
+        files(**{name: {"deep": f"a = {'[' * 1000}", "wide": "\n".join(f"a{n} = 1" for n in range(50_000))}[name]})
+        with pytest.raises(UserError, match=rf"{name}\.toml"):
+            do("apply", *folder)
+        files(**{name: ""})
+    with pytest.raises(UserError, match="docs/vertex"):
+        do("apply", "--folder", "x" * 300)
     assert not vertex.requests
