@@ -22,11 +22,12 @@ OPERATION = re.compile(r"^\{\{function_node [^}]*\}\} | \[Op:\w+\]")
 class UserError(Exception):
     """A mistake that the user can correct. The message says what is wrong, with names or numbers, and what to do.
 
-    Names of files and other texts in it cannot control a terminal.
+    Names of files and other texts in it cannot control a terminal, and its lines are shortened in the middle: a
+    value may be as long as the input, and what to do is at the end.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(visible(message))
+        super().__init__(readable(message))
 
 
 class UsageError(UserError):
@@ -84,7 +85,7 @@ def reported(interrupted: str = "interrupted") -> Iterator[None]:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(USAGE_STATUS) from None
     except (UserError, OSError) as error:
-        raise SystemExit(f"error: {visible(str(error))}") from None
+        raise SystemExit(f"error: {readable(str(error))}") from None
     except KeyboardInterrupt as error:
         print(interrupted, file=sys.stderr)
         raise SystemExit(interrupted_status(error)) from None
@@ -196,6 +197,8 @@ def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
 
 SHOWN = 200
 """Number of characters of a server's text that a message shows."""
+LINE_CHARACTERS, MOST_LINES = 2000, 200
+"""What is shown of an error's message, which may quote any input."""
 HIDDEN = ("Cc", "Cf", "Cs")
 """Categories of characters that steer a terminal, turn the direction of text, or cannot be encoded."""
 
@@ -220,6 +223,26 @@ def visible(text: str) -> str:
         c.encode("unicode_escape").decode() if c not in "\n\t" and unicodedata.category(c) in HIDDEN else c
         for c in text
     )
+
+
+def readable(text: str) -> str:
+    """A text as `visible` returns it, with at most LINE_CHARACTERS in each line and MOST_LINES lines.
+
+    What is left out is in the middle, where the number of characters or lines stands instead.
+    """
+    lines = visible(text).split("\n")
+    if (left_out := len(lines) - MOST_LINES) > 0:
+        half = MOST_LINES // 2
+        lines[half:-half] = [f"... ({left_out:,} lines) ..."]
+    return "\n".join(map(_short, lines))
+
+
+def _short(line: str) -> str:
+    left_out = len(line) - LINE_CHARACTERS
+    if left_out <= 0:
+        return line
+    half = LINE_CHARACTERS // 2
+    return f"{line[:half]} ... ({left_out:,} characters) ... {line[-half:]}"
 
 
 def format_duration(seconds: float) -> str:

@@ -1,6 +1,15 @@
 import pytest
 
-from trainer.errors import UserError, first_line, printable, reported, visible
+from trainer.errors import (
+    LINE_CHARACTERS,
+    MOST_LINES,
+    MistakesError,
+    UserError,
+    first_line,
+    printable,
+    reported,
+    visible,
+)
 
 
 def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
@@ -36,3 +45,27 @@ def test_quoted_error_of_tensorflow_has_its_message_alone():
     text = first_line(raised.value)
     assert text
     assert not set("{}[]") & set(text)
+
+
+def test_message_about_a_long_value_is_short_and_ends_with_the_remedy():
+    remedy = "it must be a number; see docs/data.md"
+    value = "a\x1b" * 100_000
+    message = f"x is {value!r}; {remedy}"
+    for error in (UserError(message), UserError(f"a.toml: {UserError(message)}"), OSError(message)):
+        with pytest.raises(SystemExit) as raised, reported():
+            raise error
+        text = str(raised.value)
+        assert len(text) < LINE_CHARACTERS + 100
+        assert "x is 'a" in text[:30]
+        assert text.endswith(remedy)
+
+
+def test_the_first_and_the_last_of_many_lines_are_shown():
+    lines = str(MistakesError([f"mistake {n}" for n in range(10_000)])).split("\n")
+    assert (lines[1], lines[-1]) == ("mistake 0", "mistake 9999")
+    assert len(lines) == MOST_LINES + 1
+
+
+def test_usual_messages_are_shown_whole():
+    message = "\n".join(["x" * LINE_CHARACTERS] * MOST_LINES)
+    assert str(UserError(message)) == message
