@@ -157,8 +157,8 @@ def read_set(reader: str, files: Mapping[str, tuple[str, bytes]]) -> dict[str, F
     return READERS[reader]({name: _File(*file) for name, file in files.items()})
 
 
-def _fixations(points: Points, observers: Observers, expected: Size | None, origin: str) -> Fixations:
-    return Fixations(origin, partial(_in_image, points, observers, expected, origin))
+def _fixations(points: Any, observers: Observers, expected: Size | None, origin: str) -> Fixations:
+    return Fixations(origin, partial(_in_image, _columns(points, 2), observers, expected, origin))
 
 
 def _in_image(points: Points, observers: Observers, expected: Size | None, origin: str, size: Size) -> Gaze:

@@ -37,6 +37,8 @@ PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
 """Endings of the names of a checkpoint's files."""
 INSIDE = re.compile(rf"{re.escape(SAVED_MODEL)}|variables/[^/]+|[^/]+{PART.pattern}")
 """The files of a folder that weights are read from."""
+MOST_GROUPS = 50
+"""How deep groups may be nested; those of Keras have a level for each model or layer within another."""
 LAYERS, VARS, NAME = "layers", "vars", "name"
 LAYER_NAMES, WEIGHT_NAMES, OF_MODEL = "layer_names", "weight_names", "model_weights"
 HDF5_LIMITS, TENSORFLOW_LIMITS = Limits(60, 3 * 10**9), Limits(900, 6 * 10**9)
@@ -212,7 +214,13 @@ def read(path: pathlib.Path) -> tuple[str, list[Array]]:
     """
     with _reading(path) as file:
         objects = {"": file["/"]}
-        file.visititems(objects.__setitem__)  # each object once, behind no link that leads elsewhere
+
+        def add(name: str, item: h5py.Group | h5py.Dataset) -> None:
+            if name.count("/") >= MOST_GROUPS:  # each level takes longer than the one before it
+                raise ContentError(f"{path} has groups in more than {MOST_GROUPS} others: {REMEDY}")
+            objects[name] = item
+
+        file.visititems(add)  # each object once, behind no link that leads elsewhere
         objects = dict(sorted(objects.items()))
         if LAYER_NAMES in file.attrs or OF_MODEL in objects:
             return "HDF5 file of Keras' legacy layout", list(_legacy(objects, path))

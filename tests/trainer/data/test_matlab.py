@@ -12,6 +12,7 @@ import scipy.io
 from tests.author_forms import (
     SIZE,
     SIZES,
+    _cells,
     fix_cell,
     fixations,
     matlab,
@@ -159,6 +160,7 @@ def test_osies_points_are_refused_for_images_of_another_size():
         matlab(other=1),
         matlab(fixations={"img": "1.jpg", "subjects": {"fix_x": [1.0, 2.0], "fix_y": [1.0]}}),
         matlab(fixations=osie_cells({"1001.jpg": fixations(1, OSIE)}))[:-40],
+        matlab(fixations=_cells([{"img": "1.jpg", "subjects": _cells([{"fix_x": "ab", "fix_y": "cd"}])}])),
     ],
 )
 def test_a_file_that_is_not_osies_is_named(content):
@@ -229,6 +231,10 @@ def virtual(hdf5):
         (with_cells(cells(lambda hdf5: hdf5.create_group("group"))), "/group is not a matrix"),
         (with_cells(cells(outside)), "/outside is in another file"),
         (with_cells(cells(virtual)), "/virtual is in another file"),
+        (fix_cell([np.ones((1, 9))]), "2 columns"),
+        (fix_cell([np.ones(9)]), "2 columns"),
+        (fix_cell([np.ones((3, 4, 5))]), "2 columns"),
+        (fix_cell([np.array([["a"] * 4] * 3, h5py.string_dtype())]), "TypeError"),
         (with_cells(lambda hdf5: hdf5.__setitem__("fixCell", h5py.SoftLink("/values"))), "fixCell of its own"),
         (
             with_cells(lambda hdf5: hdf5.__setitem__("fixCell", h5py.ExternalLink("/etc/passwd", "/x"))),

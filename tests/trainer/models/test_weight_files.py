@@ -1,5 +1,7 @@
 """Keras' files are read as Keras writes them, and nothing outside of them is."""
 
+import time
+
 import h5py
 import numpy as np
 import pytest
@@ -41,6 +43,22 @@ def path(tmp_path, content):
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["x"] = SECRET.reshape(SHAPE)
     return path
+
+
+def test_groups_that_are_nested_without_end_are_refused_at_once(tmp_path):
+    def seconds(depth):
+        path = tmp_path / f"{depth}.h5"
+        with h5py.File(path, "w") as file:
+            group = file
+            for _ in range(depth):
+                group = group.create_group("g")
+        begin = time.process_time()
+        with pytest.raises(ContentError, match=f"{path}.* {weight_files.MOST_GROUPS} "):
+            weight_files.read(path)
+        return time.process_time() - begin
+
+    short, long = seconds(200), seconds(2000)
+    assert long < 10 * 3 * max(short, 1e-3)  # quadratic: 100 times
 
 
 def external(file, folder):
