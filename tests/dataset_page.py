@@ -48,7 +48,9 @@ def section(name: str, row: Dataset) -> str:
     lines = [f"### {name}"]
     lines += [f"- **Home**: <{row.homepage}>"] if row.homepage else ["- **Home**: your own recordings"]
     if row.archives:
-        lines += [f"- **Archives**: {', '.join(map(link, row.archives))}", f"- **Licence**: {row.licence}"]
+        known = ", ".join(each.name for each in row.archives if each.digest) or "none"
+        lines += [f"- **Archives**: {', '.join(map(link, row.archives))}; with a published digest: {known}"]
+        lines += [f"- **Licence**: {row.licence}"]
     lines += [f"- **Images**: {counts}", f"- **Network input**: {height} x {width} (height x width)"]
     if not any(rule.role == "map" for rule in row.files) and row.files:
         lines += [f"- **Maps**: made from the points with a Gaussian of {row.blur_sigma_px:g} px"]

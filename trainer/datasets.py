@@ -3,6 +3,9 @@
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
 config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
 folders of stimuli, of maps and of fixations (see `trainer/data/layout.py`).
+
+The MD5s are those that pysaliency checks (github.com/matthias-k/pysaliency at 6a45d241): a comment names the file
+of its folder pysaliency/external_datasets/. We found no published digests of the other archives.
 """
 
 import dataclasses
@@ -27,8 +30,9 @@ class Archive:
     """gs://, https://, http:// or drive:ID."""
     name: str
     """Name of the file below the source; an archive's stem may tell what it holds."""
-    sha256: str = ""
-    """SHA-256 of the file's content, 64 hex digits; empty until somebody has downloaded it."""
+    digest: str = ""
+    """`md5:` or `sha256:` and the hex digits of the file's content, as published; empty if none is known. A
+    download with another digest is refused."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,8 +120,17 @@ DATASETS: dict[str, Dataset] = {
         5_000,
         split="given",
         archives=(
-            Archive("drive:1g8j-hTT-51IG1UFwP0xTGhLdgIUCW5e5", "images.zip"),
-            Archive("drive:1P-jeZXCsjoKO79OhFUgnj6FGcyvmLDPj", "fixations.zip"),
+            # MD5s: salicon.py, of the same files on Google Drive.
+            Archive(
+                "drive:1g8j-hTT-51IG1UFwP0xTGhLdgIUCW5e5",
+                "images.zip",
+                "md5:eb2a1bb706633d1b31fc2e01422c5757",
+            ),
+            Archive(
+                "drive:1P-jeZXCsjoKO79OhFUgnj6FGcyvmLDPj",
+                "fixations.zip",
+                "md5:462b70f4f9e8ea446ac628e46cea8d3d",
+            ),
             Archive("drive:1PnO7szbdub1559LfjYHMy65EDC4VhJC8", "maps.zip"),
         ),
         files=(
@@ -138,7 +151,12 @@ DATASETS: dict[str, Dataset] = {
         map_suffix="_fixMap",
         fixation_suffix="_fixPts",
         archives=(
-            Archive("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", "ALLSTIMULI.zip"),
+            # MD5: mit.py, of the same path by http.
+            Archive(
+                "https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip",
+                "ALLSTIMULI.zip",
+                "md5:0d7df8b954ecba69b6796e77b9afe4b6",
+            ),
             Archive(
                 "https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLFIXATIONMAPS.zip", "ALLFIXATIONMAPS.zip"
             ),
@@ -160,7 +178,14 @@ DATASETS: dict[str, Dataset] = {
         1600,
         400,
         split="shuffle_per_category",
-        archives=(Archive("http://saliency.mit.edu/trainSet.zip", "trainSet.zip"),),
+        archives=(
+            # MD5: cat2000.py, of the same address.
+            Archive(
+                "http://saliency.mit.edu/trainSet.zip",
+                "trainSet.zip",
+                "md5:56ad5c77e6c8f72ed9ef2901628d6e48",
+            ),
+        ),
         files=(
             FileRule("Stimuli/{folder}/{name}.jpg", "stimulus"),
             FileRule("FIXATIONMAPS/{folder}/{name}.jpg", "map"),
@@ -178,10 +203,16 @@ DATASETS: dict[str, Dataset] = {
         4168,
         1000,
         archives=(
-            Archive("http://saliencydetection.net/dut-omron/download/DUT-OMRON-image.zip", "DUT-OMRON-image.zip"),
+            # MD5s: dut_omrom.py, of the same addresses.
+            Archive(
+                "http://saliencydetection.net/dut-omron/download/DUT-OMRON-image.zip",
+                "DUT-OMRON-image.zip",
+                "md5:a8951db9297afacf78bc0e5079103cf1",
+            ),
             Archive(
                 "http://saliencydetection.net/dut-omron/download/DUT-OMRON-eye-fixations.zip",
                 "DUT-OMRON-eye-fixations.zip",
+                "md5:d9f4f83fcc78b1e5efb579ae9fb0edc2",
             ),
         ),
         files=(FileRule("DUT-OMRON-image/{name}.jpg", "stimulus"), FileRule("{name}.mat", "fixations")),
@@ -196,7 +227,14 @@ DATASETS: dict[str, Dataset] = {
         (360, 360),
         650,
         200,
-        archives=(Archive("http://cbs.ic.gatech.edu/salobj/download/salObj.zip", "salObj.zip"),),
+        archives=(
+            # MD5: pascal_s.py, of the same address.
+            Archive(
+                "http://cbs.ic.gatech.edu/salobj/download/salObj.zip",
+                "salObj.zip",
+                "md5:e48b4e5deac08bddcaec55ce56e4d420",
+            ),
+        ),
         files=(
             FileRule("imgs/pascal/{name}.jpg", "stimulus"),
             FileRule("pascal/humanFix/{name}.png", "map"),

@@ -1,21 +1,17 @@
-"""List the datasets, show one, or write the SHA-256 of its archives into the table of a source checkout.
+"""List the datasets, or show one.
 
 python -m trainer datasets
 python -m trainer datasets salicon
-python -m trainer datasets salicon --record
 """
 
 import argparse
 import pathlib
-import re
 import textwrap
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainer import datasets, files
+from trainer import datasets
 from trainer.cli import add_cache_dir
 from trainer.datasets import DATASETS, Dataset
-from trainer.errors import check
 
 if TYPE_CHECKING:
     from trainer.downloads.cache import Download
@@ -26,25 +22,16 @@ HELP = "list the datasets: where they are, their licences, and what is kept of t
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", help="Dataset to show in full; without it all are listed.")
     add_cache_dir(parser)
-    parser.add_argument(
-        "--record",
-        action="store_true",
-        help="Fetch the published archives of NAME, and write their SHA-256 into trainer/datasets.py.",
-    )
 
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.downloads import cache
 
-    check(bool(parsed.name) or not parsed.record, "name the dataset whose SHA-256 to record")
     root = cache.cache_folder(parsed.cache_dir)
-    if not parsed.name:
+    if parsed.name:
+        _print_one(parsed.name, datasets.get(parsed.name), root)
+    else:
         _print_all(root)
-        return
-    row = datasets.get(parsed.name)
-    if parsed.record:
-        _record(row, root)
-    _print_one(parsed.name, row, root)
 
 
 def _print_all(root: pathlib.Path | None) -> None:
@@ -67,44 +54,12 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
         print(f"{title}: {text or 'not stated'}")
     for archive, found in _kept(row, root).items():
         print(f"\n{archive.name}: {archive.address}")
-        print(f"  SHA-256 of the table: {archive.sha256 or 'nobody has recorded it'}")
+        print(f"  published digest: {archive.digest or 'none'}")
         if found:
             print(f"  cached on {found.time[:10]}: {found.path}, {found.size_bytes / 1e6:.3g} MB")
             print(f"  SHA-256: {found.sha256}")
         else:
             print("  not in the cache")
-
-
-def _record(row: Dataset, root: pathlib.Path | None) -> None:
-    from trainer.downloads import archives
-
-    path = pathlib.Path(datasets.__file__)
-    with files.folder(files.LOCAL) as folder:
-        found = archives.fetch(archives.public(row), root or folder)
-    sums = {archive.address: each.sha256 for archive, each in zip(row.archives, found, strict=True)}
-    for address in record(path, sums):
-        print(f"{path}: SHA-256 of {address} is {sums[address]}")
-
-
-def record(path: pathlib.Path, sums: Mapping[str, str]) -> list[str]:
-    """Write the SHA-256 into each `Archive(...)` of the file at `path` whose address is in `sums`.
-
-    A row is written in one line, which `make format` may break.
-
-    Returns:
-        The addresses whose rows were changed.
-    """
-    text, changed = path.read_text(), []
-    for address, digest in sums.items():
-        row = rf'Archive\(\s*"{re.escape(address)}",\s*("[^"]+")(?:,\s*"\w*")?,?\s*\)'
-        found = re.search(row, text)
-        if found and digest not in found[0]:
-            text = text.replace(found[0], f'Archive("{address}", {found[1]}, "{digest}")')
-            changed.append(address)
-    if changed:
-        with files.replacing(path) as partial:
-            partial.write_text(text)
-    return changed
 
 
 def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Archive, Download | None]":

@@ -132,7 +132,7 @@ def fetch(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
                 print(f"{name}: {text}", flush=True)
     with _by_hand(origin):
         downloads = [
-            cache.fetch(root, server, archive.sha256)
+            cache.fetch(root, server, archive.digest)
             for archive, server in zip(origin.archives, servers, strict=True)
         ]
     name, count = collections.Counter(each.offer.name for each in downloads).most_common(1)[0]

@@ -37,6 +37,7 @@ class Download:
     """What its server said about it when it was downloaded."""
     size_bytes: int
     crc32c: str
+    md5: str
     sha256: str
     time: str
     """When it was downloaded, ISO 8601."""
@@ -70,17 +71,18 @@ def forget(downloads: Iterable[Download]) -> None:
             (each.path.parent / RECORD).unlink(missing_ok=True)
 
 
-def fetch(root: pathlib.Path, server: Server, sha256: str = "") -> Download:
+def fetch(root: pathlib.Path, server: Server, digest: str = "") -> Download:
     """The archive of a server: from the folder `root` if it has the state that is offered, else downloaded.
 
     If the server does not answer, a copy in `root` is used, and a line says so.
 
     Raises:
-        UserError: it cannot be downloaded, has another SHA-256 than `sha256` (if given), or cannot be written.
+        UserError: it cannot be downloaded, has another digest than `digest` (as `Archive.digest`), or cannot be
+            written.
     """
     folder = _folder(root, server.address)
     with usable(root), locked(folder, f"another process downloads {server.shown}"):
-        return _fetch(folder, server, sha256)
+        return _fetch(folder, server, digest)
 
 
 @contextlib.contextmanager
@@ -103,22 +105,22 @@ def copy_for(kept: Download | None, error: NoAnswerError) -> Download:
     return kept
 
 
-def _fetch(folder: pathlib.Path, server: Server, sha256: str) -> Download:
+def _fetch(folder: pathlib.Path, server: Server, digest: str) -> Download:
     kept = _kept(folder)
+    if kept and not _has_digest(kept, digest):
+        kept.path.unlink()
+        kept = None
     try:
         offer = server.offer()
     except NoAnswerError as error:
-        kept = copy_for(kept, error)
-        _check_sha256(kept, server, sha256)
-        return kept
+        return copy_for(kept, error)
     if kept and dataclasses.replace(kept.offer, name=offer.name) == offer:
-        _check_sha256(kept, server, sha256)
         print(f"{offer.name} is in the cache: {kept.path}", flush=True)
         return dataclasses.replace(kept, offer=offer)
-    return _download(folder, server, offer, sha256)
+    return _download(folder, server, offer, digest)
 
 
-def _download(folder: pathlib.Path, server: Server, offer: Offer, sha256: str) -> Download:
+def _download(folder: pathlib.Path, server: Server, offer: Offer, digest: str) -> Download:
     partial, record = folder / PARTIAL, folder / PARTIAL_RECORD
     if not (partial.exists() and _offer_of(record) == offer):
         partial.unlink(missing_ok=True)
@@ -131,12 +133,18 @@ def _download(folder: pathlib.Path, server: Server, offer: Offer, sha256: str) -
         _discard(folder)
         raise
     found = _finished(partial, folder / offer.name, offer)
-    if (offer.crc32c and found.crc32c != offer.crc32c) or (sha256 and found.sha256 != sha256):
+    if offer.crc32c and found.crc32c != offer.crc32c:
         _discard(folder)
-        _check_sha256(found, server, sha256)
         raise NoAnswerError(
             f"{offer.name} of {server.shown} arrived with checksum {found.crc32c}, its server says "
             f"{offer.crc32c}: it was damaged in transit; try again"
+        )
+    if not _has_digest(found, digest):
+        _discard(folder)
+        raise UserError(
+            f"{offer.name} of {server.shown} has {_digest(found, digest)}, but {digest} is published: "
+            "its authors packed it again, or it was changed on its way; try another network, or ask them. "
+            "To take it as it is, pass the addresses of all archives of the dataset as source"
         )
     for path in folder.iterdir():
         if path.name not in (PARTIAL, LOCK):
@@ -196,24 +204,27 @@ def _finished(partial: pathlib.Path, path: pathlib.Path, offer: Offer) -> Downlo
     import google_crc32c
 
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
-    sha = hashlib.sha256()
+    md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
     status = partial.stat()
     with partial.open("rb") as file:
         while chunk := file.read(2**20):
             crc.update(chunk)
-            sha.update(chunk)
+            md5.update(chunk)
+            sha256.update(chunk)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Download(offer, status.st_size, crc.digest().hex(), sha.hexdigest(), now, status.st_mtime_ns, path)
+    digests = crc.digest().hex(), md5.hexdigest(), sha256.hexdigest()
+    return Download(offer, status.st_size, *digests, now, status.st_mtime_ns, path)
 
 
-def _check_sha256(found: Download, server: Server, sha256: str) -> None:
-    if sha256 and found.sha256 != sha256:
-        found.path.unlink(missing_ok=True)
-        raise NoAnswerError(
-            f"{found.offer.name} of {server.shown} has SHA-256 {found.sha256}, and trainer/datasets.py says "
-            f"{sha256}: it is another file than the one that was seen; ask its authors, or pass its address as "
-            "source to take it as it is"
-        )
+def _has_digest(found: Download, digest: str) -> bool:
+    return not digest or _digest(found, digest) == digest
+
+
+def _digest(found: Download, published: str) -> str:
+    """The digest of a downloaded file, by the algorithm of a published one."""
+    algorithm = published.partition(":")[0]
+    digests = {"md5": found.md5, "sha256": found.sha256}
+    return f"{algorithm}:{digests[algorithm]}"
 
 
 def _discard(folder: pathlib.Path) -> None:

@@ -16,9 +16,20 @@ from trainer.errors import UserError
 HTML = "text/html; charset=utf-8"
 
 
-def publish(site, dataset, contents):
-    """Serve archives where the authors of a dataset publish them, as each host does: drive, redirects, http."""
-    for archive, content in zip(datasets.get(dataset).archives, contents, strict=True):
+def publish(site, dataset, contents, monkeypatch=None):
+    """Serve archives where the authors of a dataset publish them, as each host does: drive, redirects, http.
+
+    With `monkeypatch`, the published digests are theirs.
+    """
+    row = datasets.get(dataset)
+    if monkeypatch:
+        digests = [
+            each.digest and f"md5:{hashlib.md5(one).hexdigest()}"
+            for each, one in zip(row.archives, contents, strict=True)
+        ]
+        published = tuple(map(lambda each, one: dataclasses.replace(each, digest=one), row.archives, digests))
+        monkeypatch.setitem(datasets.DATASETS, dataset, dataclasses.replace(row, archives=published))
+    for archive, content in zip(row.archives, contents, strict=True):
         if archive.address.startswith(datasets.DRIVE):
             identifier = archive.address.removeprefix(datasets.DRIVE)
             confirmed = "drive.usercontent.google.com/download?confirm=t&id=" + identifier
@@ -66,7 +77,7 @@ def test_a_dataset_on_every_host_is_fetched_by_itself(dataset, internet, gcs_url
     if dataset == "fixationadd1000":
         publish_in_bucket(files[0], gcs_url, monkeypatch)
     else:
-        publish(internet, dataset, [file.read_bytes() for file in files])
+        publish(internet, dataset, [file.read_bytes() for file in files], monkeypatch)
     manifest = fetch_set(dataset, tmp_path, "set")
     assert sum(manifest.counts.values()) >= n
     assert manifest.source == " ".join(archive.address for archive in row.archives)
@@ -79,6 +90,18 @@ def test_a_dataset_on_every_host_is_fetched_by_itself(dataset, internet, gcs_url
     said = capsys.readouterr().out
     assert said.count("is in the cache: ") == len(files)
     assert "Please cite" not in said
+
+
+@pytest.mark.parametrize(
+    "dataset", [name for name, row in datasets.DATASETS.items() if row.archives[:1] and row.archives[0].digest]
+)
+def test_an_archive_without_the_published_digest_is_refused(dataset, internet, tmp_path):
+    row, other = datasets.get(dataset), zipped({"a": b"1"})
+    publish(internet, dataset, [other] * len(row.archives))
+    named = f"md5:{hashlib.md5(other).hexdigest()}.* {row.archives[0].digest}"
+    with pytest.raises(SystemExit, match=named):
+        fetch_set(dataset, tmp_path, "set")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != cache.LOCK]
 
 
 def publish_in_bucket(file, gcs_url, monkeypatch):

@@ -151,12 +151,29 @@ def test_a_file_that_changed_since_the_cut_begins_anew(site, tmp_path):
     assert kept(tmp_path) == ["download.json", "set.zip"]
 
 
-def test_a_wrong_sha256_is_refused_and_nothing_is_left(site, tmp_path):
+@pytest.mark.parametrize("algorithm", ["md5", "sha256"])
+def test_another_digest_than_the_published_one_is_refused_and_nothing_is_left(algorithm, site, tmp_path):
     address = site.serve("/set.zip", ZIP)
-    with pytest.raises(UserError, match=f"{SHA256}.* 000"):
-        cache.fetch(tmp_path, remote(address), "0" * 64)
+    right = f"{algorithm}:{hashlib.new(algorithm, ZIP).hexdigest()}"
+    with pytest.raises(UserError, match=f"{right}.* {algorithm}:000"):
+        cache.fetch(tmp_path, remote(address), f"{algorithm}:000")
     assert kept(tmp_path) == []
-    assert cache.fetch(tmp_path, remote(address), SHA256).path.read_bytes() == ZIP
+    assert cache.fetch(tmp_path, remote(address), right).path.read_bytes() == ZIP
+
+
+def test_a_kept_file_with_the_published_digest_outlasts_one_without(site, tmp_path):
+    """Until its server has another file, which is refused; a kept file with another digest is not used."""
+    address, digest = site.serve("/set.zip", ZIP), f"sha256:{SHA256}"
+    first = cache.fetch(tmp_path, remote(address), digest)
+    site.serve("/set.zip", OTHER, etag='"2"')
+    with pytest.raises(UserError, match=digest):
+        cache.fetch(tmp_path, remote(address), digest)
+    assert cache.find(tmp_path, address) == first
+    cache.fetch(tmp_path, remote(address))
+    site.answer("/set.zip", 503)
+    with pytest.raises(NoAnswerError):
+        cache.fetch(tmp_path, remote(address), digest)
+    assert cache.find(tmp_path, address) is None
 
 
 def test_what_was_damaged_in_transit_is_refused_and_nothing_is_left(site, tmp_path):
