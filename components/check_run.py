@@ -48,6 +48,7 @@ def check_run(
         ("evaluate_base", bool),
         ("base_model", str),
         ("base_model_digest", str),
+        ("base_version", str),
         ("weights_digest", str),
         ("base_digest", str),
         ("finetune_digest", str),

@@ -15,6 +15,7 @@ def upload_model(
     registry: str,
     run: str,
     inputs: str,
+    base_version: str,
     endpoint: str,
     model: dsl.Input[dsl.Model],
     evaluation: dsl.Input[dsl.Artifact],
@@ -35,7 +36,7 @@ def upload_model(
 
     with reported():
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
-        facts = lineage(run, fetched, model.path, inputs) | pipeline_job(platform, registry, run)
+        facts = lineage(run, fetched, model.path, inputs, base_version) | pipeline_job(platform, registry, run)
         champion = int(evaluation.metadata["champion"])
         connected = connect(registry)
         version, alias = register(connected, model_name, model.path, evaluation.path, champion, facts)

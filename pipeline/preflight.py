@@ -130,8 +130,8 @@ class Prepared(NamedTuple):
     """
 
     Output: str
-    """`digest_of_run`; empty if the registry already has that model. kfp.local resolves an output in a condition
-    (`dsl.If`) only if it has this name."""
+    """`digest_of_run`; empty if the registry already has the model of this run. kfp.local resolves an output in a
+    condition (`dsl.If`) only if it has this name."""
     registry: str
     checkpoint_dir: str
     data: dict[str, Any]
@@ -146,6 +146,8 @@ class Prepared(NamedTuple):
     base_model: str
     """Path or address of the model to fine-tune; empty if the run trains one."""
     base_model_digest: str
+    base_version: str
+    """NAME@NUMBER of the base model if it is named by its version or alias in the registry; otherwise empty."""
     weights_digest: str
     """Digest of the initial weights of base training; empty if they are not a file."""
     base_digest: str
@@ -191,9 +193,11 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
         _join_experiment(Address.at(str(values["registry"])), str(values["experiment"]), run)
     for name, title in DATA.items():
         print(f"{title}: {'found' if data_digests[name] else 'not needed'}")
-    digest = digest_of_run(values, *data_digests.values(), start.base_model_digest, start.weights_digest)
+    # What an alias names may move; `version_made_of` compares the versions.
+    named = str(values["base_model_uri"]) if start.base_version else start.base_model_digest
+    digest = digest_of_run(values, *data_digests.values(), named, start.weights_digest)
     return Prepared(
-        Output="" if values["skip_unchanged"] and _is_unchanged(digest, values) else digest,
+        Output="" if values["skip_unchanged"] and _is_unchanged(digest, start.base_version, values) else digest,
         registry=str(values["registry"]),
         checkpoint_dir=str(values["checkpoint_dir"]),
         data=parameters.settings_of(FetchConfig, "", values),
@@ -245,6 +249,7 @@ class _Start(NamedTuple):
 
     base_model: str = ""
     base_model_digest: str = ""
+    base_version: str = ""
     weights_digest: str = ""
 
 
@@ -253,8 +258,8 @@ def _find_start(values: Mapping[str, Value]) -> _Start:
     from trainer.models import weight_sources  # loads NumPy
 
     if uri := str(values["base_model_uri"]):
-        base_model = resolve_base_model(uri, str(values["registry"]))
-        return _Start(base_model, weight_sources.fingerprint(base_model))
+        base_model, version = resolve_base_model(uri, str(values["registry"]))
+        return _Start(base_model, weight_sources.fingerprint(base_model), version)
     return _Start(weights_digest=weight_sources.fingerprint_of_initial(str(values["initial_weights"])))
 
 
@@ -305,10 +310,7 @@ def _join_experiment(region: Address, experiment: str, run: str) -> None:
 
 
 def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
-    """SHA-256 of the code's version, the settings, and the digests of the data and of the start of the training.
-
-    Runs with an equal digest make the same model.
-    """
+    """The `digest_of_inputs` of the settings, and of the digests of the data and of the start of the training."""
     made_of = {
         name: values[name]
         for name, parameter in parameters.PARAMETERS.items()
@@ -317,10 +319,10 @@ def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
     return digest_of_inputs(json.dumps(made_of, sort_keys=True), *digests)
 
 
-def _is_unchanged(digest: str, values: Mapping[str, Value]) -> bool:
-    """Whether the default or the challenger of the registry is the model of a run with this digest."""
+def _is_unchanged(digest: str, base_version: str, values: Mapping[str, Value]) -> bool:
+    """Whether the registry has the model of a run with this digest and start, and the decision about it."""
     name = str(values["model_name"])
-    version = version_made_of(digest, connect(str(values["registry"])), name)
+    version = version_made_of(digest, base_version, connect(str(values["registry"])), name)
     if version:
         print(f"unchanged: version {version.number} of {name} already is this model")
     return version is not None

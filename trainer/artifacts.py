@@ -499,6 +499,8 @@ class Lineage(TypedDict, total=False):
     run: str
     folder: str
     code_version: str
+    inputs: str
+    base_version: str
     data: dict[str, Prepared]
     model: ModelConfig | None
 

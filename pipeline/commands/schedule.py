@@ -3,10 +3,11 @@ Schedule runs on Vertex AI: create, list, show, pause, resume, replace or delete
 
 create and replace accept parameters, --template and --cache like `submit`, and --cron with --timezone. Runs of one
 schedule never overlap: a run is skipped if the previous one has not ended. A run ends after a few minutes, without
-training, if data, settings, code and start are those of the default or the challenger (skip_unchanged=false trains
-in any case). replace deletes the old schedule after it has created the new one. Without --cron it keeps the times,
-but not the parameters; pass them again. apply makes the schedules of the environment equal to the files of a
-folder (schedules/weekly.toml.example describes them), and shows first what differs.
+training, if a version was made of the same data, settings, code and start and was compared with the default
+(skip_unchanged=false trains in any case). replace deletes the old schedule after it has created the new one.
+Without --cron it keeps the times, but not the parameters; pass them again. apply makes the schedules of the
+environment equal to the files of a folder (schedules/weekly.toml.example describes them), and shows first what
+differs.
 """
 
 import argparse

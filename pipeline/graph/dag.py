@@ -280,6 +280,7 @@ def _train_and_register(
         platform=env.target,
         evaluation=evaluated.outputs["evaluation"],
         inputs=check_outputs["Output"],
+        base_version=check_outputs["base_version"],
         endpoint=check_outputs["endpoint"],
         **common_inputs,
     )

@@ -6,7 +6,7 @@ import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline import cloud
 from pipeline.registry.address import VERTEX
@@ -24,6 +24,7 @@ DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """Fields of a dataset's manifest that go into the lineage of a model."""
 REGISTERED_NAME = re.compile(r"([A-Za-z0-9_-]+)@([A-Za-z0-9_-]+)")
 """A base model by its name in the run's registry, such as msinet@default or msinet@3."""
+Key = TypeVar("Key")
 UNKNOWN = "unknown"
 """Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""
 
@@ -51,14 +52,15 @@ def resource_of(registry: Registry, name: str, number: int) -> tuple[str, str]:
     return address, address
 
 
-def resolve_base_model(uri: str, location: str) -> str:
-    """Where the model is that `base_model_uri` names: NAME@VERSION and NAME@ALIAS are looked up in the registry.
+def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
+    """Where the model is that `base_model_uri` names, and which version of the registry it is, as NAME@NUMBER.
 
-    Any other `uri` is returned unchanged. Raises `UserError` if the registry has no such version.
+    NAME@VERSION and NAME@ALIAS are looked up in the registry. Any other `uri` is returned unchanged, with an empty
+    version. Raises `UserError` if the registry has no such version.
     """
     match = REGISTERED_NAME.fullmatch(uri)
     if not match:
-        return uri
+        return uri, ""
     name, version = match.groups()
     registry = connect(location)
     versions = numbered(registry.versions(name))
@@ -67,7 +69,8 @@ def resolve_base_model(uri: str, location: str) -> str:
         bool(versions),
         f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
     )
-    return versions[number_of(shown, version, sorted(versions), registry.aliases(name))].address
+    number = number_of(shown, version, sorted(versions), registry.aliases(name))
+    return versions[number].address, f"{name}@{number}"
 
 
 def check_endpoint(location: str, name: str, endpoint: str) -> None:
@@ -98,9 +101,10 @@ def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def digest_of_inputs(*inputs: str) -> str:
-    """SHA-256 of the code's version and of a run's settings, data and initial weights, which are `inputs`.
+    """SHA-256 of the code's version and of a run's settings, data and start, which are `inputs`.
 
-    Runs with an equal digest make the same model. UNKNOWN if the commit of the code is not known.
+    Runs with an equal digest make the same model, if a start that is a name in the registry was the same version.
+    UNKNOWN if the commit of the code is not known.
     """
     code = artifacts.code_version()
     if "+" not in code or code.endswith("-dirty"):
@@ -108,15 +112,38 @@ def digest_of_inputs(*inputs: str) -> str:
     return hashlib.sha256(json.dumps([code, *inputs]).encode()).hexdigest()
 
 
-def version_made_of(inputs: str, registry: Registry, name: str) -> Version | None:
-    """The default or the challenger of model `name` if it was made of inputs with this `digest_of_inputs`."""
-    numbers = registry.aliases(name).values()
-    made = [
-        version
-        for version in registry.versions(name)
-        if version.number in numbers and version.record.get("lineage", {}).get("inputs") == inputs != UNKNOWN
-    ]
-    return made[0] if made else None
+def version_made_of(inputs: str, base_version: str, registry: Registry, name: str) -> Version | None:
+    """The version of model `name` that a run of these inputs would only make and judge again; None without one.
+
+    It was made of inputs with this `digest_of_inputs`, whatever its alias is now, and
+    - the comparison with the default is known: it is the default, was compared with it, or is a version that the
+      default replaced, directly or through others;
+    - `base_version`, the version that the run would start from (`resolve_base_model`), is the one that it started
+      from, itself, or one made from it. So its own promotion is nothing new to a start named by an alias, but a
+      version that was made of other data, or that a person made the default, is.
+    """
+    versions = registry.versions(name)
+    default = registry.aliases(name).get(artifacts.DEFAULT, PRETRAINED_VERSION)
+    opponents = {each.number: each.record["compared_with"] for each in versions if "compared_with" in each.record}
+    facts = {f"{name}@{each.number}": each.record.get("lineage", {}) for each in versions}
+    starts = {own: lineage.get("base_version", "") for own, lineage in facts.items()}
+    replaced, ancestors = _line_of(default, opponents), _line_of(base_version, starts)
+    for version in versions:
+        own = f"{name}@{version.number}"
+        is_made_of = facts[own].get("inputs") == inputs != UNKNOWN
+        is_judged = version.number in replaced or opponents.get(version.number) == default
+        if is_made_of and is_judged and (own in ancestors or starts[own] == base_version):
+            return version
+    return None
+
+
+def _line_of(key: Key, before: Mapping[Key, Key]) -> set[Key]:
+    """`key`, the one before it, the one before that, and so on."""
+    line: set[Key] = set()
+    while key not in line:
+        line.add(key)
+        key = before.get(key, key)
+    return line
 
 
 def pipeline_job(platform: str, location: str, run: str) -> dict[str, str]:
@@ -126,11 +153,13 @@ def pipeline_job(platform: str, location: str, run: str) -> dict[str, str]:
     return {"pipeline_job": f"{cloud.parent_of(VertexRegistry.at(location))}/pipelineJobs/{run}"}
 
 
-def lineage(run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN) -> dict[str, Any]:
+def lineage(
+    run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN, base_version: str = ""
+) -> dict[str, Any]:
     """The origin of a model: the run, the code, the prepared data of each step and of the test, and the settings.
 
-    `data` is the folder of prepared data by step or `test`, `model` that of the trained model, and `inputs` is
-    the `digest_of_inputs` of the run.
+    `data` is the folder of prepared data by step or `test`, `model` that of the trained model, `inputs` is the
+    `digest_of_inputs` of the run, and `base_version` the version that it started from, as NAME@NUMBER.
     """
     from trainer.data import statistics  # loads NumPy
 
@@ -141,6 +170,7 @@ def lineage(run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN
         "folder": model.partition(f"/{run}/")[0],
         "code_version": artifacts.code_version(),
         "inputs": inputs,
+        "base_version": base_version,
         "data": {
             step: {name: getattr(manifest, name) for name in DATA_FACTS}
             | {"statistics": statistics.read(data[step])}
@@ -197,12 +227,19 @@ def compare(
 def decision_number(registry: Registry, name: str) -> int:
     """The number, from 1, of the next decision about the default of model `name` among those of the last 365 days.
 
-    Each version that a run has registered was one. The more there are, the more certain must the next be
+    Each version that a run has registered was one, but a model that was made again and compared with the same
+    version is no other. The more there are, the more certain must the next be
     (see `trainer.evaluation.confidence.decision_level`).
     """
     year_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=365)
-    decided = [version for version in registry.versions(name) if "compared_with" in version.record]
-    return 1 + sum(version.created >= year_ago for version in decided)
+    decided = set()
+    for version in registry.versions(name):
+        if "compared_with" in version.record and version.created >= year_ago:
+            lineage = version.record.get("lineage", {})
+            inputs = lineage.get("inputs", UNKNOWN)
+            made_of = version.number if inputs == UNKNOWN else (inputs, lineage.get("base_version", ""))
+            decided.add((made_of, version.record["compared_with"]))
+    return 1 + len(decided)
 
 
 def register(

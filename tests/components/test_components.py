@@ -219,7 +219,7 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
     return outputs, place, data
 
 
-TOLD = {"inputs": "digest", "endpoint": "maps", "platform": "vertex"}
+TOLD = {"inputs": "digest", "base_version": "msinet@0", "endpoint": "maps", "platform": "vertex"}
 
 
 def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path):
@@ -241,7 +241,7 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     assert registered.uri == str(tmp_path / "models/msinet/1")
     record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
     assert record["metrics"][DATASET] == evaluation["datasets"][DATASET]["models"]["candidate"]
-    assert record["lineage"]["run"] == "run-1"
+    assert (record["lineage"]["run"], record["lineage"]["base_version"]) == ("run-1", "msinet@0")
     assert record["lineage"]["data"]["base"]["fingerprint"] == prepared.metadata["fingerprint"]
 
     again, _, _ = evaluate(tmp_path / "again", prepared, model, tmp_path / "models")

@@ -5,8 +5,11 @@ import json
 
 import pytest
 
+from pipeline import preflight
 from pipeline.__main__ import main
-from pipeline.registry.register import connect, decision_number, register, resolve_base_model, version_made_of
+from pipeline.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
+from pipeline.registry.register import connect, decision_number, register, resolve_base_model
+from pipeline.training_job import Target
 from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
@@ -60,18 +63,71 @@ def add(registry, model, name="msinet-1", promote=True, default=PRETRAINED_VERSI
     return registry.add("msinet", model, record(name), promote, default)
 
 
-def test_model_is_not_made_again_while_a_version_of_its_inputs_is_the_default_or_the_challenger(registry, model):
-    for number, promote in ((1, True), (2, False), (3, False)):
-        made = record(f"msinet-{number}")
-        made["lineage"]["inputs"] = f"digest of {number}"
-        registry.add("msinet", model, made, promote, PRETRAINED_VERSION)
-    found = {number: version_made_of(f"digest of {number}", registry, "msinet") for number in range(1, 5)}
-    assert {number: version and version.number for number, version in found.items()} == {
-        1: 1,
-        2: None,  # the challenger before
-        3: 3,
-        4: None,
-    }
+@pytest.fixture
+def look(registry, location, model, monkeypatch):
+    """A scheduled run without its training: the number of its version; None if all is unchanged."""
+    monkeypatch.setattr(artifacts, "code_version", lambda: "0.1.0+5f2a")
+
+    def look(promote=True, **parameters):
+        values = {name: DEFAULTS[name] for name in CONSOLE_FIELDS}
+        values |= {"finetune_source": "sample", "registry": location, "skip_unchanged": True, **parameters}
+        prepared = preflight.prepare({"settings": {}, **form_of(values)}, {}, Target("local", "", "msinet-{}"))
+        if not prepared.Output:
+            return None
+        run = record(f"msinet-{len(registry.versions('msinet')) + 1}")
+        run["compared_with"] = registry.aliases("msinet").get(DEFAULT, PRETRAINED_VERSION)
+        run["lineage"] |= {"inputs": prepared.Output, "base_version": prepared.base_version}
+        number, alias = registry.add("msinet", model, run, promote, run["compared_with"])
+        assert (alias == DEFAULT) is promote
+        return number
+
+    return look
+
+
+@pytest.mark.parametrize("wins", [[], [1], [1, 2]])
+@pytest.mark.parametrize(
+    "other", [{"base_model_uri": "pretrained", "seed": 2}, {"base_model_uri": "msinet@default"}]
+)
+def test_schedules_of_one_model_train_once_each_on_the_same_data(look, wins, other):
+    schedules = [{"base_model_uri": "pretrained"}, other] * 3
+    assert [look(number in wins, **each) for number, each in enumerate(schedules, 1)] == [1, 2, *[None] * 4]
+
+
+def test_schedules_that_replace_each_other_come_to_an_end(look):
+    schedules = [{"base_model_uri": "pretrained", "seed": seed} for seed in (1, 2, 3)]
+    assert [look(**each) for each in schedules * 3] == [1, 2, 3, *[None] * 6]
+
+
+def test_model_that_lost_to_a_default_before_meets_the_new_one(look):
+    first, second, third = ({"base_model_uri": "pretrained", "seed": seed} for seed in (1, 2, 3))
+    assert [look(True, **first), look(False, **second), look(True, **third)] == [1, 2, 3]
+    assert [look(False, **second), look(**second), look(**first)] == [4, None, None]
+
+
+def test_promotion_of_its_own_model_is_nothing_new_to_a_run_that_starts_from_the_default(look, registry):
+    assert look(base_model_uri="pretrained") == 1
+    start = {"base_model_uri": "msinet@default", "seed": 2}
+    assert [look(**start) for _ in range(3)] == [2, None, None]
+    assert [look(**start, gate="cc"), look(**start)] == [3, None]  # 3 was made from 2
+    registry.set_alias("msinet", DEFAULT, 1)  # what 2 started from and was compared with
+    assert look(**start) is None
+    assert look(base_model_uri="pretrained", seed=4) == 4  # beats 1, and was made of neither 2 nor 3
+    assert [look(False, **start), look(**start)] == [5, None]
+    registry.set_alias("msinet", DEFAULT, 3)
+    assert look(**start) is None
+
+
+def test_new_version_of_another_model_is_a_new_start(look, registry, model):
+    registry.add("base", model, record(), True, PRETRAINED_VERSION)
+    start = {"base_model_uri": "base@default"}
+    assert [look(**start), look(**start)] == [1, None]
+    registry.add("base", model, record("msinet-2"), True, 1)
+    assert [look(**start), look(**start), look(base_model_uri="base@2")] == [2, None, 3]
+
+
+def test_code_without_a_commit_is_never_unchanged(look, monkeypatch):
+    monkeypatch.setattr(artifacts, "code_version", lambda: "0.1.0+5f2a-dirty")
+    assert [look(base_model_uri="pretrained") for _ in range(2)] == [1, 2]
 
 
 def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, location, model):
@@ -79,21 +135,22 @@ def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, lo
         resolve_base_model("msinet@default", location)
     for number in (1, 2):
         add(registry, model, f"msinet-{number}", promote=number == 1)
-    assert resolve_base_model("msinet@0", location) == "pretrained"
+    assert resolve_base_model("msinet@0", location) == ("pretrained", "msinet@0")
     places = [version.address for version in registry.versions("msinet")]
     named = ("msinet@default", "msinet@1", "msinet@challenger", "msinet@2")
-    assert [resolve_base_model(name, location) for name in named] == [*places[:1] * 2, *places[1:] * 2]
+    found = [(places[0], "msinet@1")] * 2 + [(places[1], "msinet@2")] * 2
+    assert [resolve_base_model(name, location) for name in named] == found
     assert weight_sources.fingerprint(places[0])
     with pytest.raises(UserError, match="no version 3"):
         resolve_base_model("msinet@3", location)
     for other in ("", "pretrained", "author:salicon", "gs://bucket/model@3", "./msinet@default"):
-        assert resolve_base_model(other, location) == other
+        assert resolve_base_model(other, location) == (other, "")
 
 
 def test_pretrained_is_the_default_until_a_version_is_promoted_or_chosen(registry, location, model, command):
     assert add(registry, model, promote=False) == (1, CHALLENGER)
     assert (registry.default("msinet"), registry.aliases("msinet")) == (None, {CHALLENGER: 1})
-    assert resolve_base_model("msinet@default", location) == "pretrained"
+    assert resolve_base_model("msinet@default", location) == ("pretrained", "msinet@0")
     shown = json.loads("\n".join(command("list", "--json")))
     assert [(each["version"], each["aliases"]) for each in shown] == [(0, [DEFAULT]), (1, [CHALLENGER])]
     assert command("show")[0].split()[1] == "msinet@0"
@@ -246,12 +303,19 @@ def test_the_images_that_a_version_was_trained_on_are_kept_with_it(registry, mod
     assert (first.number, second.number) == (1, 2)
 
 
-def test_each_version_that_a_run_has_registered_was_a_decision(registry, model, monkeypatch):
+def test_each_version_that_a_run_has_registered_was_a_decision_unless_it_was_the_same_again(
+    registry, model, monkeypatch
+):
     assert decision_number(registry, "msinet") == 1
     for number, compared_with in enumerate((PRETRAINED_VERSION, 1, 1), 1):
         content = record(f"msinet-{number}") | {"compared_with": compared_with}
         registry.add("msinet", model, content, number == 1, compared_with)
     assert decision_number(registry, "msinet") == 4
+    for number, compared_with in enumerate((1, 1, 2), 4):
+        content = record(f"msinet-{number}") | {"compared_with": compared_with}
+        content["lineage"]["inputs"] = "digest"
+        registry.add("msinet", model, content, False, compared_with)
+    assert decision_number(registry, "msinet") == 6  # the second is the first again
     long_ago = [
         dict(version.record, created="2020-01-01T00:00:00+00:00") for version in registry.versions("msinet")
     ]
