@@ -14,7 +14,7 @@ import argparse
 import datetime
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pipeline import cloud
@@ -118,6 +118,7 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     for line in passed_over:
         print(line)
     submit.check_bucket_images_and_quota(plan)
+    _warn_of_same_model(environment, [plan])
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)
     return 0
@@ -133,16 +134,33 @@ def _apply(parsed: argparse.Namespace, environment: Any) -> int:
         number = f" ({schedule.id_of(step.old)})" if step.old else ""
         print("\n    ".join([f"{step.action:<8}{step.name}{number}", *step.differences]))
     steps = [step for step in steps if step.is_change]
+    made = [step.wanted.plan for step in steps if step.wanted and step.makes_one]
+    _warn_of_same_model(environment, made, [step.name for step in steps if step.action == schedule_files.DELETE])
     if parsed.dry_run or not steps:
         print("Nothing was changed; without --dry-run, it is done." if steps else "There is nothing to do.")
         return 0
-    for step in steps:
-        if step.wanted and step.makes_one:
-            submit.check_bucket_images_and_quota(step.wanted.plan)
+    for plan in made:
+        submit.check_bucket_images_and_quota(plan)
     for step in steps:
         made = schedule_files.take(environment, step)
         print(f"Done: {step.action} {step.name} ({schedule.id_of(made)})", flush=True)
     return 0
+
+
+def _warn_of_same_model(
+    environment: Any, made: Sequence[schedule.SchedulePlan], removed: Collection[str] = ()
+) -> None:
+    """Say of each schedule that is made which others train the same model; `removed` are those that end now."""
+    jobs = {each.display_name: schedule.job_of(each) for each in schedule.listed(environment)} if made else {}
+    jobs |= {plan.name: dict(plan.job) for plan in made}
+    for name in removed:
+        jobs.pop(name, None)
+    for plan in made:
+        if others := schedule.of_same_model(plan.name, jobs):
+            print(
+                f"warning: {plan.name} trains the same model in the same registry as {', '.join(others)}: what "
+                "one promotes, the others must beat; keep one, or set another model_name"
+            )
 
 
 def _next_run(entry: Any) -> datetime.datetime | None:

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import cloud
-from pipeline.graph.environment import Environment
-from pipeline.jobs import state_of
-from pipeline.parameters import Value
+from pipeline.graph.compiled import Template
+from pipeline.graph.environment import PIPELINE_NAME, Environment
+from pipeline.jobs import as_json, state_of
+from pipeline.parameters import DEFAULTS, Value
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import Checks, UserError, check, nearest
 
@@ -156,6 +157,26 @@ def find(environment: Environment, name_or_id: str) -> Any:
 def id_of(schedule: Any) -> str:
     """The id of a schedule."""
     return str(schedule.name.rpartition("/")[2])
+
+
+def job_of(schedule: Any) -> dict[str, Any]:
+    """The API's PipelineJob of a schedule, as JSON."""
+    return dict(as_json(schedule)["createPipelineJobRequest"]["pipelineJob"])
+
+
+def of_same_model(name: str, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The schedules in `jobs`, PipelineJobs by schedule, that train the same model as the schedule `name`."""
+    model = _model_of(jobs[name])
+    return [other for other, job in jobs.items() if model and other != name and _model_of(job) == model]
+
+
+def _model_of(job: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Registry and name of the model that runs of a PipelineJob train; None if it does not say that it is ours."""
+    chosen = Template(job.get("pipelineSpec", {}))
+    if chosen.spec.get("pipelineInfo", {}).get("name") != PIPELINE_NAME:
+        return None
+    values = {**DEFAULTS, **chosen.values(job["runtimeConfig"].get("parameterValues"))}
+    return str(values["registry"]), str(values["model_name"])
 
 
 def kept_timing(schedule: Any, zone: str, start: str, end: str) -> Timing:

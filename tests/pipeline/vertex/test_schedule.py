@@ -96,6 +96,26 @@ def test_there_is_never_a_second_schedule_of_one_name(vertex, do):
     assert states(vertex) == {"7000": "ACTIVE"}
 
 
+def warned(lines):
+    """The lines that are warnings."""
+    return [line for line in lines if line.startswith("warning: ")]
+
+
+def test_schedule_of_a_model_that_another_one_trains_is_made_with_a_warning(vertex, do):
+    assert not warned(do("create", *MONDAYS, own=True))
+    (line,) = warned(do("create", "--when-changed", "--name", "often", "seed=2", own=True))
+    assert "often trains" in line
+    assert "msinet-prod" in line
+    assert not warned(do("create", *MONDAYS, "--name", "other", "model_name=other", own=True))
+    assert not warned(do("create", *MONDAYS, "--name", "registry", "registry=gs://bucket/models", own=True))
+    assert not warned(do("create", *MONDAYS, "--name", "small"))  # another pipeline
+    (line,) = warned(do("replace", *MONDAYS, "--name", "often", own=True))
+    assert "as msinet-prod:" in line
+    do("delete")
+    assert not warned(do("replace", *MONDAYS, "--name", "often", own=True))
+    assert len(vertex.kept("schedules")) == 4
+
+
 def test_dry_run_says_what_would_be_scheduled_and_sends_nothing(vertex, do):
     lines = do("create", *MONDAYS, "--dry-run", "--end", "2099-01-01", "base_epochs=3")
     facts = dict(line.split(":", 1) for line in lines[:-1])
@@ -265,6 +285,20 @@ def test_apply_makes_the_service_equal_to_the_files_and_says_first_what_differs(
     (left,) = vertex.kept("schedules").values()
     values = left["createPipelineJobRequest"]["pipelineJob"]["runtimeConfig"]["parameterValues"]
     assert (left["displayName"], values["settings"]["base_epochs"]) == ("msinet-prod-weekly", 3)
+
+
+def test_apply_warns_of_schedules_of_one_model_that_stay(vertex, do, files):
+    folder = files(weekly='cron = "0 3 * * 1"\n', often="when_changed = true\n")
+    for flags in (["--dry-run"], []):
+        lines = warned(do("apply", *folder, *flags))
+        assert [("msinet-prod-often" in line, "msinet-prod-weekly" in line) for line in lines] == [
+            (True, True)
+        ] * 2
+    assert not warned(do("apply", *folder))
+    folder = files(weekly='cron = "0 4 * * 1"\n', often="")
+    (line,) = warned(do("apply", *folder, "--dry-run"))
+    assert "msinet-prod-weekly trains" in line
+    assert not warned(do("apply", *folder, "--prune"))
 
 
 def test_schedule_of_others_with_the_address_of_its_template_alone_is_left(vertex, do, files):
