@@ -7,9 +7,10 @@ page of Google's documentation. Machines, regions and combinations are from Vert
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 
-from trainer.errors import check, look_up
+from trainer.errors import UserError, check, look_up
 
 # === Prices: region, date and source ===
 
@@ -264,15 +265,56 @@ _ROWS = (
     Accelerator("v5e-8", V5E, 8, "ct5lp-hightpu-8t", 224, 384, 9.6000, 2.3817, tpu_topology="2x4"),
 )
 ACCELERATORS: dict[str, Accelerator] = {row.name: row for row in _ROWS}
+SHORTEST_WORD = 3
+"""Number of letters and digits from which the beginning of a word says which accelerators are meant."""
 
 
 def get(name: str) -> Accelerator:
     """The row of accelerator `name`.
 
     Raises:
-        UserError: if there is no such row; suggests the most similar name.
+        UserError: if there is no such row. It names the rows of the kind, chip or machine type that `name` is,
+            such as `tpu`, `nvidia-l4` or `ct5lp-hightpu-4t`, smallest first, or else the most similar name.
     """
+    if name not in ACCELERATORS and (meant := _rows_called(name)):
+        raise UserError(
+            f"unknown accelerator {name!r}; did you mean {', '.join(repr(row.name) for row in meant)}?"
+        )
     return look_up("accelerator", name, ACCELERATORS)
+
+
+def _rows_called(name: str) -> list[Accelerator]:
+    """The rows that Google's or NVIDIA's word `name`, in any case and spelling, stands for: smallest first.
+
+    A row's own name comes first, such as `L4`; then the word as it is, without a number of chips at its end, as in
+    `v5e-16`, and as the beginning of others, as in `nvidia`.
+    """
+    rows = sorted(_ROWS, key=lambda row: (row.chips, row.compute_engine_usd))
+    word, family = _plain(name), _plain(_family(name))
+    if same := [row for row in rows if _plain(row.name) == word]:
+        return same
+    for fits in (word.__eq__, family.__eq__, lambda known: len(word) >= SHORTEST_WORD and known.startswith(word)):
+        if found := [row for row in rows if any(map(fits, _words(row)))]:
+            return found
+    return []
+
+
+def _words(row: Accelerator) -> set[str]:
+    """The words for an accelerator: its name, kind, machine type, and what its chip is called."""
+    chip = row.chip
+    title = chip.title.partition(" ")[2]  # without the vendor
+    names = (row.name, _family(row.name), row.image, row.machine_type, chip.title, title, chip.vertex_type)
+    return {_plain(name) for name in (*names, chip.quota, row.resource_name, *chip.node_labels.values()) if name}
+
+
+def _family(name: str) -> str:
+    """An accelerator's name without the number of chips at its end."""
+    return re.sub(r"-\d+$", "", name)
+
+
+def _plain(name: str) -> str:
+    """The letters and digits of a name, in lower case."""
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 # === Memory and time of a training step, by a roofline model ===

@@ -57,6 +57,52 @@ def test_price_is_that_of_the_list_with_the_fee(name, provisioning, usd):
     assert get(name).usd_per_hour(provisioning) == (usd if usd is None else pytest.approx(usd, abs=1e-3))
 
 
-def test_unknown_name_is_refused_with_the_nearest_one():
-    with pytest.raises(UserError, match="unknown accelerator 'v5e4'; did you mean 'v5e-4'"):
-        get("v5e4")
+def named(word):
+    """The accelerators that the message about an unknown one suggests."""
+    with pytest.raises(UserError, match=r"^unknown accelerator ") as refused:
+        get(word)
+    suggested = str(refused.value).partition("did you mean ")[2].partition("?")[0]
+    return re.findall(r"'([\w-]+)'", suggested)
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("tpu", "TPU", "v5e", "v5e-16", "tpu-v5e", "TPU v5e", "tpu-v5-lite"), ["v5e-1", "v5e-4", "v5e-8"]),
+        (("nvidia-l4", "NVIDIA_L4", "l4-3", "L4-16"), ["l4", "l4-2", "l4-4", "l4-8"]),
+        (("NVIDIA_TESLA_T4", "nvidia-tesla-t4", "nvidia-t4"), ["t4", "t4-2", "t4-4"]),
+        (("a100-40gb", "NVIDIA_TESLA_A100"), ["a100", "a100-2", "a100-4", "a100-8"]),
+        (("ct5lp-hightpu-4t", "v5e4", "V5E-4"), ["v5e-4"]),
+        (("g2-standard-8", "L4"), ["l4"]),
+        (("n1-standard-16",), ["cpu", "t4-2", "v100-2"]),
+        (("l5",), ["l4"]),
+        (("x", ""), []),
+    ],
+)  # fmt: skip
+def test_unknown_name_is_refused_with_those_that_it_means(words, names):
+    assert {word: named(word) for word in words} == dict.fromkeys(words, names)
+
+
+def test_kind_names_all_of_it_smallest_first():
+    chips = [ACCELERATORS[name].chips for name in named("gpu")]
+    assert chips == sorted(chips)
+    assert (
+        set(named("gpu"))
+        == set(named("nvidia"))
+        == {name for name, row in ACCELERATORS.items() if row.image == "gpu"}
+    )
+    assert named("gpu")[0] == "t4"
+
+
+@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=ACCELERATORS)
+def test_row_is_named_by_the_words_of_google_for_it(row):
+    words = {
+        row.machine_type,
+        row.chip.title,
+        row.chip.vertex_type,
+        row.resource_name,
+        *row.chip.node_labels.values(),
+    }
+    for word in words - {"", "CPU"}:
+        assert row.name in named(word)
+        assert row.name in named(word.upper())
