@@ -59,8 +59,8 @@ def group_means(
 
     def means(n_images: np.ndarray) -> np.ndarray:
         if shape == "normal":
-            return rng.standard_normal(n_images.shape) / np.sqrt(n_images)
-        skewed = (rng.gamma(4.0 * n_images) / n_images - 4) / 2
+            return np.asarray(rng.standard_normal(n_images.shape) / np.sqrt(n_images))
+        skewed = np.asarray((rng.gamma(4.0 * n_images) / n_images - 4) / 2)
         return skewed if shape == "right" else -skewed
 
     least, most = GROUP_SIZES
@@ -111,8 +111,8 @@ def main() -> None:
         for correlation in CORRELATIONS:
             for shape in ("normal", "right", "left"):
                 years = is_promoted_by_groups(rng, shape, correlation, YEARS, n)
-                cells = " | ".join(f"{promoted.mean():.1%}" for promoted in years)
-                print(f"| {n} | {correlation} | {shape} | {cells} |", flush=True)
+                rates = " | ".join(f"{promoted.mean():.1%}" for promoted in years)
+                print(f"| {n} | {correlation} | {shape} | {rates} |", flush=True)
     print()
     print("| gain, KLD | spread | images | 1st decision | 12th | 52nd | within 12 | 95% interval |")
     print("|---|---|---|---|---|---|---|---|")
