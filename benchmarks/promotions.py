@@ -111,8 +111,8 @@ def main() -> None:
         for correlation in CORRELATIONS:
             for shape in ("normal", "right", "left"):
                 years = is_promoted_by_groups(rng, shape, correlation, YEARS, n)
-                rates = " | ".join(f"{promoted.mean():.1%}" for promoted in years)
-                print(f"| {n} | {correlation} | {shape} | {rates} |", flush=True)
+                shares = " | ".join(f"{promoted.mean():.1%}" for promoted in years)
+                print(f"| {n} | {correlation} | {shape} | {shares} |", flush=True)
     print()
     print("| gain, KLD | spread | images | 1st decision | 12th | 52nd | within 12 | 95% interval |")
     print("|---|---|---|---|---|---|---|---|")
