@@ -145,9 +145,9 @@ def describe_scores(
     metrics = [metric for metric in METRICS if metric in means[next(iter(labels))]]
     # One network beats the baselines nearly everywhere, so a mark would say nothing.
     marks_best = len(means.keys() - {CENTER_BIAS, UNIFORM}) > 1
+    groups = f"{confidence.count_text(table.n_units, of_groups=True)} of " if table.is_grouped else ""
     return {
-        "n_images": f"{len(table.images):,} held-out images"
-        f"{confidence.in_groups(table.n_units, len(table.images))}",
+        "n_images": f"{groups}{len(table.images):,} held-out images",
         "models": headings,
         "legend": [each for each in headings if each["color"]],
         "marks_best": marks_best,

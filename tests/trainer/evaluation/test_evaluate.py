@@ -234,7 +234,7 @@ def test_a_group_counts_as_one_image_and_few_groups_decide_nothing(models, good,
     assert "24 validation images of pages belong to 2 groups, and a decision needs 12" in judged["reason"]
     write_report(tmp_path / "2", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "24 held-out images in 12 groups" in page
+    assert "Mean over 12 groups of 24 held-out images" in page
 
 
 def test_an_image_of_which_a_group_was_seen_decides_nothing(models, good, tmp_path):
