@@ -98,6 +98,7 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
     per_image.write(folder / artifacts.PER_IMAGE, "osie", table)
     manifest = json.loads((data / artifacts.MANIFEST).read_text())
     result = {"folder": "gone", "manifest": manifest, "models": {CANDIDATE: table.means(CANDIDATE)}}
+    result["image_sizes"] = {CANDIDATE: [32, 40]}
     said = {
         "code_version": "1",
         "reason": "It is the first.",

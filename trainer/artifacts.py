@@ -227,6 +227,11 @@ class ListedImage(NamedTuple):
     group: str
     """Name of its group; empty for an image of its own."""
 
+    @property
+    def unit(self) -> tuple[str, str]:
+        """The same for all images of a group, and another for each image of its own."""
+        return self.group, "" if self.group else self.name
+
 
 def images(folder: StrPath, splits: Collection[str]) -> list[ListedImage]:
     """List the images in these splits of a prepared dataset.

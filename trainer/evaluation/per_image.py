@@ -51,9 +51,9 @@ class PerImage:
     @functools.cached_property
     def units(self) -> npt.NDArray[np.int64]:
         """The unit of each image, (n,), counted from 0: images of a group are one."""
-        names = [f"group {group}" if group else f"image {image}" for image, group in self._pairs]
-        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        return np.array([places[name] for name in names], np.int64)
+        units = [(group, "" if group else image) for image, group in self._pairs]
+        places = {unit: place for place, unit in enumerate(dict.fromkeys(units))}
+        return np.array([places[unit] for unit in units], np.int64)
 
     @property
     def n_units(self) -> int:

@@ -66,8 +66,8 @@ class Seen:
             return set()  # prepared by an earlier version
         seen = frozenset().union(*(self.digests[split] for split in splits))
         images = artifacts.images(folder, [manifest.held_out])
-        groups = {image.group or image.name for image in images if image.digest in seen}
-        return {image.name for image in images if (image.group or image.name) in groups}
+        units = {image.unit for image in images if image.digest in seen}
+        return {image.name for image in images if image.unit in units}
 
     def caution(self, model: str, manifest: Mapping[str, Any]) -> str:
         """Warn if the model may have seen held-out images that nothing tells of; else empty.
