@@ -37,6 +37,7 @@ def plan_training(
         ("cpu", str),
         ("memory", str),
         ("node_selector", dict),
+        ("tolerations", list),
         ("restart", bool),
         ("service_account", str),
         ("network", str),

@@ -153,6 +153,7 @@ class Outputs(NamedTuple):
     cpu: str = ""
     memory: str = ""
     node_selector: dict[str, str] = {}  # noqa: RUF012
+    tolerations: list[dict[str, str]] = []  # noqa: RUF012
     restart: bool = False
     service_account: str = ""
     network: str = ""
@@ -206,6 +207,7 @@ def plan_step(
         cpu=cpu(plan),
         memory=memory(plan),
         node_selector=node_selector(plan),
+        tolerations=tolerations(plan),
         restart=job.restart_training,
         service_account=job.training_service_account,
         network=job.training_network,
@@ -364,6 +366,12 @@ def node_selector(plan: TrainingPlan) -> dict[str, str]:
     """Labels that the GKE node of the pod must have."""
     label = NODE_LABELS.get(plan.machines.provisioning)
     return {**plan.accelerator.node_selector, **({label: "true"} if label else {})}
+
+
+def tolerations(plan: TrainingPlan) -> list[dict[str, str]]:
+    """Tolerations of the pod: a pool of such nodes may be tainted with the label of how they were bought."""
+    label = NODE_LABELS.get(plan.machines.provisioning)
+    return [{"key": label, "operator": "Exists", "effect": "NoSchedule"}] if label else []
 
 
 # === What outlives the machine ===

@@ -166,6 +166,7 @@ def kubeflow(step: TrainingStepInputs, environment: Environment) -> dsl.Pipeline
     task.set_cpu_request(plan.outputs["cpu"])
     task.set_memory_request(plan.outputs["memory"]).set_memory_limit(plan.outputs["memory"])
     kubernetes.add_node_selector_json(task, plan.outputs["node_selector"])
+    kubernetes.add_toleration_json(task, plan.outputs["tolerations"])
     return task
 
 

@@ -12,7 +12,7 @@ import pytest
 from pipeline import training_job
 from pipeline.plan import TrainingPlan, compare_accelerators, data_size
 from tests.cluster.cluster import PAUSE
-from trainer.accelerators import PROVISIONING
+from trainer.accelerators import PROVISIONING, SPOT
 from trainer.config import FetchConfig, TrainConfig
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -91,7 +91,11 @@ def pod_of(name, plan):
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [container], "nodeSelector": training_job.node_selector(plan)},
+        "spec": {
+            "containers": [container],
+            "nodeSelector": training_job.node_selector(plan),
+            "tolerations": training_job.tolerations(plan),
+        },
     }
 
 
@@ -121,7 +125,8 @@ def placed(cluster, nodes, pods):
 @pytest.mark.parametrize("provisioning", PROVISIONING)
 def test_each_training_gets_its_machine(kubernetes, provisioning):
     offered = plans(provisioning)
-    nodes = [node_of(name, plan) for name, plan in offered.items()]
+    taints = [SPOT_TAINT] if provisioning == SPOT else []
+    nodes = [node_of(name, plan, *taints) for name, plan in offered.items()]
     # Largest first: the labels name the chip, so that a small training may take a large machine.
     by_size = sorted(offered.items(), key=lambda item: -item[1].accelerator.chips)
     pods = [pod_of(name, plan) for name, plan in by_size]
@@ -130,7 +135,7 @@ def test_each_training_gets_its_machine(kubernetes, provisioning):
 
 def test_pod_without_a_machine_says_why(kubernetes):
     (l4, large), tpu = (plans("spot")[name] for name in ("l4", "l4-4")), plans("spot")["v5e-4"]
-    nodes = [node_of("l4", l4), node_of("tainted", tpu, SPOT_TAINT)]
+    nodes = [node_of("l4", l4), node_of("tainted", tpu, {**SPOT_TAINT, "key": "example.com/team"})]
     places = placed(kubernetes, nodes, [pod_of("large", large), pod_of("tpu", tpu)])
     assert "Insufficient nvidia.com/gpu" in places["large"]
     assert "untolerated taint" in places["tpu"]

@@ -15,6 +15,7 @@ from pipeline.training_job import (
     node_selector,
     parse_labels,
     scheduling_strategy,
+    tolerations,
     worker_pool_specs,
 )
 from tests.vertex import LOCATION, PROJECT
@@ -105,6 +106,10 @@ def test_pod_asks_for_its_chips_and_its_node(name, provisioning, resource, selec
     plan = planned(name, provisioning=provisioning)
     assert plan.accelerator.resource_name == resource
     assert node_selector(plan) == selector
+    bought = [key for key in selector if key in ("cloud.google.com/gke-spot", "cloud.google.com/gke-flex-start")]
+    assert [(each["key"], each["operator"], each["effect"]) for each in tolerations(plan)] == [
+        (key, "Exists", "NoSchedule") for key in bought
+    ]
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
