@@ -67,8 +67,9 @@ variable "retrain_template" {
   default     = ""
 
   validation {
-    condition     = var.retrain_template == "" || can(regex("^https://[a-z0-9-]+-kfp[.]pkg[.]dev/[^/]+/[^/]+/[^/]+/[^/]+$", var.retrain_template))
-    error_message = "Give the address that `python -m pipeline publish` prints: https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/VERSION."
+    # Vertex AI answers a tag with error 500, at each event.
+    condition     = var.retrain_template == "" || can(regex("^https://[a-z0-9-]+-kfp[.]pkg[.]dev/[^/]+/[^/]+/[^/]+/sha256:[0-9a-f]{64}$", var.retrain_template))
+    error_message = "Give the address that `python -m pipeline publish` prints, with a digest and not a tag: https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST."
   }
 }
 

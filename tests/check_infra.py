@@ -130,3 +130,20 @@ def test_new_data_starts_a_run_of_the_template_that_ends_if_nothing_is_new(plan_
 def test_planned_environment_is_the_one_that_other_tests_read(plan):
     planned = plan["planned_values"]["outputs"]["environment"]["value"]
     assert [line.strip() for line in planned.splitlines()] == environment_text().splitlines()
+
+
+@pytest.mark.skipif(TERRAFORM is None, reason="there is no terraform and no tofu on the PATH")
+def test_template_of_the_trigger_is_one_version_and_no_tag(tmp_path):
+    shutil.copy(FOLDER / "variables.tf", tmp_path)  # needs no provider
+    for end, taken in (
+        ("v1", False),
+        ("latest", False),
+        (f"sha256:{'0' * 63}", False),
+        (f"sha256:{'0' * 64}", True),
+    ):
+        address = TEMPLATE.replace(f"sha256:{'0' * 64}", end)
+        finished = terraform(
+            tmp_path, "plan", "-input=false", "-no-color", *VARIABLES, "-var", f"retrain_template={address}"
+        )
+        assert (finished.returncode == 0) is taken, end
+        assert ("var.retrain_template" in finished.stderr) is not taken
