@@ -20,6 +20,8 @@ import pytest
 PROJECT, LOCATION = "proj", "us-central1"
 PROJECT_NUMBER = "123456789"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
+SHARED = f"projects/shared/locations/{LOCATION}"
+"""The parent of repositories in another project; they answer like those of this one."""
 NAMES = f"projects/{PROJECT_NUMBER}/locations/{LOCATION}"
 """The parent in responses, where the API writes the project's number; it accepts both in requests."""
 SERVICE_ACCOUNT = f"runner@{PROJECT}.iam.gserviceaccount.com"
@@ -137,6 +139,7 @@ class FakeVertex:
 
     def _route(self, request):
         path = request.path.removeprefix(f"/v1/{PARENT}/").removeprefix(f"/v1/{NAMES}/")
+        path = path.removeprefix(f"/v1/{SHARED}/")
         path = path.removeprefix(f"/ui/{NAMES}/")  # where Google's client asks for operations
         for method, pattern, function in ROUTES:
             matched = pattern.fullmatch(path)

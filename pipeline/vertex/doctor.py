@@ -32,6 +32,9 @@ from trainer.probe import BAD, REPORT, Fact
 
 DEFAULT_ACCOUNT = "{}-compute@developer.gserviceaccount.com"
 """Account of a run that names none, by the number of the project (Vertex AI: "Use a custom service account")."""
+AGENT = "serviceAccount:service-{}@gcp-sa-aiplatform.iam.gserviceaccount.com"
+"""Vertex AI's agent in a project, by the project's number. It pulls the images of all runs, whichever account they
+have ("Use a custom service account"); it needs no role for those of its own project."""
 SOMEBODY = "user:YOUR_ADDRESS"
 """Stands for the caller in commands if their address is unknown."""
 KINDS = {
@@ -115,6 +118,8 @@ DEPLOYER = (
 )
 """Roles of the account that submits, schedules, builds and publishes."""
 
+READS_IMAGES = _grant("artifactregistry.reader", IMAGES, "artifactregistry", _PULL)
+
 PIPELINE = (
     _grant(
         *("aiplatform.user", PROJECT, "aiplatform"),
@@ -127,7 +132,7 @@ PIPELINE = (
     _grant("storage.objectViewer", DATA, "storage", "objects.get objects.list"),
     _grant("storage.bucketViewer", BUCKET, "storage.buckets", "get"),
     _grant("storage.objectUser", BUCKET, "storage", _OBJECTS),
-    _grant("artifactregistry.reader", IMAGES, "artifactregistry", _PULL),
+    READS_IMAGES,
     _grant("artifactregistry.reader", TEMPLATES, "artifactregistry", _PULL),
 )
 """Roles of the account that runs the pipeline's tasks and training jobs."""
@@ -208,6 +213,13 @@ def examine(case: Case, api: Api) -> Iterator[Group]:
     yield "Project", ask([("APIs", partial(checks.check_apis, api))])
     yield f"Your account ({member})", ask(_rights(case, caller, DEPLOYER, account))
     yield f"Account that runs the pipeline ({account})", ask(_rights(case, other, needed, account))
+    images = re.fullmatch(cloud.REPOSITORY, case.environment.image_repository)
+    if images and images[2] != case.environment.project:
+        agent = Account(api, AGENT.format(number))
+        yield (
+            f"Vertex AI's agent, which pulls images ({agent.member})",
+            ask(_rights(case, agent, [READS_IMAGES], account)),
+        )
     yield "Buckets, data, images", ask(_about_addresses(case, api))
     yield "Quota", ask(checks.about_quota(api, case.plans))
 

@@ -1,5 +1,6 @@
 """`doctor` against a project on loopback: each thing that can be missing, services that fail, and its live job."""
 
+import dataclasses
 import json
 import re
 
@@ -10,7 +11,7 @@ from pipeline.__main__ import main
 from pipeline.cloud import Api
 from pipeline.vertex import doctor
 from pipeline.vertex.checks import MISSING, OK, UNKNOWN
-from tests.vertex import DROP, PROJECT, SERVICE_ACCOUNT, write_config
+from tests.vertex import DROP, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER, furnish
 from trainer import probe, storage
 from trainer.errors import UserError
@@ -51,6 +52,18 @@ def test_accelerator_to_fall_back_on_is_examined_in_place_of_one_without_quota(v
     findings = found(vertex, accelerator="v5e-1,l4", base_batch_size=0, finetune_batch_size=0)
     assert {finding.state for finding in findings} == {OK}
     assert findings[0].text.startswith("accelerator is l4, not v5e-1: quota custom_model_training_tpu_v5e")
+
+
+def test_images_of_another_project_are_pulled_by_the_agent_of_vertex_ai(vertex, project):
+    images = vertex.environment.image_repository.replace(f"/{PROJECT}/", "/shared/")
+    vertex.environment = dataclasses.replace(vertex.environment, image_repository=images)
+    agent = f"serviceAccount:service-{PROJECT_NUMBER}@gcp-sa-aiplatform.iam.gserviceaccount.com"
+    missing = only(found(vertex), MISSING)
+    assert "artifactregistry.repositories.downloadArtifacts" in missing.text
+    assert "repositories add-iam-policy-binding msinet --location=us-central1 --project=shared" in missing.remedy
+    assert missing.remedy.endswith(f"--member={agent} --role=roles/artifactregistry.reader")
+    project.bind("repositories/msinet", agent, "roles/artifactregistry.reader")
+    assert {finding.state for finding in found(vertex)} == {OK}
 
 
 @pytest.mark.parametrize("grant", doctor.DEPLOYER)
