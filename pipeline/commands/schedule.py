@@ -7,7 +7,7 @@ training, if a version was made of the same data, settings, code and start and w
 (skip_unchanged=false trains in any case). replace deletes the old schedule after it has created the new one.
 Without --cron it keeps the times, but not the parameters; pass them again. apply makes the schedules of the
 environment equal to the files of a folder (schedules/weekly.toml.example describes them), and shows first what
-differs.
+differs. delete --all deletes all schedules of the environment.
 """
 
 import argparse
@@ -51,6 +51,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--folder", default=str(FOLDER), help="for apply: folder of the files *.toml; schedules in the repository"
     )
+    parser.add_argument("--all", action="store_true", help="for delete: all schedules of the environment")
     parser.add_argument(
         "--prune", action="store_true", help="for apply: delete schedules of the environment that have no file"
     )
@@ -67,6 +68,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     changes = parsed.action in ("create", "replace")
     check(changes or not passed, f"{parsed.action} takes no parameters; see `python -m pipeline schedule --help`")
     check(parsed.action in ("create", "apply") or not parsed.dry_run, "--dry-run is for create and apply")
+    check(not parsed.all or (parsed.action == "delete" and not parsed.name), "--all is for delete, without --name")
     environment = load_environment(parsed.env)
     environment.require_target("vertex")
     if parsed.action == "apply":
@@ -78,13 +80,17 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     name = parsed.name or f"msinet-{environment.name}"
     if changes:
         return _put(parsed, environment, name, passed)
-    chosen = schedule.find(environment, name)
+    if parsed.all:
+        chosen = [each for each in schedule.listed(environment) if schedule_files.is_of(environment, each)]
+    else:
+        chosen = [schedule.find(environment, name)]
     if parsed.action == "show":
-        _show(environment, chosen)
+        _show(environment, *chosen)
         return 0
-    schedule.change(environment, chosen, parsed.action)
     done = {"pause": "paused", "resume": "active again", "delete": "deleted; runs that it started continue"}
-    print(f"{chosen.display_name} ({schedule.id_of(chosen)}) is {done[parsed.action]}")
+    for each in chosen:
+        schedule.change(environment, each, parsed.action)
+        print(f"{each.display_name} ({schedule.id_of(each)}) is {done[parsed.action]}")
     return 0
 
 

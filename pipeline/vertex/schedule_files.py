@@ -143,7 +143,7 @@ def compare(environment: Environment, wanted: Sequence[Wanted], prune: bool = Fa
 
     Raises `UserError` for two schedules of one name, and for one that has ended according to its file alone.
     """
-    own = [each for each in schedule.listed(environment) if _is_of(environment, each)]
+    own = [each for each in schedule.listed(environment) if is_of(environment, each)]
     steps = []
     for each in wanted:
         name, end = each.plan.name, each.plan.timing.end
@@ -168,7 +168,7 @@ def compare(environment: Environment, wanted: Sequence[Wanted], prune: bool = Fa
     return [*steps, *(Step(DELETE if prune else KEEP, old.display_name, None, old) for old in without)]
 
 
-def _is_of(environment: Environment, found: Any) -> bool:
+def is_of(environment: Environment, found: Any) -> bool:
     """Whether a schedule is one of this project, for this environment."""
     job = found.create_pipeline_job_request.pipeline_job
     # A schedule made in the console may have the address of its template alone.

@@ -191,6 +191,19 @@ def test_pause_resume_and_delete_are_sent_and_reported(vertex, do):
         do("delete")
 
 
+def test_all_schedules_of_the_environment_are_deleted_and_no_others(vertex, do):
+    do("create", *MONDAYS, own=True)
+    do("create", "--when-changed", "--name", "new-data", own=True)
+    other = copy.deepcopy(vertex.kept("schedules")["7000"])
+    other["createPipelineJobRequest"]["pipelineJob"]["displayName"] = "msinet-test"
+    vertex.kept("schedules")["8000"] = other | {"name": f"{NAMES}/schedules/8000"}
+    with pytest.raises(UserError, match="--all is for delete"):
+        do("pause", "--all")
+    assert [line.split()[0] for line in do("delete", "--all")] == ["msinet-prod", "new-data"]
+    assert list(vertex.kept("schedules")) == ["8000"]
+    assert do("delete", "--all") == []
+
+
 def test_replace_deletes_the_old_schedule_after_creating_the_new_one(vertex, do):
     do("create", *MONDAYS, "--end", LATER + "Z")
     vertex.requests.clear()
