@@ -35,7 +35,7 @@ from trainer.config import (
     setting,
     with_recipe,
 )
-from trainer.errors import Checks, UserError, check, nearest
+from trainer.errors import Checks, UserError, check, nearest, shown
 
 Value = bool | int | float | str
 
@@ -89,6 +89,8 @@ KEYWORDS = {
 }
 """Parameters that name an input -> their values that are neither a path nor an address."""
 Config = TypeVar("Config")
+LARGEST = 2**63 - 1
+"""Largest integer of the API's types."""
 TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
@@ -256,14 +258,28 @@ def convert(name: str, value: object) -> Value:
 
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """
+    check(
+        name != SETTINGS,
+        f'{SETTINGS} is {_brief(value)}; write an object of parameters, such as {{"finetune_epochs": 5}}',
+    )
     if name not in PARAMETERS:
-        suggestion = nearest(name, PARAMETERS)
+        suggestion = nearest(str(name), PARAMETERS)
         raise UserError(f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)")
-    kind = PARAMETERS[name].kind
+    return as_type(name, value, PARAMETERS[name].kind)
+
+
+def as_type(name: str, value: object, kind: type) -> Value:
+    """Convert `value`, a string or a value from TOML, YAML or JSON, to `kind`: bool, int, float or str.
+
+    Every value that somebody gives for a parameter comes through here before anything reads it. Raises `UserError`
+    with the parameter's `name` if the value is none of this type, or does not fit into the type's 64 bits.
+    """
     try:
         return _as_type(value, kind)
     except ValueError:
-        raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[kind]}") from None
+        raise UserError(f"{name} is {_brief(value)}; it must be {TYPE_NAMES[kind]}") from None
+    except OverflowError:
+        raise UserError(f"{name} is too large; it must be {TYPE_NAMES[kind]} of at most 64 bits") from None
 
 
 def converted(values: Mapping[str, object]) -> dict[str, Value]:
@@ -289,31 +305,48 @@ def form_of(values: Mapping[str, Value]) -> dict[str, Any]:
     return fields | ({SETTINGS: others} if others else {})
 
 
+def without_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a pipeline with the keys of SETTINGS beside its fields; one that is no object stays."""
+    fields = {name: value for name, value in arguments.items() if name != SETTINGS}
+    settings = arguments.get(SETTINGS) or {}
+    return {**fields, **(settings if isinstance(settings, Mapping) else {SETTINGS: settings})}
+
+
 def values_of(arguments: Mapping[str, Any]) -> dict[str, Value]:
     """The parameters of the arguments that `form_of` returns.
 
-    Raises `UserError` for a setting that is unknown, of the wrong type, or a field of the form.
+    Raises `UserError` for a setting that is unknown, of the wrong type, or a field of the form, and for settings
+    that are no object.
     """
-    fields = {name: value for name, value in arguments.items() if name != SETTINGS}
-    settings = arguments.get(SETTINGS) or {}
-    for name in settings:
+    values = converted(without_settings(arguments))
+    for name in arguments.get(SETTINGS) or ():
         check(name not in CONSOLE_FIELDS, f"{SETTINGS} has {name}, which is a field of its own; fill in that")
-    return converted({**fields, **settings})
+    return values
 
 
 def _as_type(value: object, kind: type) -> Value:
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-        assert isinstance(value, Value)
-        return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if kind is int and isinstance(value, float) and value.is_integer():  # JSON has one type of number
-        return int(value)
-    if not isinstance(value, str):
+    if isinstance(value, bool) and kind is not bool:
         raise ValueError
-    if kind is bool:
-        return boolean(value)
-    return float(value) if kind is float else int(value)
+    if isinstance(value, str):
+        value = boolean(value) if kind is bool else kind(value)
+    if kind is float and isinstance(value, int):
+        value = float(value)
+    if kind is int and isinstance(value, float) and value.is_integer():  # JSON has one type of number
+        value = int(value)
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise OverflowError
+    if not isinstance(value, kind):
+        raise ValueError
+    assert isinstance(value, Value)
+    return value
+
+
+def _brief(value: object) -> str:
+    """A value of any type for a message; Python writes no integer of more than 4,300 digits."""
+    try:
+        return shown(repr(value))
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def refuse_replaced(given: Mapping[str, Value]) -> None:

@@ -141,7 +141,9 @@ def _check_range(name: str, value: Any, limits: Range) -> None:
     is_finite = not bounds or abs(value) < math.inf
     if not (is_finite and all(holds(value, bound) for _, holds, bound in bounds)):
         shown = f"{value:g}" if isinstance(value, float) else value
-        allowed = " and ".join(f"{words} {bound:g}" for words, _, bound in bounds)
+        allowed = " and ".join(
+            f"{words} {bound if isinstance(bound, int) else f'{bound:g}'}" for words, _, bound in bounds
+        )
         raise UserError(f"{name} is {shown}; it must be {allowed}{'' if is_finite else ', and finite'}")
 
 
@@ -378,7 +380,7 @@ class FetchConfig:
         "custom: size of the screen, height x width in pixels, if positions are on the screen; empty if they are "
         "on the image.",
         group=RECORDINGS,
-        pattern=r"([1-9]\d*x[1-9]\d*)?",
+        pattern=r"([1-9]\d{0,8}x[1-9]\d{0,8})?",
         hint="height x width in pixels, such as 1080x1920",
     )
     image_on_screen: str = setting(
@@ -386,7 +388,7 @@ class FetchConfig:
         "custom: how the screen shows an image: center (at its own size), fit (enlarged to fill the screen, "
         "centred), X,Y (the pixel of its upper left corner) or X,Y,HEIGHTxWIDTH (scaled to this size).",
         group=RECORDINGS,
-        pattern=r"center|fit|-?\d+,-?\d+(,[1-9]\d*x[1-9]\d*)?",
+        pattern=r"center|fit|-?\d{1,9},-?\d{1,9}(,[1-9]\d{0,8}x[1-9]\d{0,8})?",
         hint="center, fit, X,Y or X,Y,HEIGHTxWIDTH",
     )
     blur_px: float = setting(
@@ -516,7 +518,7 @@ class TrainConfig:
         group=OPTIMIZATION,
         ge=0,
     )
-    seed: int = setting(42, "Seed of the initial weights and of the order of the images.", ge=0)
+    seed: int = setting(42, "Seed of the initial weights and of the order of the images.", ge=0, le=2**32 - 1)
     precision: str = setting(
         "auto",
         "float32, bfloat16, float16 (with loss scaling), or auto: the fastest on the hardware.",
@@ -539,7 +541,7 @@ class TrainConfig:
     profile_steps: str = setting(
         "",
         "Steps to profile for TensorBoard, such as 10-20; empty for none.",
-        pattern=r"(\d+-\d+)?",
+        pattern=r"(\d{1,9}-\d{1,9})?",
         hint="the first and the last step, such as 10-20",
     )
 

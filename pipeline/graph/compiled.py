@@ -12,7 +12,7 @@ from typing import Any
 from components import NEVER_CACHED
 from pipeline import cloud
 from pipeline.graph.environment import Environment
-from pipeline.parameters import SETTINGS
+from pipeline.parameters import as_type, without_settings
 from trainer.errors import UserError, check, nearest
 from trainer.files import read_yaml, replacing
 
@@ -107,14 +107,13 @@ class Template:
         values = {}
         for name, definition in self.parameters.items():
             if "defaultValue" in definition:
-                kind = TYPES.get(definition["parameterType"])
-                values[name] = kind(definition["defaultValue"]) if kind else definition["defaultValue"]
+                kind, default = TYPES.get(definition["parameterType"]), definition["defaultValue"]
+                values[name] = as_type(name, default, kind) if kind else default
         return values
 
     def values(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All parameters that a run with these arguments of the form has, as far as the template sets them."""
-        merged = {**self._compiled(), **self.defaults(), **(arguments or {})}
-        return merged | (merged.pop(SETTINGS, None) or {})
+        return without_settings({**self._compiled(), **self.defaults(), **(arguments or {})})
 
     def _compiled(self) -> dict[str, Any]:
         """The environment's values of parameters that the form does not show: a constant of the first task."""

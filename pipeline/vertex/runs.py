@@ -8,7 +8,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.jobs import FAILED, as_json, failures, state_of, tasks_of
-from pipeline.parameters import SETTINGS
+from pipeline.parameters import without_settings
 from trainer.errors import format_duration
 
 SUCCEEDED, CANCELLED = "succeeded", "cancelled"
@@ -131,8 +131,7 @@ def changes(job: Any, titles: Mapping[str, str], states: dict[int, str]) -> list
 
 def parameter_lines(job: Any) -> list[str]:
     """A line for each parameter of a run. The API returns every number as a float."""
-    values = dict(as_json(job)["runtimeConfig"].get("parameterValues", {}))
-    values |= values.pop(SETTINGS, None) or {}
+    values = without_settings(as_json(job)["runtimeConfig"].get("parameterValues", {}))
     return [
         f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}"
         for name, value in sorted(values.items())

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.jobs import as_json, state_of
-from pipeline.parameters import SETTINGS, converted, refuse_replaced
+from pipeline.parameters import converted, refuse_replaced, without_settings
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
@@ -188,8 +188,7 @@ def _differences(wanted: Wanted, old: Any) -> list[str]:
 def _facts(content: Mapping[str, Any]) -> dict[str, Any]:
     """What is compared of a schedule as JSON of the API: setting or `parameters.NAME` -> value, if not empty."""
     job = content["createPipelineJobRequest"]["pipelineJob"]
-    values = dict(job["runtimeConfig"].get("parameterValues") or {})
-    values |= values.pop(SETTINGS, None) or {}
+    values = without_settings(job["runtimeConfig"].get("parameterValues") or {})
     facts = {
         "cron": content["cron"],
         "start": content.get("startTime"),

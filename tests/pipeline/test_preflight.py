@@ -2,13 +2,17 @@
 
 import dataclasses
 import inspect
+import json
+import pathlib
 import typing
 from typing import Any
 
 import pytest
+import yaml
 
 from components.check_run import check_run
 from pipeline import preflight
+from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.local.run_folder import prepare_run
 from pipeline.parameters import CONSOLE_FIELDS, DEFAULTS, PARAMETERS, converted, form_of, values_of
@@ -20,6 +24,7 @@ from trainer.config import FetchConfig
 from trainer.data import fetch
 from trainer.errors import MistakesError, UserError
 
+ROOT = pathlib.Path(__file__).parents[2]
 LOCAL = Target("local", "", "msinet-{}")
 SAMPLE = {"base_source": "sample", "finetune_source": "sample", "initial_weights": "none"}
 WRONG: list[dict[str, Any]] = [
@@ -131,6 +136,58 @@ def test_mistake_in_the_settings_of_the_form_is_named(changes, named):
     arguments = {name: value for name, value in arguments.items() if name in CONSOLE_FIELDS} | changes
     with pytest.raises(UserError, match=named):
         preflight.prepare(arguments, {}, LOCAL)
+
+
+@pytest.mark.parametrize("settings", [[1], True, float("nan"), "x", 7, {1: 2}, {"finetune_epochs": {}}], ids=repr)
+def test_settings_that_are_no_object_of_parameters_are_a_users_mistake(settings, tmp_path):
+    arguments = {name: DEFAULTS[name] for name in CONSOLE_FIELDS} | SAMPLE | {"settings": settings}
+    arguments = {name: value for name, value in arguments.items() if name in (*CONSOLE_FIELDS, "settings")}
+    with pytest.raises(UserError, match=r"settings is|unknown parameter 1|finetune_epochs is \{\}"):
+        preflight.prepare(arguments, {}, LOCAL)
+    (spec, *_) = yaml.safe_load_all((ROOT / "pipeline.yaml").read_text())
+    spec["root"]["inputDefinitions"]["parameters"]["settings"]["defaultValue"] = settings
+    template = tmp_path / "template.yaml"
+    template.write_text(yaml.safe_dump(spec))
+    with pytest.raises(UserError, match=r"settings is|unknown parameter 1|finetune_epochs is \{\}"):
+        submit.prepare(load_environment("vertex"), {}, str(template))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("test_share", 10**400),
+        ("gate_margin", "1" + 400 * "0" + "."),
+        ("finetune_epochs", 10**30),
+        ("finetune_epochs", "9" * 5000),
+        ("seed", 2**64),
+        ("seed", 1e300),
+        ("finetune_epochs", [3]),
+        ("gate", {"cc": 1}),
+        ("test_share", True),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_value_of_another_type_or_too_large_for_it_is_named_on_every_way(name, value, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    toml = json.dumps(value).replace(": ", " = ")
+    pathlib.Path("schedules").mkdir()
+    pathlib.Path("schedules/weekly.toml").write_text(f'cron = "0 3 * * 1"\n[parameters]\n{name} = {toml}\n')
+    pathlib.Path("mine.toml").write_text(f'target = "local"\n[parameters]\n{name} = {toml}\n')
+    ways = {
+        "first task": (first_task, {name: value}),
+        "environment": (main, ["run", "--env", "mine.toml"]),
+        "schedule file": (main, ["schedule", "apply", "--env", "vertex", "--folder", "schedules"]),
+        "command line": (main, ["run", f"{name}={value}"]),
+    }
+    for way, (call, given) in ways.items():
+        assert name in message(call, given), way
+
+
+def test_integer_that_python_writes_only_in_hexadecimal_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("mine.toml").write_text(f'target = "local"\n[parameters]\nseed = 0x{"f" * 9000}\n')
+    with pytest.raises(UserError, match="seed is too large"):
+        main(["run", "--env", "mine.toml"])
 
 
 def test_old_name_is_understood_with_a_warning(capsys):

@@ -81,3 +81,18 @@ def test_default_value_that_was_given_is_refused_as_any_other():
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     monkeypatch.setitem(RECIPES, "few", Recipe("few", {"epochs": 3, "patience": 1}))
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "value"),
+    [
+        (TrainConfig, "seed", 2**32),
+        (TrainConfig, "profile_steps", f"1-{'9' * 5000}"),
+        (FetchConfig, "screen_size", f"{'9' * 5000}x1"),
+        (FetchConfig, "image_on_screen", f"0,{'9' * 5000}"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_number_that_is_too_large_for_what_reads_it_is_out_of_range(config, name, value):
+    with pytest.raises(UserError, match=name):
+        config(**{name: value})

@@ -38,7 +38,7 @@ from trainer.artifacts import (
     SourceObject,
 )
 from trainer.config import PRETRAINED
-from trainer.errors import UserError, nearest
+from trainer.errors import UserError, nearest, shown
 from trainer.files import local_path, read_json
 from trainer.models import author
 
@@ -243,11 +243,14 @@ def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str
     Raises `UserError` if it names none of them.
     """
     aliases = {DEFAULT: PRETRAINED_VERSION, **aliases}
-    number = int(version) if version.isdecimal() else aliases.get(version)
-    if number in (PRETRAINED_VERSION, *numbers):
+    known = (PRETRAINED_VERSION, *numbers)
+    number = {**aliases, **{str(each): each for each in known}}.get(version)
+    if number in known:
         return number
     targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items()))
-    raise UserError(f"{model} has no version {version}; it has {listed(numbers)} ({targets}): name one of these")
+    raise UserError(
+        f"{model} has no version {shown(version)}; it has {listed(numbers)} ({targets}): name one of these"
+    )
 
 
 def listed(numbers: Iterable[int]) -> str:

@@ -73,6 +73,15 @@ def test_registered_versions_are_found(name, number):
     assert find_model(name) == pathlib.Path("models", "msinet", str(number), VERSION_EXTRA)
 
 
+@pytest.mark.parametrize("version", ["7", "9" * 200, "\N{SUPERSCRIPT TWO}"], ids=lambda text: text[:5])
+def test_version_that_there_is_not_is_named_whatever_its_length(version):
+    register(OSIE, 2)
+    with pytest.raises(UserError, match="models/msinet has no version"):
+        find_model(f"msinet@{version}")
+    with pytest.raises(UserError, match="it has 2"):
+        find.number_of("msinet", version * 30, [2], {})
+
+
 def test_a_folder_may_have_an_at_in_its_name():
     write_model(pathlib.Path("run@3"), OSIE)
     assert find_model("run@3") == pathlib.Path("run@3")
