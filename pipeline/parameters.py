@@ -8,7 +8,6 @@ A field `step_X` of a settings class is the per-step form of the shared field `X
 """
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -81,7 +80,7 @@ CONSOLE_FIELDS = (
 SETTINGS = "settings"
 """The field of the compiled pipeline for all other parameters, as an object."""
 RENAMED = {"schedule": "learning_rate_schedule"}
-"""Setting -> its parameter, unlike the schedule of runs. It was its name, which is still understood."""
+"""Setting -> its name as a parameter, where the setting's own means something else: here the schedule of runs."""
 KEYWORDS = {
     **{f"{name}_source": ("", SAMPLE) for name in DATA},
     "base_model_uri": ("", PRETRAINED),
@@ -181,9 +180,10 @@ class Parameter:
     """Title under which helps show it."""
 
 
-def _parameter_name(field: str, step: str) -> str:
+def parameter_name(field: str, step: str) -> str:
     """The name of the parameter that sets a field of the settings of a training step."""
-    return f"{step}_{field.removeprefix('step_')}" if field in PER_STEP else RENAMED.get(field, field)
+    name = RENAMED.get(field, field)
+    return f"{step}_{name.removeprefix('step_')}" if field in PER_STEP else name
 
 
 def _from_config(config: type, step: str = "") -> list[Parameter]:
@@ -191,7 +191,7 @@ def _from_config(config: type, step: str = "") -> list[Parameter]:
     for field in dataclasses.fields(config):
         if (field.name in PER_STEP) != bool(step):
             continue
-        name = _parameter_name(field.name, step)
+        name = parameter_name(field.name, step)
         default: Any = FINETUNE_DATASET if name == "finetune_dataset" else field.default
         description = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
         group = f"pipeline parameters: {STEPS[step].lower() if step else group_of(config, field)}"
@@ -220,9 +220,6 @@ PARAMETERS: dict[str, Parameter] = {
     )
     for parameter in parameters
 }
-
-
-assert PARAMETERS.keys() >= set(RENAMED.values())  # unless PER_STEP has a setting of RENAMED
 DEFAULTS = {name: parameter.default for name, parameter in PARAMETERS.items()}
 
 
@@ -283,17 +280,11 @@ def as_type(name: str, value: object, kind: type) -> Value:
 
 
 def converted(values: Mapping[str, object]) -> dict[str, Value]:
-    """Parameters by their present names, each converted to its type.
-
-    A name of earlier versions is understood with a warning, so that stored environments and schedules go on.
-    Raises `UserError`.
-    """
+    """Parameters, each converted to its type; raises `UserError` with all mistakes."""
     checks, result = Checks(), {}
     for name, value in values.items():
-        if current := RENAMED.get(name):
-            print(f"warning: {name} is called {current} now", file=sys.stderr)
         with checks.collect():
-            result[current or name] = convert(current or name, value)
+            result[name] = convert(name, value)
     checks.raise_errors()
     return result
 
@@ -381,7 +372,7 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
             training = with_recipe(
                 config_for(TrainConfig, step, values),
                 fine_tuning=step == FINETUNE,
-                named=lambda field, step=step: _parameter_name(field, step),  # type: ignore[misc]
+                named=lambda field, step=step: parameter_name(field, step),  # type: ignore[misc]
                 given=settings_of(TrainConfig, step, values if given is None else given),
             )
         if platform and machines and training:

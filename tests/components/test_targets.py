@@ -12,7 +12,7 @@ from components.plan_training import plan_training
 from components.train_model import train_model
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
-from pipeline.parameters import DEFAULTS, PER_STEP, RENAMED
+from pipeline.parameters import DEFAULTS, parameter_name
 from pipeline.preflight import training_settings
 from tests.prepared import write_prepared
 from trainer import __main__ as trainer
@@ -108,8 +108,7 @@ def reached(pipelines, data, tmp_path, monkeypatch):
 
     def run(target, accelerator, changes):
         here = {} if target == "local" else {"accelerator": accelerator}
-        names = {name: f"base_{name}" if name in PER_STEP else RENAMED.get(name, name) for name in changes}
-        values = DEFAULTS | here | {names[name]: value for name, value in changes.items()}
+        values = DEFAULTS | here | {parameter_name(name, "base"): value for name, value in changes.items()}
         outputs = {"base_training": training_settings("base", values), "checkpoint_dir": "", "weights_digest": ""}
         with pytest.raises(ReachedError) as reached:
             start(target, outputs)

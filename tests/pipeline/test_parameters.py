@@ -1,18 +1,22 @@
 import dataclasses
+import pathlib
+import types
 
 import pytest
 
+from pipeline import parameters
 from pipeline.parameters import (
+    CONSOLE_FIELDS,
     DATA,
     DEFAULTS,
     PARAMETERS,
     PER_STEP,
-    RENAMED,
     STEPS,
     PipelineConfig,
     convert,
     data_settings,
     needed_datasets,
+    parameter_name,
     require_sources,
     validate,
 )
@@ -27,15 +31,35 @@ CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, PipelineConf
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_setting_is_a_parameter_with_its_default_type_and_description(config):
     for field in dataclasses.fields(config):
-        own_name = field.name.removeprefix("step_")
-        shared = RENAMED.get(field.name, field.name)
-        names = [f"{step}_{own_name}" for step in STEPS] if field.name in PER_STEP else [shared]
-        for name in names:
+        for name in {parameter_name(field.name, step) for step in STEPS}:
             parameter = PARAMETERS[name]
             assert parameter.kind is field.type
             assert field.metadata["help"] in parameter.help
             if name != "finetune_dataset":
                 assert parameter.default == field.default
+
+
+SHARED = {field.name for field in dataclasses.fields(TrainConfig)} - {
+    *PER_STEP,
+    *CONSOLE_FIELDS,
+    "initial_weights",
+}
+"""Settings of both trainings alike, for which a change of PER_STEP is enough."""
+
+
+@pytest.mark.parametrize("setting", sorted(SHARED))
+def test_setting_can_differ_between_both_trainings_by_a_change_of_one_line(setting):
+    source = pathlib.Path(parameters.__file__).read_text()
+    assert source.count("PER_STEP = (") == 1
+    changed = types.ModuleType(parameters.__name__)
+    exec(compile(source.replace("PER_STEP = (", f"PER_STEP = ({setting!r},"), "changed", "exec"), vars(changed))
+    shared = parameter_name(setting, "base")
+    assert DEFAULTS.keys() - changed.DEFAULTS.keys() == {shared}
+    assert changed.DEFAULTS.keys() - DEFAULTS.keys() == {f"base_{shared}", f"finetune_{shared}"}
+    changed.validate(changed.DEFAULTS)
+    other = object()
+    assert changed.settings_of(TrainConfig, "base", {f"base_{shared}": other}) == {setting: other}
+    assert changed.settings_of(TrainConfig, "finetune", {f"base_{shared}": other}) == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pipeline import preflight
 from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.local.run_folder import prepare_run
-from pipeline.parameters import CONSOLE_FIELDS, DEFAULTS, PARAMETERS, converted, form_of, values_of
+from pipeline.parameters import CONSOLE_FIELDS, DEFAULTS, PARAMETERS, form_of, parameter_name, values_of
 from pipeline.registry import register
 from pipeline.training_job import Target
 from pipeline.vertex import submit
@@ -47,7 +47,7 @@ WRONG: list[dict[str, Any]] = [
     *({"gate_confidence": number} for number in (1.0, -0.5, 95.0)),
     *({"recipe": name} for name in ("smal", "fast")),
     *({"recipe": "small", name: value} for name, value in (("base_epochs", 10), ("flip", False), ("patience", 9))),
-    *({"learning_rate_schedule": name} for name in ("cosin", "linear")),
+    *({parameter_name("schedule", "base"): name} for name in ("cosin", "linear")),
     *({"precision": name} for name in ("float64", "fp16")),
     *({"accumulation": number} for number in (0, -4)),
     *({"patience": -number} for number in (1, 2)),
@@ -188,11 +188,6 @@ def test_integer_that_python_writes_only_in_hexadecimal_is_named(tmp_path, monke
     pathlib.Path("mine.toml").write_text(f'target = "local"\n[parameters]\nseed = 0x{"f" * 9000}\n')
     with pytest.raises(UserError, match="seed is too large"):
         main(["run", "--env", "mine.toml"])
-
-
-def test_old_name_is_understood_with_a_warning(capsys):
-    assert converted({"schedule": "cosine"}) == {"learning_rate_schedule": "cosine"}
-    assert "schedule is called learning_rate_schedule now" in capsys.readouterr().err
 
 
 def test_fields_and_settings_are_all_parameters_again():
