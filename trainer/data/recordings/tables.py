@@ -4,6 +4,7 @@ The worker of `trainer.isolated` reads them: 2 kB of Parquet can unpack to 5 GB.
 """
 
 import codecs
+import collections
 import contextlib
 import csv
 import dataclasses
@@ -50,6 +51,8 @@ SLOWEST_BYTES_S, MEMORY_FACTOR = 500_000, 20
 """Bytes of a file that are read in a second at least, and bytes of memory for each of them."""
 TABLES_OF_SURFACES = ("fixations_on_surface_", "gaze_positions_on_surface_")
 """Prefixes of Pupil Player's tables of a surface."""
+ESCAPED = '\\"'
+"""A quote within a cell, as some programs write it."""
 REMEDY = "export it again"
 
 
@@ -302,6 +305,8 @@ def parse_table(
     parts = [_typed(pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), origin, head, columns)]
     n_rows = n_ragged = 0
     with _readable(origin):
+        if head.delimiter:
+            _check_quotes(path, origin, head)
         for cells in _rows(path, head, columns).collect_batches(chunk_size=BATCH_ROWS):
             n_rows += len(cells)
             if n_rows > MAX_ROWS:
@@ -314,6 +319,43 @@ def parse_table(
             n_ragged += len(cells) - len(complete)
             parts.append(_typed(complete.select(*columns), origin, head, columns))
     return pl.concat(parts), n_ragged
+
+
+def _check_quotes(path: pathlib.Path, origin: str, head: Head) -> None:
+    r"""Raise `UserError` for a table with `\"` outside of a cell that is quoted as RFC 4180, 2.7, says.
+
+    Some programs write a quote within a cell so. Its delimiters then seem to separate cells, and a row to be about
+    another image.
+    """
+    if not _has_escapes(path, head.encoding):
+        return
+    with _open(path, head.encoding) as file:
+        collections.deque(itertools.islice(file, head.n_lines), maxlen=0)
+        text = file.read()
+    ends = re.escape(head.delimiter) + r"\r\n"
+    quoted, plain_cell = r'"(?:[^"]|"")*+" *', rf'(?!")(?:[^{ends}\\]|\\(?!"))*+'
+    cell = re.compile(rf"(?:{quoted}|{plain_cell})(?=[{ends}]|\Z)")
+    position = 0
+    while position <= len(text):
+        found = cell.match(text, position)
+        if found is None:
+            line = text.count("\n", 0, position) + head.n_lines + 1
+            raise UserError(
+                f"{origin} has quotes that are escaped by a backslash, and line {line} can be read in two ways; "
+                f'write each quote within a cell twice (""), or {REMEDY} without quotes'
+            )
+        position = found.end() + 1
+
+
+def _has_escapes(path: pathlib.Path, encoding: str) -> bool:
+    r"""Whether a text has `\"`."""
+    with _open(path, encoding) as file:
+        before = ""
+        while chunk := file.read(2**20):
+            if ESCAPED in before + chunk:
+                return True
+            before = chunk[-1]
+    return False
 
 
 def _rows(path: pathlib.Path, head: Head, columns: Mapping[str, int]) -> pl.LazyFrame:

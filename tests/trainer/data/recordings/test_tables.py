@@ -8,13 +8,13 @@ from trainer.errors import UserError
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads a text: its header, its columns image, x and y, and how many rows were left out."""
+    """Reads a text: its header, its columns image, x and y from `first` on, and how many rows were left out."""
 
-    def read(text):
+    def read(text, first=0):
         path = tmp_path / "t.csv"
         path.write_bytes(text.encode())
         head = read_head(path, path.name, {})
-        frame, n_ragged = read_table(path, path.name, head, {"image": 0, "x": 1, "y": 2})
+        frame, n_ragged = read_table(path, path.name, head, {"image": first, "x": first + 1, "y": first + 2})
         return head.header, frame.to_dict(as_series=False), n_ragged
 
     return read
@@ -49,6 +49,34 @@ ROWS = ["image,x,y", "a,1,2", "b,3,4", "c,5,6", "d,7,8"]
 def test_a_quote_that_is_not_closed_takes_no_rows(closing, read):
     with pytest.raises(UserError, match=r"t\.csv"):
         read("\n".join([ROWS[0], ROWS[1], '"b,3,4', *ROWS[3:], closing]))
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        r'"say \"hi\""',
+        r'"hi\", b.png, \"you"',
+        r'"a\",b.png,\""',
+        r'"\""',
+        r'"a\\\"b"',
+        r'"one\",b.png,5,6,\"two"',
+    ],
+)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_quote_that_is_escaped_by_a_backslash_is_named_with_its_line(cell, delimiter, read):
+    lines = ["note,image,x,y", "fine,a.png,1,2", f"{cell},a.png,3,4", "fine,c.png,5,6"]
+    with pytest.raises(UserError, match=r"t\.csv .* line 3 "):
+        read("\n".join(lines).replace(",", delimiter), first=1)
+
+
+def test_a_backslash_before_a_quote_that_is_written_as_it_should_be_is_a_letter(read):
+    cells = {
+        r'"C:\data\"': "C:\\data\\",
+        r'"{""a"":""say \""hi\""""}"': r'{"a":"say \"hi\""}',
+        '12" wide': '12" wide',
+    }
+    _, values, ragged = read("\n".join(["image,x,y", *(f"{cell},1,2" for cell in cells)]))
+    assert (values["image"], ragged) == (list(cells.values()), 0)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
