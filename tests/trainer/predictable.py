@@ -112,10 +112,14 @@ def write_dataset(
 
 
 def write_test_set(
-    folder: pathlib.Path, model: keras.Model, copies: dict[str, str], n_fixations: int = 12
+    folder: pathlib.Path,
+    model: keras.Model,
+    copies: dict[str, str],
+    n_fixations: int = 12,
+    inverted: bool = False,
 ) -> pathlib.Path:
     """Write a test set of five images; `copies` are those with the digests of other images."""
-    shards, originals = _write_shards(folder, model, {"test": 5}, n_fixations, copies=copies)
+    shards, originals = _write_shards(folder, model, {"test": 5}, n_fixations, inverted, copies=copies)
     artifacts.Manifest(
         dataset="osie",
         source="gs://bucket/osie",

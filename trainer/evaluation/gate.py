@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from trainer import generated
-from trainer.artifacts import Manifest, StrPath
+from trainer.artifacts import TEST, Manifest, StrPath
 from trainer.config import SAMPLE, EvaluateConfig
 from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence
@@ -98,9 +98,7 @@ def decide(
     if ours["kld"] > bias["kld"] and ours["cc"] < bias["cc"]:
         reason = (
             f"The candidate is worse than the centre bias in KLD ({ours['kld']:.3f} against {bias['kld']:.3f}, "
-            f"lower is better) and in CC ({ours['cc']:.3f} against {bias['cc']:.3f}). The mean map of the "
-            "training images is a better prediction. Train the candidate longer, or check its data and its loss "
-            "curve."
+            f"lower is better) and in CC ({ours['cc']:.3f} against {bias['cc']:.3f})."
         )
         return Decision(False, beats, False, reason)
     if config.gate in ("always", "never"):
@@ -165,7 +163,24 @@ def is_undecided(evaluation: Mapping[str, Any], registers: bool) -> bool:
 def require_baseline(evaluation: dict[str, Any]) -> None:
     """Raise `GateError` with the numbers if the candidate is worse than the centre bias."""
     if not evaluation["passed_baseline"]:
-        raise GateError(f"{evaluation['reason']} (dataset {evaluation['decides']})")
+        decides = evaluation["decides"]
+        advice = " Train the candidate longer, or check its data and its loss curve." if evaluation["run"] else ""
+        bias = center_bias_text(evaluation["datasets"][decides])
+        raise GateError(f"{evaluation['reason']} {bias}{advice} (dataset {decides})")
+
+
+def center_bias_text(result: Mapping[str, Any]) -> str:
+    """Say of which images the centre bias of a dataset is, as a sentence.
+
+    Args:
+        result: The results on one dataset in `artifacts.EVALUATION`.
+    """
+    manifest, (fingerprint, n_images) = result["manifest"], result["center_bias"]
+    kind = "fixations" if manifest["has_fixations"] else "maps"
+    own = TEST in manifest["counts"] and fingerprint == manifest["fingerprint"]
+    of = f"{n_images:,} {'test' if own else 'training'} images"
+    without = ", for each image without the tenth that it belongs to" if own else ""
+    return f"Centre bias: the smoothed {kind} of the {of}{without}."
 
 
 def too_few_groups(title: str, n_groups: int, n_images: int, config: EvaluateConfig) -> str:

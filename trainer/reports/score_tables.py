@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import generated
-from trainer.artifacts import TEST
 from trainer.evaluation import confidence, gate
 from trainer.evaluation.compare import Difference, Result
 from trainer.evaluation.confidence import Gain, Share
@@ -322,12 +321,7 @@ def how_measured(result: Mapping[str, Any]) -> str:
         text += (
             f"{points}: on {result['n_fixations']:,} fixations{observers}, at the original size of each image. "
         )
-    fingerprint, n_images = result["center_bias"]
-    kind = "fixations" if manifest["has_fixations"] else "maps"
-    own = TEST in manifest["counts"] and fingerprint == manifest["fingerprint"]
-    of = f"{n_images:,} {'test' if own else 'training'} images"
-    without = ", for each image without the tenth that it belongs to" if own else ""
-    return f"{text}Centre bias: the smoothed {kind} of the {of}{without}."
+    return text + gate.center_bias_text(result)
 
 
 # === Terminal ===

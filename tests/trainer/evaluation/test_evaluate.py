@@ -175,8 +175,21 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
     assert not evaluation["passed_baseline"]
     assert not evaluation["promote"]
     kld = evaluation["datasets"]["salicon"]["models"]["candidate"]["kld"]
-    with pytest.raises(GateError, match=rf"worse than the centre bias in KLD \({kld:.3f} against .* salicon"):
+    expected = rf"worse than the centre bias in KLD \({kld:.3f} against .* of the 2 training images\..* salicon"
+    with pytest.raises(GateError, match=expected) as caught:
         gate.require_baseline(evaluation)
+    assert "Train the candidate" not in str(caught.value)
+    with pytest.raises(GateError, match="Train the candidate"):
+        gate.require_baseline(evaluation | {"run": "msinet-2026"})
+
+
+def test_a_test_set_alone_is_refused_by_its_own_centre_bias(good, models, tmp_path):
+    alone = predictable.write_test_set(tmp_path / "test", good, {}, inverted=True)
+    np.save(alone / artifacts.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
+    evaluation = evaluate(EvaluateConfig(), models["good"], {"osie-test": alone}, tmp_path / "evaluation")
+    with pytest.raises(GateError, match=r"worse than the centre bias .* of the 5 test images, ") as caught:
+        gate.require_baseline(evaluation)
+    assert "train" not in str(caught.value).lower()
 
 
 def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets, tmp_path):
