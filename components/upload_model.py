@@ -15,7 +15,6 @@ def upload_model(
     registry: str,
     run: str,
     inputs: str,
-    base_version: str,
     endpoint: str,
     model: dsl.Input[dsl.Model],
     evaluation: dsl.Input[dsl.Artifact],
@@ -23,6 +22,7 @@ def upload_model(
     finetune_data: dsl.Input[dsl.Dataset],
     test_data: dsl.Input[dsl.Dataset],
     registered: dsl.Output[VertexModel],
+    base_version: str = "",
 ) -> NamedTuple("Outputs", [("version", int), ("alias", str), ("Output", str)]):  # type: ignore[valid-type]
     """Register `model` as the default if it won the evaluation, otherwise as the challenger.
 
