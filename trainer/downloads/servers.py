@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 
 import requests  # type: ignore[import-untyped]
 import urllib3
-from requests.adapters import HTTPAdapter  # type: ignore[import-untyped]
 
 from trainer import storage
 from trainer.artifacts import SourceObject
@@ -27,7 +26,9 @@ TABLE_HTTP = frozenset(
 )
 """Addresses in the table of datasets whose servers have no https."""
 TIMEOUT_S = (15.0, 60.0)
-"""Longest wait for a connection, and for its next bytes."""
+"""Longest wait for a connection, and for its next bytes, of a server that has answered before."""
+FIRST_TIMEOUT_S, FIRST_ATTEMPTS = (5.0, 15.0), 2
+"""Longest waits for the first answer of a server, which is none where there is no network."""
 ATTEMPTS = 3
 PAUSE_S = 1.0
 """Pause before the second attempt; each further one is twice as long."""
@@ -215,15 +216,22 @@ class Web:
         self._session = requests.Session()
         # The bytes of the file, not packed on the way.
         self._session.headers.update({"User-Agent": AGENT, "Accept-Encoding": "identity"})
+        self._be_patient(FIRST_TIMEOUT_S, FIRST_ATTEMPTS)
+
+    def _be_patient(self, timeout_s: tuple[float, float], attempts: int) -> None:
+        """Set the longest waits, and how often a silent server is asked; a busy one is ATTEMPTS times."""
+        self._timeout_s = timeout_s
         retries = urllib3.Retry(
             ATTEMPTS - 1,
+            connect=attempts - 1,
+            read=attempts - 1,
             backoff_factor=PAUSE_S,
             status_forcelist=BUSY,
             raise_on_status=False,
             retry_after_max=60,
         )
-        for scheme in ("https://", "http://"):
-            self._session.mount(scheme, HTTPAdapter(max_retries=retries))
+        for adapter in self._session.adapters.values():
+            adapter.max_retries = retries
 
     @property
     def shown(self) -> str:
@@ -232,6 +240,7 @@ class Web:
 
     def offer(self) -> Offer:
         """What the headers of the server's answer say; the file itself is not read."""
+        print(f"ask {self.shown}", flush=True)
         with self._answer({}) as response:
             name = self._name or name_of(response.headers, self.shown, self.address, response.url)
             return read_offer(response.headers, name)
@@ -263,6 +272,7 @@ class Web:
             raise NoAnswerError(
                 f"{self.shown} does not answer: {without_queries(storage.in_short(error))}"
             ) from None
+        self._be_patient(TIMEOUT_S, ATTEMPTS)
         with response:
             host = shown(urllib.parse.urlsplit(response.url).hostname or "")
             if response.status_code == 416:
@@ -281,7 +291,7 @@ class Web:
         return self._get(self.address, headers)
 
     def _get(self, url: str, headers: Mapping[str, str]) -> requests.Response:
-        return self._session.get(url, headers=dict(headers), stream=True, timeout=TIMEOUT_S)
+        return self._session.get(url, headers=dict(headers), stream=True, timeout=self._timeout_s)
 
     def _page_error(self) -> NoAnswerError:
         return NoAnswerError(

@@ -44,6 +44,21 @@ def test_an_archive_has_the_name_that_its_server_gives_it(disposition, url, name
     assert name_of({"Content-Disposition": disposition}, "it", url) == name
 
 
+def test_a_server_that_never_answers_is_named_first_and_asked_twice(monkeypatch, capsys):
+    monkeypatch.setattr(servers, "FIRST_TIMEOUT_S", (0.2, 0.2))
+    monkeypatch.setattr(servers, "PAUSE_S", 0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/set.zip"
+        with pytest.raises(NoAnswerError, match=address):
+            web(address).offer()
+        silent.settimeout(0.1)
+        for _ in range(servers.FIRST_ATTEMPTS):
+            silent.accept()[0].close()
+        with pytest.raises(TimeoutError):
+            silent.accept()
+    assert address in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["../../.bashrc.zip", ".hidden.zip", "a\x1b[31m.zip", "paper.pdf", ""])
 def test_other_names_are_refused(name):
     with pytest.raises(UserError, match="it: "):
