@@ -52,6 +52,8 @@ MODELS = {
 }
 OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
 """The names of the models that the candidate is compared with, in sentences."""
+HELD_OUT = {LEAVE_ONE_OUT: "one, by all others", SPLIT_HALF: "half, by the other half"}
+"""Protocol of the ceiling -> who of the observers is held out, and by whom they are predicted."""
 LABEL_WIDTH = 12
 """Longest line of a model's name above its scores, such as the half of 20260101-120000."""
 
@@ -215,17 +217,19 @@ def describe(ceiling: Mapping[str, Any]) -> Rows:
         ceiling: result of `evaluation.ceiling.Ceiling.describe` with scores.
 
     Returns:
-        Rows with the heading of the metric, `metric`, `start` and `end` (the scores of centre bias and people as
-        text), `interval` (that of people) and `shares`: model -> `Share`.
+        Rows with the heading of the metric, `metric`, `held_out` (as HELD_OUT), `start` and `end` (the scores of
+        centre bias and people as text), `interval` (that of people) and `shares`: model -> `Share`.
     """
     rows = []
     for metric, row in METRICS.items():
-        scores = ceiling[LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF]
+        protocol = LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF
+        scores = ceiling[protocol]
         if metric in scores["means"][OBSERVERS]:
             rows.append(
                 {
                     **heading(metric),
                     "metric": metric,
+                    "held_out": HELD_OUT[protocol],
                     "start": number(scores["means"][CENTER_BIAS][metric]),
                     "end": number(scores["means"][OBSERVERS][metric]),
                     "interval": interval(metric, scores["intervals"][OBSERVERS][metric]),
@@ -366,13 +370,24 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
         return
     rows = describe(ceiling)
     cells = {
-        row["metric"]: [row["start"], row["end"], *map(confidence.share_text, row["shares"].values())]
+        row["metric"]: [
+            row["held_out"].partition(",")[0],
+            row["start"],
+            row["end"],
+            *map(confidence.share_text, row["shares"].values()),
+        ]
         for row in rows
     }
-    columns = ["centre bias", who, *(MODELS[model] for model in rows[0]["shares"])]
+    columns = [
+        "held\nout",
+        "centre\nbias",
+        who.replace(" ", "\n"),
+        *(MODELS[model] for model in rows[0]["shares"]),
+    ]
     title = f"Share of the way from the centre bias to {who}; {confidence.percent(level)} confidence intervals"
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {confidence.ceiling_scope(ceiling)}."), soft_wrap=True)
+    console.print(Text("All others predict one observer, the other half predicts a half."), soft_wrap=True)
     for note in notes(rows, ceiling["n_images"], level):
         console.print(Text(note), soft_wrap=True)
 

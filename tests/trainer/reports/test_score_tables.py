@@ -7,7 +7,7 @@ from rich.console import Console
 
 from tests.consoles import printed
 from trainer.evaluation import confidence
-from trainer.metric_table import METRICS
+from trainer.metric_table import FIXATIONS, METRICS
 from trainer.reports import score_tables
 from trainer.reports.score_tables import print_evaluation
 
@@ -59,9 +59,11 @@ def test_interval_ends_where_the_scores_do(metric, ends, expected):
 
 def test_way_to_people_is_shown_for_each_model(evaluation, lines):
     start = next(index for index, line in enumerate(lines) if line.startswith("Share of the way"))
-    assert lines[start + 1].split() == ["centre", "bias", "people", "candidate", "default"]
-    rows = lines[start + 2 : start + 2 + len(METRICS)]
-    assert [line.split()[0] for line in rows] == [row.label for row in METRICS.values()]
+    assert lines[start + 1].split() == ["held", "centre"]
+    assert lines[start + 2].split() == ["out", "bias", "people", "candidate", "default"]
+    rows = [line.split() for line in lines[start + 3 : start + 3 + len(METRICS)]]
+    protocols = {row.label: "one" if FIXATIONS in row.needs else "half" for row in METRICS.values()}
+    assert {row[0]: row[2] for row in rows} == protocols
     shares = evaluation["datasets"]["salicon"]["ceiling"]["split_half"]["shares"]["candidate"]["cc"]
     (cc,) = (line for line in lines[start:] if line.startswith("CC ↑") and "%" in line)
     percents = [round(100 * shares[end]) for end in ("share", "low", "high")]
