@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
 
 from trainer.errors import Checks, UserError, check, check_choice, look_up, nearest
-from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
+from trainer.metric_table import DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
@@ -625,7 +625,7 @@ class EvaluateConfig:
 
     TITLE: ClassVar[str] = "gate"
     gate: str = setting(
-        "kld",
+        LEAD,
         "Metric in which a candidate must beat the current default model to replace it: "
         f"{', '.join(metrics_that_need(DENSITY))}, or if the deciding dataset has fixations "
         f"{', '.join(metrics_that_need(FIXATIONS))}; "

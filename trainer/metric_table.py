@@ -50,6 +50,12 @@ METRICS = {
     "information_gain": Metric("IG", "bits per fixation above the centre bias", True, (FIXATIONS, BASELINE)),
 }
 """Name -> row, in the order of every table."""
+LEAD = "kld"
+"""The metric that decides, and by which images are ranked, unless another one is asked for."""
+SHOWN = (LEAD, "cc", "nss")
+"""The metrics of short tables."""
+BASELINE_METRICS = (LEAD, "cc")
+"""A candidate that is worse than the centre bias in all of these fails."""
 
 
 def metrics_that_need(need: str) -> list[str]:

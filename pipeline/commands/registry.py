@@ -32,13 +32,11 @@ from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
 from trainer.config import PRETRAINED
 from trainer.errors import check, printable
-from trainer.metric_table import METRICS
+from trainer.metric_table import METRICS, SHOWN
 from trainer.models.find import PRETRAINED_VERSION, number_of
 
 HELP = "list model versions, show one, set the default, give it all traffic, or draw its scores over time"
-SCORES = ("kld", "cc", "nss")
-"""The metrics in the table of versions."""
-COLUMNS = ("version", "date", "data", *map(str.upper, SCORES), "alias", "place")
+COLUMNS = ("version", "date", "data", *map(str.upper, SHOWN), "alias", "place")
 """The headings of the table of versions."""
 UNKNOWN = "-"
 """A cell of which nothing is known."""
@@ -128,7 +126,7 @@ def table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) ->
     """A line for each version of model `name`, below one of headings. Its last cell, the address, may be long."""
     rows = [COLUMNS, *(_row(name, version, _aliases_of(version, aliases)) for version in versions)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    sides = [">" if column.lower() in SCORES else "<" for column in COLUMNS]
+    sides = [">" if column.lower() in SHOWN else "<" for column in COLUMNS]
     cells = (
         [f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)] for row in rows
     )
@@ -182,7 +180,7 @@ def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]
         f"{name}@{version.number}",
         printable(str(record.get("created", UNKNOWN))[:10]),
         printable(", ".join(generated.datasets(version.model_config))) or UNKNOWN,
-        *(f"{scores[metric]:.3f}" if metric in scores else UNKNOWN for metric in SCORES),
+        *(f"{scores[metric]:.3f}" if metric in scores else UNKNOWN for metric in SHOWN),
         ", ".join(aliases) or UNKNOWN,
         printable(version.address),
     )

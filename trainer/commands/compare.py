@@ -18,7 +18,7 @@ from typing import Any
 
 from trainer.cli import output_file, summarize
 from trainer.errors import check
-from trainer.metric_table import METRICS
+from trainer.metric_table import LEAD, METRICS
 from trainer.runtime import announce
 
 HELP = "compare models, and test which one is significantly better"
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="Output folder of `fetch`; evaluate all models on it. May be repeated.",
     )
-    add("--metric", default="", help=f"Metric of the verdict: {', '.join(METRICS)} (default: kld).")
+    add("--metric", default="", help=f"Metric of the verdict: {', '.join(METRICS)} (default: {LEAD}).")
     add(
         "--confidence",
         type=float,

@@ -12,7 +12,7 @@ from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
-from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
+from trainer.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 
 BECOMES = "The candidate becomes the default"
 MIN_UNSEEN = 20
@@ -28,7 +28,7 @@ class Decision:
     """The result of the gate for a candidate."""
 
     passed_baseline: bool
-    """Whether the candidate is at least as good as the centre bias in KLD or in CC."""
+    """Whether the candidate is at least as good as the centre bias in one of BASELINE_METRICS."""
     beats_champion: bool | None
     """Whether the candidate is significantly better than the current default, by more than the margin; None
     without a current default."""
@@ -40,8 +40,8 @@ class Decision:
 
 
 def metric_of(gate: str) -> str:
-    """The metric that compares the candidate with the current default: KLD if the gate is `always` or `never`."""
-    return gate if gate in METRICS else "kld"
+    """The metric that compares the candidate with the current default: LEAD if the gate is `always` or `never`."""
+    return gate if gate in METRICS else LEAD
 
 
 def measured_metric(gate: str, measured: Collection[str]) -> str:
@@ -95,12 +95,9 @@ def decide(
     beats, comparison = None, "no default model was compared with it"
     if CHAMPION in models and gain is not None:
         beats, comparison = _compare(config, ours, models[CHAMPION], gain)
-    if ours["kld"] > bias["kld"] and ours["cc"] < bias["cc"]:
-        reason = (
-            f"The candidate is worse than the centre bias in KLD ({ours['kld']:.3f} against {bias['kld']:.3f}, "
-            f"lower is better) and in CC ({ours['cc']:.3f} against {bias['cc']:.3f})."
-        )
-        return Decision(False, beats, False, reason)
+    if all(_is_worse(metric, ours, bias) for metric in BASELINE_METRICS):
+        numbers = " and in ".join(_against(metric, ours, bias) for metric in BASELINE_METRICS)
+        return Decision(False, beats, False, f"The candidate is worse than the centre bias in {numbers}.")
     if config.gate in ("always", "never"):
         promote = config.gate == "always"
         outcome = BECOMES if promote else "The candidate does not become the default"
@@ -195,6 +192,18 @@ def too_few_groups(title: str, n_groups: int, n_images: int, config: EvaluateCon
     if n_groups == n_images or n_groups >= MIN_GROUPS or not config.gate_confidence:
         return ""
     return f"the {n_images:,} {title} belong to {n_groups:,} groups, and a decision needs {MIN_GROUPS}"
+
+
+def _is_worse(metric: str, ours: Scores, theirs: Scores) -> bool:
+    higher, lower = (theirs, ours) if METRICS[metric].higher_is_better else (ours, theirs)
+    return higher[metric] > lower[metric]
+
+
+def _against(metric: str, ours: Scores, theirs: Scores) -> str:
+    """Two scores in words, such as `CC (0.300 against 0.400)`."""
+    row = METRICS[metric]
+    direction = "" if row.higher_is_better else ", lower is better"
+    return f"{row.label} ({ours[metric]:.3f} against {theirs[metric]:.3f}{direction})"
 
 
 def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores, gain: Gain) -> tuple[bool, str]:

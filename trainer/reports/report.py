@@ -17,7 +17,7 @@ from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.heat import blend
-from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
+from trainer.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.reports import gallery, pages, score_tables
 from trainer.reports.score_tables import number
 
@@ -206,6 +206,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
             pages.training_facts({MODELS[model][0]: of for model, of in content["model_configs"].items()})
         ),
         rule=_rule(content),
+        lead=METRICS[LEAD].label,
     )
 
 
@@ -305,7 +306,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
             _examples(folder, result["pictures"], gate_metric),
             table,
             {model: MODELS[model][0].lower() for model in (CANDIDATE, CHAMPION) if model in table.scores},
-            "kld",
+            LEAD,
             gallery.BEST,
             (PANELS["density"], PANELS[CANDIDATE]),
             PANELS,
@@ -335,7 +336,7 @@ def _examples(folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_met
     why: dict[str, list[str]] = {}
     for picture in drawn:
         group, _, metric = picture["group"].partition(" ")
-        metric = metric or (gate_metric if group in ("gains", "losses") else "kld")
+        metric = metric or (gate_metric if group in ("gains", "losses") else LEAD)
         why.setdefault(picture["image"], []).append(f"{GROUPS[group]} {METRICS[metric].label}")
     panels = {
         picture["image"]: {panel: folder / file for panel, file in picture["files"].items()} for picture in drawn

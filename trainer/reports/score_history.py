@@ -12,11 +12,8 @@ from matplotlib.figure import Figure
 from trainer.artifacts import Manifest
 from trainer.errors import now
 from trainer.evaluation.confidence import CONFIDENCE, Interval, percent
-from trainer.metric_table import METRICS
+from trainer.metric_table import METRICS, SHOWN
 from trainer.reports import pages
-
-SHOWN = ("kld", "cc", "nss")
-"""The metrics that are drawn, if the data has what they need."""
 
 
 @dataclasses.dataclass(frozen=True)
