@@ -18,7 +18,7 @@ from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.confidence import Gain, Interval
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
 from trainer.files import local_path
-from trainer.metric_table import BASELINE, METRICS, OTHER_COUNTS, metrics_that_need
+from trainer.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.models.find import find_model
 from trainer.runtime import load_tensorflow
 
@@ -36,8 +36,6 @@ EVALUATE_TOGETHER = (
 )
 N_DIFFERING = 6
 """Number of images to show, those with the largest differences between the models."""
-METRIC = "kld"
-"""The default metric of the verdicts."""
 PHRASES = {
     confidence.BETTER: "significantly better",
     confidence.WORSE: "significantly worse",
@@ -391,7 +389,7 @@ def compare(dataset: str, shared: Shared, metric: str = "", level: float = confi
     Args:
         dataset: Name of the dataset, for error messages.
         shared: Scores of two or more models on the same images.
-        metric: The metric of the verdicts; empty for METRIC.
+        metric: The metric of the verdicts; empty for LEAD.
         level: Level of the confidence intervals.
 
     Raises:
@@ -402,7 +400,7 @@ def compare(dataset: str, shared: Shared, metric: str = "", level: float = confi
     measured = list(table.scores[labels[0]])
     if metric:
         check_choice(f"metric of {dataset}", metric, measured)
-    metric = metric or (METRIC if METRIC in measured else measured[0])
+    metric = metric or (LEAD if LEAD in measured else measured[0])
     differences = _differences(table, labels, level)
     return Result(
         n_images=len(table.images),

@@ -20,7 +20,7 @@ from trainer.errors import UserError, now
 from trainer.evaluation import confidence, gate, per_image, seen
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
-from trainer.metric_table import METRICS
+from trainer.metric_table import LEAD, METRICS
 from trainer.runtime import load_tensorflow
 
 PICTURES_PER_GROUP = 3
@@ -244,7 +244,7 @@ def _conclude(
 
 def _ranked(table: PerImage) -> dict[str, list[str]]:
     """The best, median and worst images by the candidate's KLD, each image in one group only."""
-    klds = dict(zip(table.images, table.scores[CANDIDATE]["kld"], strict=True))
+    klds = dict(zip(table.images, table.scores[CANDIDATE][LEAD], strict=True))
     names = sorted(klds, key=lambda name: klds[name])
     count, middle = min(PICTURES_PER_GROUP, len(names)), len(names) // 2
     start = max(0, middle - count // 2)
@@ -260,7 +260,7 @@ def _extremes(table: PerImage) -> dict[str, list[str]]:
     """The candidate's best and its worst image in each metric but KLD, as groups such as `best nss`."""
     groups: dict[str, list[str]] = {}
     for metric, scores in table.scores[CANDIDATE].items():
-        if metric != "kld":
+        if metric != LEAD:
             ends = table.images[int(np.nanargmin(scores))], table.images[int(np.nanargmax(scores))]
             worst, best = ends if METRICS[metric].higher_is_better else ends[::-1]
             groups |= {f"best {metric}": [best], f"worst {metric}": [worst]} if best != worst else {}
