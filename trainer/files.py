@@ -4,9 +4,11 @@ import atexit
 import dataclasses
 import errno
 import functools
+import hashlib
 import json
 import os
 import pathlib
+import re
 import secrets
 import shutil
 import socket
@@ -34,6 +36,11 @@ PARTIAL, FETCH, TEST_SET = ".partial-", ".fetch-", ".test-set-"
 HIDDEN = (PARTIAL, FETCH, TEST_SET)
 LOCAL = "msinet-"
 """Beginning of the names of folders in the system's folder for temporary files."""
+OWNED = re.compile(
+    rf"(?:{'|'.join(map(re.escape, (*HIDDEN, LOCAL)))})(?P<machine>[0-9a-f]{{8}})-(?P<process>\d{{1,9}})-"
+    r"(?P<start>\w+)-\w+"
+)
+"""Temporary names with their owner, see `_owner`."""
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
 PROCESSES = pathlib.Path("/proc/self/ns/pid")
 
@@ -173,7 +180,7 @@ def _move(partial: pathlib.Path, path: pathlib.Path, last: str) -> None:
 
 
 def _copy_file(source: pathlib.Path, target: pathlib.Path) -> None:
-    beside = target.with_name(f"{PARTIAL}{secrets.token_hex(4)}-{target.name}")
+    beside = target.with_name(f"{PARTIAL}{_owner()}{secrets.token_hex(4)}")
     try:
         shutil.copyfile(source, beside)
         beside.replace(target)
@@ -409,7 +416,7 @@ def start_of(process: int) -> str:
 
 @contextmanager
 def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
-    """A new folder in `parent`, which is removed at the end.
+    """A new folder in `parent`, removed at the end. If this process is killed, the next that makes one removes it.
 
     Args:
         kind: one of HIDDEN, or LOCAL.
@@ -418,8 +425,35 @@ def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[
     Raises:
         OSError: nothing can be written there.
     """
-    with tempfile.TemporaryDirectory(prefix=kind, dir=parent, ignore_cleanup_errors=True) as path:
-        yield pathlib.Path(path).absolute()
+    parent = pathlib.Path(parent or tempfile.gettempdir()).absolute()
+    _remove_abandoned(parent)
+    with tempfile.TemporaryDirectory(prefix=kind + _owner(), dir=parent, ignore_cleanup_errors=True) as path:
+        yield pathlib.Path(path)
+
+
+def _owner() -> str:
+    """The part of a temporary name that tells whose it is: machine, and id and start of this process."""
+    process = os.getpid()
+    return f"{_short_machine()}-{process}-{start_of(process)}-"
+
+
+@functools.cache
+def _short_machine() -> str:
+    return hashlib.sha256(machine().encode()).hexdigest()[:8]
+
+
+@functools.cache
+def _remove_abandoned(parent: pathlib.Path) -> None:
+    """Remove, once in each process, what killed processes of this user and this machine have left in a folder.
+
+    On a disk that several machines share, an id names another process on each of them.
+    """
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if (found := OWNED.fullmatch(entry.name)) and found["machine"] == _short_machine():
+                is_own = entry.stat(follow_symlinks=False).st_uid == os.getuid()
+                if is_own and start_of(int(found["process"])) != found["start"]:
+                    remove(pathlib.Path(entry.path))
 
 
 def folder_for_now() -> pathlib.Path:

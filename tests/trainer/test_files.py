@@ -308,6 +308,69 @@ def test_dotted_keys_and_aliases_do_not_lead_around_the_limit_of_depth(tmp_path)
 # === Temporary folders ===
 
 
+MAKES = """
+import pathlib, sys, time
+from trainer import files
+if sys.argv[3]:
+    files.machine = lambda: sys.argv[3]
+with files.folder(files.LOCAL), files.replacing(pathlib.Path(sys.argv[1], "out")) as partial:
+    partial.write_text("half")
+    if sys.argv[2] == "wait":
+        print(flush=True)
+        time.sleep(600)
+"""
+
+
+def made(folder, how, machine=""):
+    """A process that makes a file `out` in a folder; it waits in the middle, or has ended."""
+    command = (sys.executable, "-c", MAKES, str(folder), how, machine)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)})
+    if how == "wait":
+        process.stdout.readline()
+    else:
+        process.communicate()
+        assert process.returncode == 0
+    return process
+
+
+def killed(process):
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_what_a_killed_process_leaves_is_removed_by_the_next_and_nothing_of_others(tmp_path):
+    with contextlib.ExitStack() as stack:
+        processes = [made(tmp_path, "wait", machine) for machine in ("", "", "other")]
+        for process in processes:
+            stack.callback(killed, process)
+        left = [
+            set(tmp_path.glob(f".partial-*-{each.pid}-*")) | set(tmp_path.glob(f"msinet-*-{each.pid}-*"))
+            for each in processes
+        ]
+        assert [len(each) for each in left] == [2, 2, 2]
+        (tmp_path / "msinet-notes").mkdir()
+        for process in (processes[0], processes[2]):
+            killed(process)
+        assert set(tmp_path.iterdir()) == {tmp_path / "msinet-notes"}.union(*left)
+        made(tmp_path, "end")
+        assert set(tmp_path.iterdir()) == {tmp_path / "msinet-notes", tmp_path / "out"} | left[1] | left[2]
+
+
+def test_process_is_told_from_a_later_one_with_its_id_and_from_another_user(tmp_path):
+    where, own = files._short_machine(), os.getpid()
+    names = {f"{PARTIAL}{where}-{own}-{start}-x" for start in (files.start_of(own), "1")}
+    for name in names:
+        (tmp_path / name).mkdir()
+    if os.getuid() == 0:
+        names.add(f"{PARTIAL}{where}-{own}-2-x")
+        (tmp_path / f"{PARTIAL}{where}-{own}-2-x").mkdir()
+        os.chown(tmp_path / f"{PARTIAL}{where}-{own}-2-x", 12345, -1)
+    with files.folder(PARTIAL, tmp_path):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == names - {f"{PARTIAL}{where}-{own}-1-x"}
+
+
 def test_leftovers_of_every_kind_are_removed_and_nothing_else(tmp_path):
     for name in (f"{PARTIAL}a", f"{FETCH}b", f"{TEST_SET}c", "data", ".git"):
         (tmp_path / name).mkdir()
