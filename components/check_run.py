@@ -59,8 +59,8 @@ def check_run(
 ):
     """Check the parameters and all places that the run reads or writes; fail with all mistakes at once.
 
-    `compiled` has the parameters that the pipeline was compiled with and its form does not show, and `settings`
-    those that override them. Output is empty if the registry already has the model of this run.
+    `compiled` has the parameters that the pipeline was compiled with, and `settings` those that override them and
+    that the form does not show. Output is empty if the registry already has the model of this run.
     """
     arguments = dict(locals())
     from pipeline.preflight import prepare

@@ -19,7 +19,7 @@ output "environment" {
     # Defaults of the pipeline's parameters, also in the published template.
     [parameters]
     accelerator = "l4"
-    # A run fine-tunes this model. A parameter of base training, such as base_dataset=salicon, trains a base model first.
+    # A run fine-tunes this model. An empty one, as base_model_uri= on a command line, trains a base model first.
     base_model_uri = "pretrained"
     # The default of the accelerator.
     base_batch_size = 0

@@ -8,7 +8,7 @@ A field `step_X` of a settings class is the per-step form of the shared field `X
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from pipeline.plan import AcceleratorConfig, check_platform
@@ -35,6 +35,7 @@ from trainer.config import (
     with_recipe,
 )
 from trainer.errors import Checks, UserError, check, nearest, shown
+from trainer.models import author
 
 Value = bool | int | float | str
 
@@ -145,7 +146,8 @@ class PipelineConfig:
         "Model to fine-tune instead of training a base model: pretrained (the trained model that comes with this "
         "package, and with its images), author:salicon (that of MSI-Net's author), the path or gs:// address of "
         "a model, or of weights that `python -m trainer import-weights` accepts. msinet@default is the default "
-        "version of the registry, msinet@3 its version 3. The base data is then needed only for evaluate_base. "
+        "version of the registry, msinet@3 its version 3. The base data is then needed only for evaluate_base, "
+        "and parameters of base training, which have no effect, are refused. "
         "Empty trains a base model.",
     )
 
@@ -340,28 +342,59 @@ def _brief(value: object) -> str:
         return "a number of thousands of digits"
 
 
-def refuse_replaced(given: Mapping[str, Value]) -> None:
-    """Raise `UserError` for a setting of base training that a person gives beside the model that replaces it.
+def without_effect(values: Mapping[str, Value]) -> set[str]:
+    """The parameters that have no effect in a run with these, because `base_model_uri` replaces base training.
 
-    Settings of the base data stay: `evaluate_base` and the import of the model use them.
+    The base data are used all the same with `evaluate_base`. Weights of others do not say for which size of images
+    they are, nor, unless they are `author:NAME`, for which dataset: `base_image_size` and `base_dataset` do.
     """
-    uri = given.get("base_model_uri")
-    lost = [
-        name for name in given if PARAMETERS[name].step == "base" and PARAMETERS[name].config is not FetchConfig
-    ]
+    uri = str(values.get("base_model_uri", ""))
+    if not uri:
+        return set()
+    base = {name for name, parameter in PARAMETERS.items() if parameter.step == "base"}
+    if values.get("evaluate_base"):
+        base -= {name for name in base if PARAMETERS[name].config is FetchConfig}
+    if uri != PRETRAINED and "@" not in uri:
+        base -= {"base_image_size"} if author.is_named(uri) else {"base_image_size", "base_dataset"}
+    return {*base, "initial_weights"}
+
+
+def effective(values: Mapping[str, Value]) -> dict[str, Value]:
+    """The parameters that have an effect: all but those of `without_effect`."""
+    lost = without_effect(values)
+    return {name: value for name, value in values.items() if name not in lost}
+
+
+def refuse_without_effect(typed: Collection[str], values: Mapping[str, Value]) -> None:
+    """Raise `UserError` if a parameter that a person gave, named in `typed`, has no effect beside `values`."""
+    lost = sorted(without_effect(values).intersection(typed))
     check(
-        not uri or not lost,
-        f"{' and '.join(lost)} would have no effect: base_model_uri={uri} replaces base training; leave out one",
+        not lost,
+        f"{' and '.join(lost)} would have no effect: base_model_uri={values.get('base_model_uri')} replaces base "
+        "training; empty base_model_uri to train a base model, or leave "
+        f"{'it as it was' if len(lost) == 1 else 'them as they were'}",
     )
 
 
-def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str, Value] | None = None) -> None:
+def validate(
+    values: Mapping[str, Value],
+    platform: str = "",
+    given: Mapping[str, Value] | None = None,
+    typed: Collection[str] = (),
+) -> None:
     """Raise `UserError` unless `values`, with parameter names as keys, are valid settings.
 
-    If `platform` (vertex, kubeflow or local) is not empty, it must support them. `given` are those that people
-    gave, if they are not all: none of them may contradict the recipe, not even with its default value.
+    Args:
+        values: parameters by name; those that are missing have their defaults.
+        platform: vertex, kubeflow or local, which must support them; any if empty.
+        given: parameters of the environment and of a person, if `values` are more: none of them may contradict the
+            recipe, not even with its default value.
+        typed: names of those that a person gave for this run: each must have an effect.
     """
     checks = Checks()
+    with checks.collect():
+        refuse_without_effect(typed, values)
+    trained = steps_of(values)
     for step, title in STEPS.items():
         with checks.collect(title.lower()):
             datasets.get(config_for(FetchConfig, step, values).dataset)
@@ -369,14 +402,17 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
         with checks.collect(title.lower()):
             machines = config_for(AcceleratorConfig, step, values)
         with checks.collect(title.lower()):
+            training = config_for(TrainConfig, step, values)
+        if step not in trained or not (machines and training):
+            continue
+        with checks.collect(title.lower()):
             training = with_recipe(
-                config_for(TrainConfig, step, values),
+                training,
                 fine_tuning=step == FINETUNE,
                 named=lambda field, step=step: parameter_name(field, step),  # type: ignore[misc]
                 given=settings_of(TrainConfig, step, values if given is None else given),
             )
-        if platform and machines and training:
-            with checks.collect(title.lower()):
+            if platform:
                 check_platform(platform, machines, training)
     for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
         with checks.collect():

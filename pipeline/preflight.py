@@ -7,11 +7,11 @@ reads and writes. Both find all mistakes at once.
 import contextlib
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from pipeline import cloud, parameters
-from pipeline.parameters import DATA, DEFAULTS, FINETUNE, KEYWORDS, Value
+from pipeline.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, KEYWORDS, Value
 from pipeline.plan import AcceleratorConfig, TrainingPlan, check_outside_pod, data_size, make_plan, timeout_of
 from pipeline.registry.address import ADDRESS_SYNTAX, VERTEX, Address
 from pipeline.registry.register import (
@@ -41,7 +41,11 @@ SOURCE_FIELDS = ("source", "test_source")
 
 
 def check_parameters(
-    values: Mapping[str, Value], platform: str, location: str = "", given: Mapping[str, Value] | None = None
+    values: Mapping[str, Value],
+    platform: str,
+    location: str = "",
+    given: Mapping[str, Value] | None = None,
+    typed: Collection[str] = (),
 ) -> None:
     """Raise `UserError` unless a run on `platform` could have these parameters.
 
@@ -50,12 +54,13 @@ def check_parameters(
         platform: vertex, kubeflow or local.
         location: Region of Vertex AI that must offer the accelerators; any if empty.
         given: Parameters that people gave, if they are not all; none of them may contradict the recipe.
+        typed: Names of those that a person gave for this run; each must have an effect.
     """
     given = values if given is None else given
     values = {**DEFAULTS, **values}
     checks = Checks()
     with checks.collect():
-        parameters.validate(values, platform, given)
+        parameters.validate(values, platform, given, typed)
     with checks.collect():
         parameters.require_sources(values)
     with checks.collect():
@@ -100,7 +105,7 @@ def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
             with checks.collect():
                 check_outside_pod(name, address)
     if platform == "vertex":
-        unused = {f"{name}_source" for name in DATA if name not in parameters.needed_datasets(values)}
+        unused = parameters.without_effect(values)
         named = {name: words for name, words in KEYWORDS.items() if name not in unused}
         for name, words in {**named, "checkpoint_dir": ("",)}.items():
             value = str(values[name])
@@ -163,7 +168,7 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
 
     Args:
         arguments: The arguments of the compiled pipeline, as of `parameters.form_of`.
-        compiled: Parameters that the environment sets and the form does not have.
+        compiled: Parameters that the pipeline was compiled with, those of the environment.
         target: The platform of the run.
         run: Id of the run.
 
@@ -172,11 +177,17 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
             the base model, the initial weights, an image or the endpoint is not there. `MistakesError` has a line
             for each.
     """
-    given = {**parameters.converted(compiled), **parameters.values_of(arguments)}
+    template = parameters.converted(compiled)
+    passed = parameters.values_of(arguments)
+    given = {**template, **passed}
+    # A console sends all fields of its form, and submit those that differ; people fill in some of them.
+    typed = [
+        name for name in passed if name not in CONSOLE_FIELDS or passed[name] != {**DEFAULTS, **template}[name]
+    ]
     values = {**DEFAULTS, **given}
     checks = Checks()
     with checks.collect():
-        check_parameters(given, target.platform, target.location)
+        check_parameters(given, target.platform, target.location, typed=typed)
     with checks.collect():
         check_writable(str(values["checkpoint_dir"]))
     if target.platform != "local":

@@ -106,7 +106,7 @@ def test_output_is_an_environment_that_the_pipeline_takes(environment):
 def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, written):
     parameters = (environment if written else load_environment("vertex")).parameters
     assert parameters["base_model_uri"] == PRETRAINED
-    for passed in ({}, {"base_dataset": "salicon"}):
+    for passed in ({}, {"base_model_uri": ""}):
         values = DEFAULTS | layered(parameters, passed)
         require_sources(values)
         assert not values["base_source"]

@@ -49,7 +49,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
                 f"{FILES[target]} is compiled for {target}.toml; name your file with --output",
             )
         environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
-        parameters.validate({**environment.derived, **environment.parameters}, target)
+        parameters.validate({**environment.derived, **environment.parameters}, target, typed=passed)
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:
             compiled.check_pipeline(environment, output)

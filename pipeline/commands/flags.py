@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from pipeline.parameters import PARAMETERS, Value, converted, refuse_replaced
+from pipeline.parameters import PARAMETERS, Value, converted
 from trainer.cli import Parser, add_flag
 from trainer.errors import UserError, check
 
@@ -53,8 +53,8 @@ def confirmed(offer: str, is_agreed: bool, otherwise: str) -> bool:
 def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) -> dict[str, Value]:
     """The parameters passed as flags or as NAME=VALUE in `assignments`, converted to their types.
 
-    Raises `UserError` for an unknown name, with the nearest known one, for a value of the wrong type, and for what
-    would have no effect: a parameter that is given twice, or one that another replaces.
+    Raises `UserError` for an unknown name, with the nearest known one, for a value of the wrong type, and for a
+    parameter that is given twice.
     """
     given = {name: getattr(parsed, name) for name in PARAMETERS}
     values = {name: value for name, value in given.items() if value is not None}
@@ -66,6 +66,4 @@ def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) ->
             )
         check(name not in values, f"{name} is given twice, as {values.get(name)} and as {value}; give it once")
         values[name] = value
-    passed = converted(values)
-    refuse_replaced(passed)
-    return passed
+    return converted(values)

@@ -113,10 +113,10 @@ class Template:
 
     def values(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All parameters that a run with these arguments of the form has, as far as the template sets them."""
-        return without_settings({**self._compiled(), **self.defaults(), **(arguments or {})})
+        return without_settings({**self.compiled(), **self.defaults(), **(arguments or {})})
 
-    def _compiled(self) -> dict[str, Any]:
-        """The environment's values of parameters that the form does not show: a constant of the first task."""
+    def compiled(self) -> dict[str, Any]:
+        """The environment's values of parameters: a constant of the first task."""
         for component in (self.spec["root"], *self.spec.get("components", {}).values()):
             if task := component.get("dag", {}).get("tasks", {}).get("check-run"):
                 constant = task["inputs"]["parameters"]["compiled"]["runtimeValue"]["constant"]

@@ -212,19 +212,18 @@ def build_pipeline(env: Environment) -> Any:
     `env` also has the names of the images, the addresses to notify, and the defaults of parameters.
     """
     values = layered(env.derived, env.parameters)
-    compiled = {name: value for name, value in values.items() if name not in CONSOLE_FIELDS}
 
     def pipeline(*channels: PipelineChannel) -> None:
         parameters = dict(zip((*CONSOLE_FIELDS, SETTINGS), channels, strict=True))
         run = RUN.get(env.target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)
-        with _notify_on_exit(env, parameters, str(compiled.get("registry", "")), run):
+        with _notify_on_exit(env, parameters, str(values.get("registry", "")), run):
             # Constants, unlike parameters, are safe inside of a JSON object.
             check_task = check_run(
                 platform=env.target,
                 location=env.location,
                 image_pattern=env.image_of("{}"),
                 run=run,
-                compiled=compiled,
+                compiled=values,
                 **parameters,
             )
             check_task.set_display_name("Check")

@@ -13,7 +13,7 @@ from typing import Any
 
 from components import IMAGE
 from pipeline.cloud import check_api_address
-from pipeline.parameters import FINETUNE, PARAMETERS, STEPS, Value, converted
+from pipeline.parameters import FINETUNE, PARAMETERS, STEPS, Value, converted, steps_of
 from pipeline.plan import check_outside_pod, check_region
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
@@ -57,8 +57,6 @@ RESOURCE_PATTERN = "projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?"
 """Pattern of the name of a secret of Secret Manager."""
 WEBHOOKS = {"vertex": RESOURCE_PATTERN, "kubeflow": f"{RESOURCE_PATTERN}|{KUBERNETES}[^/]+/[^/]+"}
 """Target -> pattern of the name of the secret that has the address of a webhook."""
-BASE = {name for name, parameter in PARAMETERS.items() if parameter.step == "base"}
-"""Parameters of base training."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,25 +197,20 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
 def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
     """The values of all layers; a later layer overrides those before it.
 
-    A layer that chooses the sample dataset as the source of a step also sets the sample's other settings of this
-    step, except those that the layer or a recipe sets. A layer that chooses a recipe takes this recipe's settings
-    out of earlier layers. Settings of the same layer or a later one stay, and `parameters.validate` refuses those
-    that contradict the recipe.
-
-    A layer with parameters of base training asks for one: the `base_model_uri` of earlier layers, with which they
-    would have no effect, does not hold.
+    A layer that chooses the sample dataset as the source of a step that is trained also sets the sample's other
+    settings of this step, except those that the layer or a recipe sets. A layer that chooses a recipe takes this
+    recipe's settings out of earlier layers. Settings of the same layer or a later one stay, and
+    `parameters.validate` refuses those that contradict the recipe.
     """
     values: dict[str, Value] = {}
     for layer in layers:
         of_recipe = _recipe_settings(str({**values, **layer}.get("recipe", PAPER)))
         if "recipe" in layer:
             values = {name: value for name, value in values.items() if name not in of_recipe}
-        for step in STEPS:
+        for step in steps_of({**values, **layer}):
             source = f"{step}_source"
             if layer.get(source) == SAMPLE != values.get(source):
                 values |= {name: value for name, value in sample_settings(step).items() if name not in of_recipe}
-        if values.get("base_model_uri") and not BASE.isdisjoint(layer):
-            values["base_model_uri"] = ""
         values |= layer
     return values
 

@@ -19,6 +19,7 @@ USUAL = ("t4", "l4", "a100", "h100", "v5e-1", "v5e-4", "cpu")
 """The most usual accelerators."""
 SIZE = "Input size of the network as height x width in pixels, such as 240x320; empty for the size of the dataset."
 BATCH = "Images in one training step; 0 for the default of the accelerator."
+REPLACED = "Leave it as it is unless base_model_uri is empty: otherwise it has no effect, and is refused."
 SOURCE = (
     "an archive or folder at gs://, an archive at https://, or the word sample for generated pictures; empty for "
     "the authors' own download"
@@ -32,13 +33,13 @@ def descriptions(location: str = "") -> dict[str, str]:
         "accelerator": f"Machine of both trainings. {_accelerators(location)}",
         "provisioning": f"{', '.join(PROVISIONING)}: how machines are bought. spot is cheaper, but may be taken "
         "away, and the training then resumes from its last checkpoint; flex-start waits for capacity.",
-        "base_dataset": f"Data of base training, one of {known}. Not used if base_model_uri is given.",
-        "base_source": f"Where the data of base training are: {SOURCE}.",
-        "base_image_size": f"Base training. {SIZE}",
-        "base_batch_size": f"Base training. {BATCH}",
+        "base_dataset": f"Data of base training, one of {known}. {REPLACED}",
+        "base_source": f"Where the data of base training are: {SOURCE}. {REPLACED}",
+        "base_image_size": f"Base training. {SIZE} {REPLACED}",
+        "base_batch_size": f"Base training. {BATCH} {REPLACED}",
         "base_model_uri": "Model to fine-tune, so that no base model is trained: pretrained (shipped with the "
         "pipeline), author:salicon (of the authors of MSI-Net), msinet@default (the default version of the "
-        "registry), or a gs:// address. Empty: a base model is trained first.",
+        "registry), or a gs:// address. Empty: a base model is trained first, from the other fields of base.",
         "finetune_dataset": f"Data of the fine-tuning, one of {known}; custom is recordings of your own.",
         "finetune_source": f"Where the data of the fine-tuning are: {SOURCE}.",
         "finetune_image_size": f"Fine-tuning and test set. {SIZE}",

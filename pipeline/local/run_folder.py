@@ -127,12 +127,12 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     run = dataclasses.replace(run, folder=run.folder.absolute())
     files.check_output_path(run.folder / RUN_FILE)
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
-    preflight.check_parameters(run.parameters, "local")
+    preflight.check_parameters(run.parameters, "local", typed=passed)
     if not run.finished:
         registry = str(run.parameters.get("registry", ""))
         _require_registry(registry, run.model_name)
         check_endpoint(registry, run.model_name, str(run.parameters.get("endpoint", "")))
-        _require_files(run.parameters, registry)
+        _require_files(parameters.effective(run.parameters), registry)
     return run
 
 

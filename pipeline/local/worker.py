@@ -25,7 +25,7 @@ def main(run_dir: pathlib.Path) -> None:
     from pipeline.graph.environment import Environment
     from pipeline.local.run import TASKS_LINE
     from pipeline.local.run_folder import CACHE, Run
-    from pipeline.parameters import form_of
+    from pipeline.parameters import effective, form_of
 
     run = Run.load(run_dir)
     # kfp.local reports cached tasks through the root logger, which it does not configure for them.
@@ -41,7 +41,7 @@ def main(run_dir: pathlib.Path) -> None:
         cache_root=str(run_dir.parent / CACHE),
     )
     try:
-        pipeline(**form_of(run.parameters))
+        pipeline(**form_of(effective(run.parameters)))
     except RuntimeError as error:
         raise SystemExit(f"error: {error}") from None
 

@@ -14,7 +14,7 @@ from typing import Any
 from pipeline import cloud, preflight
 from pipeline.cloud import Api, UnansweredError
 from pipeline.graph.environment import Environment
-from pipeline.parameters import Value
+from pipeline.parameters import Value, effective
 from pipeline.plan import TrainingPlan
 from trainer import storage
 from trainer.errors import UserError, check
@@ -148,7 +148,9 @@ def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -
     """
     chosen: dict[str, str] = {}
     sentences = []
-    lists = {name: str(value).split(",") for name, value in values.items() if name.endswith("accelerator")}
+    lists = {
+        name: str(value).split(",") for name, value in effective(values).items() if name.endswith("accelerator")
+    }
     for parameter, names in lists.items():
         reasons: dict[str, str] = {}
         for name in map(str.strip, names if len(names) > 1 else ()):

@@ -190,7 +190,7 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     plans: dict[str, TrainingPlan] = {}
     case = Case(environment, values, plans)
     try:
-        preflight.check_parameters(values, "vertex", environment.location)
+        preflight.check_parameters(values, "vertex", environment.location, typed=passed)
         chosen, passed_over = checks.choose_accelerators(environment, values)
         values |= chosen
         plans |= preflight.plans(values, location=environment.location)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.jobs import as_json, state_of
-from pipeline.parameters import converted, refuse_replaced, without_settings
+from pipeline.parameters import converted, without_settings
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
@@ -116,7 +116,6 @@ def _read(environment: Environment, stem: str, content: dict[str, Any], source: 
     name = f"{PIPELINE_NAME}-{environment.name}-{stem}"
     with checks.collect():
         passed = converted(fields.get("parameters", {}))
-        refuse_replaced(passed)
         if fields.get("when_changed"):
             passed = schedule.only_on_changes(passed)
         plan = schedule.prepare(environment, name, Timing(""), passed, source, caching)

@@ -96,9 +96,10 @@ def compose(
         given = layered(unset, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
-        arguments = parameters.form_of(values)
-        values = {**parameters.converted(chosen.values()), **values}
-        preflight.check_parameters(values, "vertex", environment.location, given)
+        every = {**parameters.converted(chosen.values()), **values}
+        preflight.check_parameters(every, "vertex", environment.location, given, passed)
+        lost = parameters.without_effect(every)  # the first task could not tell them from what a person gave
+        arguments = parameters.form_of({name: value for name, value in values.items() if name not in lost})
     chosen.check_names(arguments)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",

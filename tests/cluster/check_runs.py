@@ -53,7 +53,7 @@ FIRST = {"sample": {}, "wrong": {"accelerator": "l5"}}
 CACHED = {
     "cancelled": {"model_name": "cancelled"} | LONGER,
     "v5e-4": {"accelerator": "v5e-4", "provisioning": "spot"},
-    "imported": {"base_model_uri": "pretrained", "initial_weights": "imagenet"},
+    "imported": {"base_model_uri": "pretrained"},
     "again": {},
 }
 """Runs that find tasks of the sample run in the cache, beside each other and a recurring one."""

@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 import yaml
+from google.protobuf import json_format
 
 from components.check_run import check_run
 from pipeline import preflight
 from pipeline.__main__ import main
-from pipeline.graph.environment import load_environment
+from pipeline.graph.compiled import Template, write_pipeline
+from pipeline.graph.dag import build_pipeline
+from pipeline.graph.environment import REQUIRED_KEYS, Environment, load_environment
 from pipeline.local.run_folder import prepare_run
-from pipeline.parameters import CONSOLE_FIELDS, DEFAULTS, PARAMETERS, form_of, parameter_name, values_of
+from pipeline.parameters import CONSOLE_FIELDS, DEFAULTS, PARAMETERS, effective, form_of, parameter_name, values_of
 from pipeline.registry import register
 from pipeline.training_job import Target
-from pipeline.vertex import submit
+from pipeline.vertex import schedule_files, submit
 from trainer import artifacts
 from trainer.config import FetchConfig
 from trainer.data import fetch
@@ -27,6 +30,7 @@ from trainer.errors import MistakesError, UserError
 ROOT = pathlib.Path(__file__).parents[2]
 LOCAL = Target("local", "", "msinet-{}")
 SAMPLE = {"base_source": "sample", "finetune_source": "sample", "initial_weights": "none"}
+PRETRAINED = {"base_model_uri": "pretrained", "finetune_source": "sample"}
 WRONG: list[dict[str, Any]] = [
     *({f"{step}_dataset": name} for step in ("base", "finetune", "test") for name in ("salicn", "x", "SALICON")),
     *(
@@ -98,13 +102,106 @@ def test_a_hundred_wrong_parameters_are_refused_in_the_same_words_everywhere(tmp
         told = {
             "first task": message(first_task, values),
             "local run": message(prepare_run, "local", "run", "", values),
-            "submit": message(submit.prepare, vertex, {"accelerator": "cpu", **values}),
+            "submit": message(submit.prepare, vertex, {"accelerator": "cpu", "base_model_uri": "", **values}),
         }
         local = name in ("accelerator", "base_accelerator", "finetune_accelerator", "profile_steps")
         assert told["first task"] == told["local run"], wrong
         # Machines on Vertex AI reach fewer places, which may be one more mistake.
         assert told["first task"] in told["submit"] or local, (wrong, told)
         assert all(any(each in text for each in known) for text in told.values()), (wrong, told)
+
+
+# === Parameters of a base training that a run does not have ===
+
+REPLACED: list[dict[str, Any]] = [
+    {"base_dataset": "osie"},
+    {"base_source": "gs://bucket/salicon"},
+    {"base_image_size": "72x96"},
+    {"base_batch_size": 4},
+    {"base_epochs": 3},
+    {"base_accelerator": "cpu"},
+    {"initial_weights": "none"},
+    {"base_source": "sample", "base_learning_rate": 1e-4},
+]
+
+
+def write_environment(folder, target, **parameters):
+    """A file of an environment whose runs fine-tune `pretrained`; its path."""
+    places = dict.fromkeys(REQUIRED_KEYS[target], "x") | {"location": "us-central1", "bucket": "gs://b"}
+    keys = {"target": target, **{name: places[name] for name in REQUIRED_KEYS[target]}}
+    tables = (keys, {**PRETRAINED, **parameters})
+    texts = ["\n".join(f"{name} = {json.dumps(value)}" for name, value in table.items()) for table in tables]
+    path = folder / f"{target}.toml"
+    path.write_text("\n[parameters]\n".join(texts))
+    return str(path)
+
+
+def console(environment, **filled):
+    """Start a run of the environment's compiled pipeline with these parameters filled into its form."""
+    template = Template(json_format.MessageToDict(build_pipeline(environment).pipeline_spec))
+    form = {name: value for name, value in template.defaults().items() if name in (*CONSOLE_FIELDS, "settings")}
+    return preflight.prepare({**form, **form_of(filled)}, template.compiled(), LOCAL)
+
+
+@pytest.fixture
+def ways(tmp_path, monkeypatch):
+    """Ways to start a run whose environment has a model in place of base training -> functions of parameters."""
+    monkeypatch.chdir(tmp_path)
+    vertex = load_environment(write_environment(tmp_path, "vertex", base_batch_size=0))
+    local = write_environment(tmp_path, "local", base_batch_size=0)
+
+    def schedule(parameters):
+        lines = [f"{name} = {json.dumps(value)}" for name, value in parameters.items()]
+        pathlib.Path("schedules").mkdir(exist_ok=True)
+        pathlib.Path("schedules/weekly.toml").write_text("\n".join(['cron = "0 3 * * 1"', "[parameters]", *lines]))
+        return schedule_files.read(vertex, pathlib.Path("schedules"))
+
+    return {
+        "console": lambda given: console(load_environment(local), **given),
+        "local run": lambda given: prepare_run(local, "run", "", given),
+        "submit": lambda given: submit.prepare(vertex, given),
+        "schedule file": schedule,
+    }
+
+
+@pytest.mark.parametrize("given", REPLACED, ids=lambda given: "-".join(given))
+def test_parameter_of_base_training_beside_a_base_model_is_refused_in_the_same_words_everywhere(ways, given):
+    told = {way: message(start, given).removeprefix("schedules/weekly.toml: ") for way, start in ways.items()}
+    assert len(set(told.values())) == 1, list(told.items())
+    names = " and ".join(sorted(given))
+    assert told["console"].startswith(f"{names} would have no effect: base_model_uri=pretrained")
+    assert "empty base_model_uri" in told["console"]
+
+
+def test_parameter_of_base_training_is_taken_where_it_has_an_effect(ways, tmp_path):
+    for way, start in ways.items():
+        start({})
+        start({"evaluate_base": True, "base_dataset": "osie", "base_source": "sample"})
+        start({"base_model_uri": "", "base_source": "sample", "base_epochs": 3})
+        if way != "console":  # which sends all fields of its form
+            assert "base_dataset would have no effect" in message(start, {"base_dataset": "salicon"})
+    weights = tmp_path / "weights.h5"
+    weights.write_bytes(b"")
+    described = {"base_model_uri": str(weights), "base_dataset": "osie", "base_image_size": "72x96"}
+    assert ways["local run"](described).parameters["base_dataset"] == "osie"
+
+
+def test_what_submit_sends_is_accepted_by_the_first_task_of_another_environments_template(tmp_path):
+    """An environment's parameters of base training, without effect, are not sent as if a person had given them."""
+    compiled = load_environment(write_environment(tmp_path, "vertex"))
+    write_pipeline(compiled, tmp_path / "template.yaml")
+    other = load_environment(write_environment(tmp_path, "vertex", base_batch_size=8, base_epochs=2))
+    job = submit.prepare(other, {"finetune_epochs": 3}, str(tmp_path / "template.yaml")).job
+    outputs = console(compiled, **values_of(job["runtimeConfig"]["parameterValues"]))
+    assert outputs.finetune_training["epochs"] == 3
+
+
+def test_local_run_hands_its_first_task_no_parameter_without_effect(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = prepare_run("sample", "run", "", {"base_model_uri": "pretrained"})
+    outputs = console(Environment("local"), **effective(run.parameters))
+    assert outputs.base_model == "pretrained"
+    assert outputs.base_digest  # evaluate_base
 
 
 def test_all_mistakes_are_in_one_list(tmp_path):
@@ -211,7 +308,7 @@ def test_outputs_of_the_first_task_are_those_of_its_component():
 def test_first_task_reads_what_the_run_needs_and_nothing_else(tmp_path, monkeypatch):
     read = []
     monkeypatch.setattr(fetch, "fingerprint", lambda dataset, *place: read.append(dataset) or f"of {dataset}")
-    outputs = first_task({**SAMPLE, "base_model_uri": "pretrained", "finetune_epochs": 3})
+    outputs = first_task({**PRETRAINED, "finetune_epochs": 3})
     assert read == ["fixationadd1000"]
     assert (outputs.base_digest, outputs.finetune_digest, outputs.test_digest) == ("", "of fixationadd1000", "")
     assert outputs.base_model == "pretrained"
@@ -267,7 +364,7 @@ def test_checkpoints_can_be_written_and_nothing_is_left(tmp_path, bucket):
 
 def test_image_that_is_not_there_is_named_before_anything_is_fetched(vertex, bucket):
     place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}"
-    values = {**DEFAULTS, **SAMPLE, "registry": place, "base_model_uri": "pretrained"}
+    values = {**PRETRAINED, "registry": place}
     target = Target("vertex", "us-central1", "us-docker.pkg.dev/proj/other/msinet-{}:v9")
     with pytest.raises(UserError, match=r"image us-docker.pkg.dev/proj/other/msinet-cpu:v9 does not exist"):
         first_task(values, target)
@@ -277,7 +374,7 @@ def test_image_that_is_not_there_is_named_before_anything_is_fetched(vertex, buc
 
 def test_run_joins_the_experiment_that_is_named(vertex):
     place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}"
-    values = {**SAMPLE, "registry": place, "base_model_uri": "pretrained", "experiment": "photographs"}
+    values = {**PRETRAINED, "registry": place, "experiment": "photographs"}
     target = Target("vertex", "us-central1", vertex.environment.image_of("{}"))
     for run in ("first", "second"):
         fields = form_of({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values})

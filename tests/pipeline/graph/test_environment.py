@@ -9,7 +9,7 @@ from pipeline.graph.compiled import Template, load
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.local.run_folder import prepare_run
-from pipeline.parameters import STEPS, steps_of, validate
+from pipeline.parameters import validate
 from trainer.errors import ContentError, UserError
 
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"
@@ -143,15 +143,6 @@ def test_source_sample_brings_its_settings_where_it_is_chosen(below):
     assert layered(below, finetune) == {**below, **sample_settings("finetune")}
 
 
-@pytest.mark.parametrize("passed", [{"base_dataset": "osie"}, {"base_source": ""}, {"base_epochs": 5}])
-def test_parameters_of_base_training_are_not_lost_to_the_model_of_an_environment(passed):
-    below = {"base_model_uri": "pretrained", "base_batch_size": 0}
-    assert layered(below, {"finetune_epochs": 5})["base_model_uri"] == "pretrained"
-    assert steps_of(layered(below, passed)) == STEPS
-    both = {**passed, "base_model_uri": "pretrained", "evaluate_base": True}
-    assert layered(below, both) == below | both
-
-
 def test_recipe_replaces_its_settings_of_earlier_layers_and_of_the_sample():
     below = {"base_epochs": 9, "finetune_learning_rate": 1.0, "base_batch_size": 2, "patience": 1}
     assert layered(below, {"recipe": "small"}) == {"base_batch_size": 2, "recipe": "small"}
@@ -181,7 +172,7 @@ def test_local_run_of_the_sample_is_the_default_run(environment, tmp_path, monke
 
 def test_parameters_of_the_command_are_defaults_of_the_compiled_file(tmp_path):
     output = tmp_path / "mine.yaml"
-    assignments = [f"{name}={value}" for name, value in BOTH.items()]
+    assignments = [f"{name}={value}" for name, value in {**BOTH, "base_model_uri": ""}.items()]
     assert main(["compile", "--env", "vertex", "--output", str(output), *assignments, "--base-epochs", "5"]) == 0
     defaults = load(load_environment("vertex"), str(output)).values()
     assert (SAMPLE | {"base_epochs": 5}).items() <= defaults.items()
