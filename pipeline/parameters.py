@@ -137,8 +137,8 @@ class PipelineConfig:
 
     skip_unchanged: bool = setting(
         False,
-        "End at once, without training, if the default or the challenger already is the model that this run would "
-        "make: of the same data, settings, code and start.",
+        "End at once, without training, if a version was made of the same data, settings, code and start, and was "
+        "compared with the default, or is it.",
     )
     evaluate_base: bool = setting(False, "Also evaluate on the validation split of the base dataset.")
     base_model_uri: str = setting(
