@@ -24,9 +24,10 @@ from pipeline.registry.register import (
 )
 from pipeline.training_job import JobConfig, Target
 from trainer import storage
+from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig, with_recipe
 from trainer.downloads.servers import addresses_in
-from trainer.errors import Checks, UserError, check
+from trainer.errors import Checks, UserError, check, nearest
 from trainer.models import author
 from trainer.storage import PROBE, Folder
 
@@ -109,12 +110,19 @@ def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
         named = {name: words for name, words in KEYWORDS.items() if name not in unused}
         for name, words in {**named, "checkpoint_dir": ("",)}.items():
             value = str(values[name])
-            is_fetched = bool(addresses_in(value)) if name.endswith("_source") else author.is_named(value)
             is_named = name == "base_model_uri" and REGISTERED_NAME.fullmatch(value) is not None
+            if is_named or value in words or value.startswith(REACHABLE):
+                continue
+            known = [word for word in words if word]
+            if name in ("base_model_uri", "initial_weights"):
+                known += author.WEIGHTS
+            if name == "base_model_uri":
+                known += [f"{values['model_name']}@{alias}" for alias in (DEFAULT, CHALLENGER)]
             with checks.collect():
                 check(
-                    value in words or is_fetched or is_named or value.startswith(REACHABLE),
-                    f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// address",
+                    value in known or (name.endswith("_source") and bool(addresses_in(value))),
+                    f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// "
+                    f"address{nearest(value, known)}",
                 )
         with checks.collect():
             check(

@@ -312,7 +312,9 @@ def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_w
         weights = weights_of(build_model((None, None), "float32"))
     write_graph(workplace / "msi-net.pb", frozen(weights=weights))
     started = command("runs/bad", "", fixed, "base_model_uri=msi-net.pb", "model_name=bad")
-    without_base = [each for each in started if not each.startswith(("base_epochs", "base_batch_size", "base_so"))]
+    without_base = [
+        each for each in started if not each.startswith(("base_epochs", "base_batch_size", "base_so", "initial_w"))
+    ]
     failed = run(workplace, *without_base)
     assert failed.returncode == 1
     steps = re.findall(r"(?m)^\[(.+)\] done after", failed.stdout)

@@ -205,6 +205,25 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     assert not vertex.requests
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("base_model_uri", "pretained", "pretrained"),
+        ("base_model_uri", "author:salicn", "author:salicon"),
+        ("base_model_uri", "msinet", "msinet@default"),
+        ("base_model_uri", "msinet@", "msinet@default"),
+        ("base_model_uri", "models/mine", ""),
+        ("initial_weights", "imagnet", "imagenet"),
+        ("initial_weights", "author:osei", "author:osie"),
+        ("finetune_source", "sampel", "sample"),
+    ],
+)
+def test_misspelt_name_of_a_model_or_a_source_is_refused_with_the_nearest_one(prod, name, value, meant):
+    with pytest.raises(UserError, match=f"{name} is '{value}'") as refused:
+        submit.prepare(prod, {name: value})
+    assert str(refused.value).partition("did you mean ")[2] == (f"'{meant}'?" if meant else "")
+
+
 # === Caching ===
 
 
