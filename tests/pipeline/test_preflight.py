@@ -14,11 +14,21 @@ from google.protobuf import json_format
 from components.check_run import check_run
 from pipeline import preflight
 from pipeline.__main__ import main
+from pipeline.commands.compile import FILES
 from pipeline.graph.compiled import Template, write_pipeline
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import REQUIRED_KEYS, Environment, load_environment
 from pipeline.local.run_folder import prepare_run
-from pipeline.parameters import CONSOLE_FIELDS, DEFAULTS, PARAMETERS, effective, form_of, parameter_name, values_of
+from pipeline.parameters import (
+    CONSOLE_FIELDS,
+    DEFAULTS,
+    PARAMETERS,
+    converted,
+    effective,
+    form_of,
+    parameter_name,
+    values_of,
+)
 from pipeline.registry import register
 from pipeline.training_job import Target
 from pipeline.vertex import schedule_files, submit
@@ -337,6 +347,16 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
     for unknown in ("1.0+abc-dirty", "1.0"):
         monkeypatch.setattr(artifacts, "code_version", lambda: unknown)  # noqa: B023
         assert preflight.digest_of_run(DEFAULTS, "data") == register.UNKNOWN
+
+
+@pytest.mark.parametrize("target", ["vertex", "kubeflow"])
+def test_run_with_the_defaults_of_a_compiled_pipeline_trains_for_minutes(target):
+    (spec, *_) = yaml.safe_load_all((ROOT / FILES[target]).read_text())
+    values = {**DEFAULTS, **converted(Template(spec).values())}
+    preflight.check_parameters(values, target)
+    (plan,) = preflight.plans(values, target).values()
+    assert plan.hours < 1
+    assert len(preflight.plans({**values, "base_model_uri": ""}, target)) == 2
 
 
 # === Places ===
