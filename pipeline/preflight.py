@@ -185,17 +185,17 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
             the base model, the initial weights, an image or the endpoint is not there. `MistakesError` has a line
             for each.
     """
-    template = parameters.converted(compiled)
-    passed = parameters.values_of(arguments)
-    given = {**template, **passed}
+    template, passed = parameters.converted(compiled), parameters.values_of(arguments)
+    defaults = {**DEFAULTS, **template}
+    values = {**defaults, **passed}
     # A console sends all fields of its form, and submit those that differ; people fill in some of them.
-    typed = [
-        name for name in passed if name not in CONSOLE_FIELDS or passed[name] != {**DEFAULTS, **template}[name]
-    ]
-    values = {**DEFAULTS, **given}
+    typed = [name for name in passed if name not in CONSOLE_FIELDS or passed[name] != defaults[name]]
+    # Those that submit sets back from the template's value to the default are for a recipe to set.
+    reset = {name for name in passed if passed[name] == DEFAULTS[name] != defaults[name]}
+    given = {name: value for name, value in {**template, **passed}.items() if name not in reset}
     checks = Checks()
     with checks.collect():
-        check_parameters(given, target.platform, target.location, typed=typed)
+        check_parameters(values, target.platform, target.location, given, typed)
     with checks.collect():
         check_writable(str(values["checkpoint_dir"]))
     if target.platform != "local":

@@ -206,6 +206,16 @@ def test_what_submit_sends_is_accepted_by_the_first_task_of_another_environments
     assert outputs.finetune_training["epochs"] == 3
 
 
+def test_recipe_in_place_of_an_environments_settings_is_accepted_by_the_first_task(tmp_path):
+    environment = load_environment(write_environment(tmp_path, "vertex", finetune_epochs=5, finetune_source=""))
+    job = submit.prepare(environment, {"recipe": "best"}).job
+    local = dataclasses.replace(environment, target="local")
+    with pytest.raises(UserError, match="finetune_epochs is given twice"):
+        console(local, recipe="best", finetune_source="sample")
+    sent = values_of(job["runtimeConfig"]["parameterValues"]) | {"finetune_source": "sample"}
+    assert console(local, **sent).finetune_training["recipe"] == "best"
+
+
 def test_local_run_hands_its_first_task_no_parameter_without_effect(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = prepare_run("sample", "run", "", {"base_model_uri": "pretrained"})
