@@ -259,7 +259,8 @@ def convert(name: str, value: object) -> Value:
     """
     check(
         name != SETTINGS,
-        f'{SETTINGS} is {_brief(value)}; write an object of parameters, such as {{"finetune_epochs": 5}}',
+        f'{SETTINGS} is {_brief(value)}; write an object of parameters, such as {{"finetune_epochs": 5}}, '
+        "or on a command line finetune_epochs=5",
     )
     if name not in PARAMETERS:
         suggestion = nearest(str(name), PARAMETERS)
