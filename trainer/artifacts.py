@@ -229,8 +229,8 @@ class ListedImage(NamedTuple):
 
     @property
     def unit(self) -> tuple[str, str]:
-        """The same for all images of a group, and another for each image of its own."""
-        return self.group, "" if self.group else self.name
+        """The same for all images of a group, in all splits, and another for each image of its own."""
+        return self.group, "" if self.group else self.digest
 
 
 def images(folder: StrPath, splits: Collection[str]) -> list[ListedImage]:

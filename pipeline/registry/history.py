@@ -1,11 +1,12 @@
 """The scores over time of the versions that were the default, all measured on one prepared dataset."""
 
+import hashlib
 import pathlib
 from typing import Any
 
 from pipeline.registry.versions import Registry, Version
 from trainer import files
-from trainer.artifacts import Manifest
+from trainer.artifacts import IMAGES, Manifest
 from trainer.errors import check
 from trainer.evaluation.confidence import CONFIDENCE
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS
@@ -24,7 +25,8 @@ def terms(registry: Registry, name: str, data: pathlib.Path, kept: pathlib.Path)
         data: Prepared dataset; the same at each call.
         kept: JSON file of the scores, which makes the next call evaluate new versions only.
     """
-    manifest = Manifest.load(data)
+    manifest, images = Manifest.load(data), (data / IMAGES).read_bytes() if (data / IMAGES).exists() else b""
+    prepared = f"{manifest.fingerprint}, images {hashlib.sha256(images).hexdigest()[:16]}"
     versions = {version.number: version for version in registry.versions(name)}
     moves = [(since, versions[number]) for since, number in registry.default_moves(name) if number in versions]
     check(bool(moves), f"no version of model {name!r} has been the default; a run of the pipeline adds one")
@@ -32,7 +34,7 @@ def terms(registry: Registry, name: str, data: pathlib.Path, kept: pathlib.Path)
     found = []
     for since, version in moves:
         # A registry may be removed and begun again: then a number has another model, of another time.
-        key = f"{version.address} of {version.created} on {manifest.fingerprint}, at its own size"
+        key = f"{version.address} of {version.created} on {prepared}"
         if key not in scores:
             print(f"evaluate {name}@{version.number}", flush=True)
             scores[key] = _scores(version, data, manifest)
@@ -54,4 +56,5 @@ def _scores(version: Version, data: pathlib.Path, manifest: Manifest) -> dict[st
         "bias": table.means(CENTER_BIAS),
         "seen": len(Seen.by(model, []).among(data)),
         "images": len(table.images),
+        "units": table.n_units,
     }

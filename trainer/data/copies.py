@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import fft
 
-from trainer.data.layout import MOST_IMAGE_BYTES, Item
-from trainer.errors import UserError, some
+from trainer.data.layout import MAX_PIXELS, MOST_IMAGE_BYTES, Item
+from trainer.errors import some
 from trainer.picture import open_header
 from trainer.progress import Tracker, map_ahead, open_pool
 from trainer.sources import Member
@@ -27,8 +27,11 @@ FREQUENCIES = 16
 MOST_DIFFERENT = 32
 """Most bits, of 255, in which the hashes of copies differ. Those of 700 photographs, scaled, compressed again or
 cropped by up to 4 pixels on each side, differ in fewer, and different photographs in 86 or more."""
-FLAT = 2
-"""Range of grey levels below which a picture has nothing but noise of its compression."""
+LEAST_FILLED = 0.4
+"""Least share of the 8 x 8 parts of a picture that have contrast. A sparse picture, such as a line of text, looks
+like others of its kind at low frequencies; the sparsest of 700 photographs has contrast in .44 of its parts."""
+CONTRAST = 8
+"""Range of the grey levels of a part that has contrast."""
 BLOCK = 2048
 """Number of hashes that are compared with all earlier ones at a time."""
 
@@ -57,38 +60,39 @@ def with_copies(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
 def first_copies(hashes: Sequence[Bits | None]) -> list[int]:
     """The place of the first copy of each picture, in the order of the hashes; its own place for a new picture.
 
+    Copies of copies are copies, however much they differ themselves.
+
     Args:
-        hashes: (255,) of each picture; None for one that cannot be read, which is a copy of none.
+        hashes: (255,) of each picture; None for one without a hash, which is a copy of none.
     """
     readable = {place: bits for place, bits in enumerate(hashes) if bits is not None}
-    known, firsts = list(readable), list(range(len(hashes)))
+    known, firsts = np.array(list(readable), np.int64), np.arange(len(hashes))
     # The number of bits that differ is (bits - product) / 2 for bits of -1 and 1.
     signs = np.array([np.where(bits, 1, -1) for bits in readable.values()], np.float32)
     for start in range(0, len(known), BLOCK):
         rows = signs[start : start + BLOCK]
-        found = np.arange(start, start + len(rows))
-        for column in range(start // BLOCK * BLOCK, -1, -BLOCK):
+        for column in range(0, start + 1, BLOCK):
             alike = rows @ signs[column : column + BLOCK].T >= rows.shape[1] - 2 * MOST_DIFFERENT
-            found = np.where(alike.any(axis=1), np.minimum(found, column + alike.argmax(axis=1)), found)
-        for place, first in zip(known[start : start + BLOCK], found.tolist(), strict=True):
-            firsts[place] = firsts[known[first]] if known[first] < place else place
-    return firsts
+            if column == start:
+                alike = np.tril(alike, -1)
+            for row in np.flatnonzero(alike.any(axis=1)):
+                same = np.unique(firsts[[*known[column + np.flatnonzero(alike[row])], known[start + row]]])
+                firsts[np.isin(firsts, same[1:])] = same[0]
+    return [int(first) for first in firsts]
 
 
 def hash_of(picture: Image.Image) -> Bits | None:
-    """The perceptual hash of a picture, (255,) bits; None for one of a single colour, which looks like no
-    other.
-    """
+    """The perceptual hash of a picture, (255,) bits; None for a sparse one, which would have that of others."""
     if picture.mode.startswith(("I", "F")):
         levels = np.asarray(picture, np.float32)
         grey = Image.fromarray(levels / max(1.0, float(levels.max())) * 255)
     else:
-        picture.draft(
-            "L", (4 * SIDE_PX, 4 * SIDE_PX)
-        )  # JPEG decodes an eighth of its pixels in a fifth of the time
+        # JPEG decodes an eighth of its pixels in a fifth of the time.
+        picture.draft("L", (4 * SIDE_PX, 4 * SIDE_PX))
         grey = picture.convert("L")
     small = np.asarray(grey.resize((SIDE_PX, SIDE_PX), Image.Resampling.BOX), np.float64)
-    if np.ptp(small) < FLAT:
+    parts = small.reshape(8, SIDE_PX // 8, 8, SIDE_PX // 8)
+    if (np.ptp(parts, axis=(1, 3)) >= CONTRAST).mean() < LEAST_FILLED:
         return None
     lowest = fft.dctn(small, norm="ortho")[:FREQUENCIES, :FREQUENCIES].ravel()[1:]  # without the mean
     bits: Bits = lowest > np.median(lowest)
@@ -107,8 +111,9 @@ def _hashes(members: Sequence[Member]) -> list[Bits | None]:
 def _hash_of_file(member: Member) -> Bits | None:
     """The hash of an image file; None if it cannot be read, which is said where it is prepared."""
     try:
-        return hash_of(open_header(member.content(MOST_IMAGE_BYTES)))
-    except (UserError, OSError, ValueError, SyntaxError):
+        picture = open_header(member.content(MOST_IMAGE_BYTES))
+        return hash_of(picture) if picture.width * picture.height <= MAX_PIXELS else None
+    except Exception:  # Pillow's decoders raise whatever their parsing meets, down to struct.error
         return None
 
 

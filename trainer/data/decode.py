@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from trainer.data.layout import (
+    MAX_PIXELS,
     MAX_POINT_SHARE,
     MOST_IMAGE_BYTES,
     POINTS,
@@ -30,8 +31,6 @@ BRIGHT = 127
 """Compressed points are above this level."""
 LOSSY = ("JPEG", "MPO", "WEBP")
 """Formats whose compression gives points faint neighbours."""
-MAX_PIXELS = 180_000_000
-"""Pixels of the largest image that is decoded."""
 GREY_LEVELS: Pixels = (np.linspace(0, 1, 256) * 255).astype(np.uint8)
 """matplotlib's colours `gray`; rounding down makes 24 of them one level darker (matplotlib 3.7 to 3.11)."""
 DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}

@@ -19,7 +19,7 @@ from trainer.data import layout, sample, splits, statistics
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
 from trainer.data.splits import SplitImages
-from trainer.datasets import HASH, HASH_BY_FOLDER
+from trainer.datasets import HASH
 from trainer.downloads import archives, cache
 from trainer.downloads.archives import Origin
 from trainer.errors import UserError, visible
@@ -159,7 +159,7 @@ def _find_images(
     else:
         method, notes = splits.split_method_of(row, len(images.items)), images.notes
     items = images.items
-    if method in (HASH, HASH_BY_FOLDER):
+    if method == HASH or config.test_share:
         items, about_copies = with_copies(items)
         notes = [*notes, *about_copies]
     split = splits.split_items(items, images.labels, method, row, source.name, config.test_share)

@@ -49,6 +49,8 @@ IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 POINTS = ".mat"
+MAX_PIXELS = 180_000_000
+"""Pixels of the largest image that is decoded."""
 MOST_IMAGE_BYTES = 720_000_000
 """Size of the largest file of an image: 4 bytes for each pixel of the largest one that is decoded."""
 MATLAB, MATLAB_REMEDY = "trainer.data.matlab", "download or export it again"

@@ -86,7 +86,7 @@ class Facts:
     bias_cells: list[NDArray[np.float32]] = field(default_factory=list)
     """The `histogram` of each of them in the coarse cells of `statistics.GRID`."""
     _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """`Item.picture` -> split and origin of the first image of this picture."""
+    """`Item.picture` or digest of the pixels -> split and origin of the first image of this picture."""
 
     def add(self, image: _Prepared, split: str, picture: str, refuse_copies: bool) -> None:
         """Add an image; raises `ContentError` if its map is of another kind, or for a copy that is refused."""
@@ -96,12 +96,14 @@ class Facts:
                 f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: all maps of "
                 "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
-        twin_split, twin = self._first_copies.setdefault(picture, (split, image.stimulus))
+        twins = [self._first_copies.setdefault(key, (split, image.stimulus)) for key in (picture, image.digest)]
+        twin_split, twin = next((each for each in twins if each[0] != split), twins[0])
         if twin_split != split:
             if refuse_copies:
                 raise ContentError(
-                    f"{twin} and {image.stimulus} are the same image, one for training and one for validation; "
-                    "remove one of them, or put both into one split"
+                    f"{twin} and {image.stimulus} are the same image, or copies of one that were scaled, "
+                    "compressed again or cropped, one for training and one for validation; remove one of them, or "
+                    "put both into one split"
                 )
             self.n_copies += 1
         gaze = image.gaze or NO_GAZE
@@ -228,12 +230,13 @@ def _prepare_one(
     box = preprocess.content_box(original_size, image_size)
     density = _rounded(preprocess.prepare_map(image.density, image_size))
     original = None if split == "train" else _original(item, image.density, original_size)
-    maps = {image_size: density} | ({tfrecords.MAP_SIZE: original.density} if original else {})
-    if empty := [f"{height} x {width}" for (height, width), each in maps.items() if not each.any()]:
-        return ContentError(
-            f"the map of {item.stimulus.origin} is empty after shrinking it to {empty[0]} pixels; use a larger "
-            "image_size, or replace the map"
-        )
+    for levels, (height, width), remedy in (
+        (density, image_size, "use a larger image_size, or replace the map"),
+        (original.density if original else density, tfrecords.MAP_SIZE, "replace the map"),
+    ):
+        if not levels.any():
+            shrunk = f"the map of {item.stimulus.origin} is empty after shrinking it to {height} x {width} pixels"
+            return ContentError(f"{shrunk}; {remedy}")
     gaze = image.gaze or NO_GAZE
     stimulus = _rounded(preprocess.prepare_stimulus(image.stimulus, image_size))
     example = tfrecords.Example(

@@ -317,12 +317,17 @@ class Ceiling:
             "n_observers": [min(numbers), float(np.median(numbers)), max(numbers)],
             "truth_blur": float(np.mean([each.truth_blur for each in fits])),
         }
+        facts["n_units"] = self._table(LEAVE_ONE_OUT).n_units
         return facts | {protocol: self._describe(protocol, fits, level) for protocol in PROTOCOLS}
 
-    def _describe(self, protocol: str, fits: Sequence[Fitted], level: float) -> dict[str, Any]:
+    def _table(self, protocol: str) -> PerImage:
+        """The scores of each image, by its index."""
         indices = sorted(self._rows)
         rows = {str(index): self._rows[index][protocol] for index in indices}
-        table = PerImage.of(rows, [self._groups[index] for index in indices])
+        return PerImage.of(rows, [self._groups[index] for index in indices])
+
+    def _describe(self, protocol: str, fits: Sequence[Fitted], level: float) -> dict[str, Any]:
+        table = self._table(protocol)
 
         def share(model: str, metric: str) -> dict[str, Any]:
             scores, start, end = (table.values(each, metric) for each in (model, CENTER_BIAS, OBSERVERS))

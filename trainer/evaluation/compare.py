@@ -258,7 +258,14 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
         else:
             scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
         folder = next((each.folder for each in measured.values() if each.folder is not None), None)
-    return Shared(PerImage(images, scores, first.table.only(images).groups), notes, folder)
+    kept_tables = [each.table.only(images) for each in measured.values()]
+    fewest = min(kept_tables, key=lambda table: table.n_units)
+    if any(table.groups != fewest.groups for table in kept_tables):
+        count = confidence.count_text(fewest.n_units, of_groups=True)
+        notes.append(
+            f"The evaluations have different groups of images; those of the one with the fewest, {count}, count."
+        )
+    return Shared(PerImage(images, scores, fewest.groups), notes, folder)
 
 
 def _origin(measured: Measured) -> tuple[str, str, int]:

@@ -279,10 +279,15 @@ def _bounded_percent(share: float) -> str:
     return f"{sign}{max(-LARGEST_PERCENT, min(value, LARGEST_PERCENT))}".replace("-", MINUS)
 
 
-def share_notes(undefined: Sequence[str], n_metrics: int, n_images: int, level: float) -> list[str]:
-    """Sentences about the shares of the way: why some of `n_metrics` have none, and that few images say little."""
+def share_notes(
+    undefined: Sequence[str], n_metrics: int, n_images: int, level: float, of_groups: bool = False
+) -> list[str]:
+    """Sentences about the shares of the way: why some of `n_metrics` have none, and that few images say little.
+
+    With `of_groups`, images belong together, and `n_images` counts their groups.
+    """
     notes, is_few = [], n_images < FEW_IMAGES
-    images = f"{'only ' if is_few else ''}{n_images:,} image{'' if n_images == 1 else 's'}"
+    images = f"{'only ' if is_few else ''}{count_text(n_images, of_groups)}"
     if undefined:
         remedy = "; more images are needed" if is_few else ""
         notes.append(
@@ -301,10 +306,11 @@ def ceiling_scope(ceiling: Mapping[str, Any]) -> str:
     left_out = ceiling["n_too_few"]
     rest = f" ({left_out:,} with fewer than two left out)" if left_out else ""
     n_images, n_all = ceiling["n_images"], ceiling["n_chosen_of"]
+    groups = in_groups(ceiling.get("n_units", n_images), n_images)
     images = (
-        f"{n_images:,} of {n_all:,} images, chosen at random,"
+        f"{n_images:,} of {n_all:,} images{groups}, chosen at random,"
         if n_images + left_out < n_all
-        else f"{n_images:,} images"
+        else f"{n_images:,} images{groups}"
     )
     return f"{images} with {observers} observers each{rest}"
 

@@ -152,7 +152,7 @@ def _describe(
     source = artifacts.Manifest.load(bias)
     facts = dataclasses.asdict(manifest) | {"image_size": list(manifest.image_size)}
     # Long: one entry per shard and source object. The manifest itself has them.
-    del facts["shards"], facts["objects"]
+    del facts["shards"], facts["originals"], facts["objects"]
     return {
         "folder": str(pathlib.Path(folder).absolute()),
         "has_fixations": manifest.has_fixations,

@@ -122,8 +122,8 @@ def too_few_unseen(title: str, n_seen: int, n_images: int) -> str:
     if not n_seen or n_images - n_seen >= MIN_UNSEEN:
         return ""
     return (
-        f"one of the two models was trained on {n_seen:,} of the {n_images:,} {title}, and a decision needs "
-        f"{MIN_UNSEEN} that neither has seen"
+        f"one of the two models was trained on {n_seen:,} of the {n_images:,} {title}, or on others of their "
+        f"groups, and a decision needs {MIN_UNSEEN} that neither has seen"
     )
 
 

@@ -151,7 +151,7 @@ def read(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
             for row in csv.DictReader(file):
                 scores = {metric: float(row[metric]) for metric in METRICS if row.get(metric)}
                 rows.setdefault(row["dataset"], {}).setdefault(row["image"], {})[row["model"]] = scores
-                groups.setdefault(row["dataset"], {})[row["image"]] = row["group"]
+                groups.setdefault(row["dataset"], {})[row["image"]] = row.get("group") or ""
         return {dataset: PerImage.of(images, list(groups[dataset].values())) for dataset, images in rows.items()}
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: {remedy}") from None

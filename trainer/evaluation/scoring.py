@@ -230,7 +230,7 @@ class Scorer:
             ]
         except UserError as error:
             names = ", ".join(image.example.name for image in batch)
-            raise UserError(f"{error} (it is the {model}, and one of the images {names})") from None
+            raise UserError(f"{error} (the {model} model, on one of the images {names})") from None
         return np.split(np.concatenate(parts), ends[:-1])
 
     def _restored(self, predicted: _Predicted) -> Predictions:

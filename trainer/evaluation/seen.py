@@ -65,9 +65,8 @@ class Seen:
         if not manifest.is_test_set and not pathlib.Path(folder, artifacts.IMAGES).exists():
             return set()  # prepared by an earlier version
         seen = frozenset().union(*(self.digests[split] for split in splits))
-        images = artifacts.images(folder, [manifest.held_out])
-        units = {image.unit for image in images if image.digest in seen}
-        return {image.name for image in images if image.unit in units}
+        units = {image.unit for image in artifacts.images(folder, [*manifest.counts]) if image.digest in seen}
+        return {image.name for image in artifacts.images(folder, [manifest.held_out]) if image.unit in units}
 
     def caution(self, model: str, manifest: Mapping[str, Any]) -> str:
         """Warn if the model may have seen held-out images that nothing tells of; else empty.
@@ -131,9 +130,9 @@ def check_some_unseen(folder: StrPath, names: Iterable[str]) -> None:
     n_images = manifest.counts[manifest.held_out]
     if len(set(names)) == n_images:
         raise UserError(
-            f"all {n_images:,} test images of {manifest.dataset} are also in the training data; choose another "
-            "test_dataset or test_source, or prepare all data with the same test_share. The validation images are "
-            "evaluated without a test set"
+            f"all {n_images:,} test images of {manifest.dataset} are in the training data, or in groups with "
+            "images that are; choose another test_dataset or test_source, or prepare all data with the same "
+            "test_share. The validation images are evaluated without a test set"
         )
 
 
@@ -150,7 +149,8 @@ def note(title: str, names: Sequence[str], n_images: int) -> str:
     are, they = ("is", "it is") if len(names) == 1 else ("are", "they are")
     all_images = f"{len(names) + n_images:,} {title}"
     return (
-        f"{len(names):,} of the {all_images} {are} also in the training data, so {they} left out: {some(names)}."
+        f"{len(names):,} of the {all_images} {are} in the training data, or in a group with images that are, so "
+        f"{they} left out: {some(names)}."
     )
 
 

@@ -150,14 +150,15 @@ def _pairs(name: str, value: Any) -> Facts:
 def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
     """Draw the number of images by score, one shape per model in `colors`; equal scores are only a line."""
     # The first model is drawn last, in front.
-    scores = {model: table.values(model, metric) for model in reversed(list(colors))}
+    columns = {model: table.scores[model][metric] for model in reversed(list(colors))}
+    scores = {model: column[~np.isnan(column)] for model, column in columns.items()}
     edges = np.histogram_bin_edges(np.concatenate(list(scores.values())), BINS)
     figure, axes = _plot((240, 170), 12, "score", "images")
     for model, values in scores.items():
         if values.min() < values.max() or len(scores) == 1:
             fill = (colors[model], 0.28)
             axes.hist(values, list(edges), histtype="stepfilled", facecolor=fill, edgecolor=colors[model])
-        axes.axvline(float(values.mean()), color=colors[model], linestyle="--")
+        axes.axvline(float(table.values(model, metric).mean()), color=colors[model], linestyle="--")
     axes.set_xlim(edges[0], edges[-1])
     axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))

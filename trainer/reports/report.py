@@ -327,7 +327,7 @@ def _ceiling(
     return score_tables.draw(rows, labels) | {
         "who": who,
         "scope": confidence.ceiling_scope(ceiling),
-        "note": " ".join(score_tables.notes(rows, ceiling["n_images"], level)),
+        "note": " ".join(score_tables.notes(rows, ceiling, level)),
     }
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from trainer.artifacts import Manifest
 from trainer.errors import now
-from trainer.evaluation.confidence import CONFIDENCE, Interval, percent
+from trainer.evaluation.confidence import CONFIDENCE, Interval, in_groups, percent
 from trainer.metric_table import METRICS, SHOWN
 from trainer.reports import pages
 
@@ -31,6 +31,8 @@ class Term:
     """Metric -> mean of the centre bias."""
     images: int
     """Number of the images."""
+    units: int
+    """Number of the images, with those of a group as one (`PerImage.n_units`)."""
     seen: int
     """Number of those that the version was trained on."""
 
@@ -39,7 +41,8 @@ def write_history(name: str, terms: Sequence[Term], data: pathlib.Path, html: pa
     """Write the page of the defaults of model `name`, oldest first, and its picture next to it, a PNG."""
     metrics = [metric for metric in SHOWN if all(metric in term.means for term in terms)]
     manifest, n_images = Manifest.load(data), terms[-1].images
-    figure = _draw(f"{name} on {n_images:,} images of {manifest.dataset}", terms, metrics)
+    groups = in_groups(terms[-1].units, n_images)
+    figure = _draw(f"{name} on {n_images:,} images of {manifest.dataset}{groups}", terms, metrics)
     chart = pages.svg(figure, f"scores of {name} over time", "wide")
     figure.savefig(html.with_suffix(".png"), dpi=144, facecolor="white")
     seen = [f"{term.version} ({term.seen:,})" for term in terms if term.seen]
@@ -48,8 +51,8 @@ def write_history(name: str, terms: Sequence[Term], data: pathlib.Path, html: pa
         "history.html.jinja",
         title=f"{name}: the default over time",
         head=[
-            ("Images", f"{n_images:,} of {manifest.dataset}, fingerprint {manifest.fingerprint[:8]}"),
-            ("Intervals", f"{percent(CONFIDENCE)} confidence intervals of the mean over images"),
+            ("Images", f"{n_images:,} of {manifest.dataset}{groups}, fingerprint {manifest.fingerprint[:8]}"),
+            ("Intervals", f"{percent(CONFIDENCE)} confidence intervals of the mean"),
             ("Date", now()),
         ],
         seen=", ".join(seen),

@@ -193,7 +193,7 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
     return {
         **heading(metric),
         "mean": confidence.signed(gain.mean),
-        "interval": interval or "too few images",
+        "interval": interval or ("too few groups" if gain.of_groups else "too few images"),
         "left": places[0],
         "width": round(places[-1] - places[0], 2),
         "dot": places[len(places) // 2],
@@ -239,10 +239,12 @@ def describe(ceiling: Mapping[str, Any]) -> Rows:
     return rows
 
 
-def notes(rows: Rows, n_images: int, level: float) -> list[str]:
+def notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
     """Return the notes about the rows of a ceiling (`confidence.share_notes`)."""
     undefined = [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
-    return confidence.share_notes(undefined, len(rows), n_images, level)
+    n_images = ceiling["n_images"]
+    n_units = ceiling.get("n_units", n_images)
+    return confidence.share_notes(undefined, len(rows), n_units, level, of_groups=n_units < n_images)
 
 
 def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -388,7 +390,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {confidence.ceiling_scope(ceiling)}."), soft_wrap=True)
     console.print(Text("All others predict one observer, the other half predicts a half."), soft_wrap=True)
-    for note in notes(rows, ceiling["n_images"], level):
+    for note in notes(rows, ceiling, level):
         console.print(Text(note), soft_wrap=True)
 
 

@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from trainer.data import copies
 from trainer.data.layout import Item
@@ -56,6 +56,34 @@ def test_copies_are_found_and_other_pictures_are_not(change):
     pictures = [picture(seed) for seed in range(40)]
     hashes = [copies.hash_of(each) for each in (*pictures, *map(change, pictures))]
     assert copies.first_copies(hashes) == [*range(40), *range(40)]
+
+
+def test_sparse_pictures_are_no_copies_of_others():
+    """Different words in the same place have nearly the same low frequencies."""
+    for word in ("monday", "friday"):
+        image = Image.new("RGB", (800, 600), "white")
+        ImageDraw.Draw(image).text((300, 280), word, fill="black", font_size=40)
+        assert copies.hash_of(image) is None
+
+
+def test_a_copy_of_a_copy_is_one_too():
+    first = copies.hash_of(picture(0))
+    second, third = first.copy(), first.copy()
+    second[:30] ^= True
+    third[:30] ^= True
+    third[100:130] ^= True
+    for hashes in ([first, third, second], [third, first, second], [second, first, third]):
+        assert copies.first_copies(hashes) == [0, 0, 0]
+
+
+def test_a_damaged_header_does_not_take_the_memory_of_its_size():
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "BMP")
+    huge = bytearray(file.getvalue())
+    huge[18:26] = (200_000).to_bytes(4, "little") * 2  # width and height
+    broken = dataclasses.replace(item("x.bmp", picture(0)), stimulus=Member("x.bmp", "x.bmp", lambda: bytes(huge)))
+    found, _ = copies.with_copies([broken])
+    assert found[0].group == ""
 
 
 def test_the_first_copy_is_found_in_every_block(monkeypatch):

@@ -197,7 +197,7 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
     kernel = broken.get_layer("decoder_conv4").kernel
     kernel.assign(np.full(kernel.shape, 3e38))  # finite, but its output is not
     model = predictable.write_model(tmp_path / "model", broken)
-    with pytest.raises(UserError, match=r"not finite.* candidate, .*0\.png"):
+    with pytest.raises(UserError, match=r"not finite.* candidate model, .*0\.png"):
         evaluate(EvaluateConfig(), model, {"salicon": datasets["salicon"]}, tmp_path / "out" / "evaluation")
     assert not list((tmp_path / "out").iterdir())
     shutil.rmtree(model)
@@ -221,7 +221,7 @@ def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(
         assert not set(grown["left_out"]) - {name for name, _, _ in artifacts.images(data, ["valid"])}
     # Of none, all are scored, and nothing is decided.
     assert outcomes == [(28, 2, True, True), (19, 11, False, False), (30, 0, False, False)]
-    assert "on 30 of the 30 validation images of grown" in judged["reason"]
+    assert "on 30 of the 30 validation images of grown, or on others" in judged["reason"]
 
 
 # === Groups of images ===
@@ -297,7 +297,10 @@ def test_the_test_set_decides_and_comes_first(on_test, data, tmp_path):
     # Two of the five images were trained on, and three are too few to decide.
     assert (evaluation["decided"], evaluation["promote"]) == (False, False)
     assert osie["decisive_gain"]["mean"] > 0
-    assert "2 of the 5 test images of osie, and a decision needs 20" in evaluation["reason"]
+    assert (
+        "2 of the 5 test images of osie, or on others of their groups, and a decision needs 20"
+        in evaluation["reason"]
+    )
     assert any(picture["group"] == "gains" for picture in osie["pictures"])
 
 
@@ -309,7 +312,10 @@ def test_images_that_were_also_trained_on_are_left_out_and_named(on_test):
     with (output / artifacts.PER_IMAGE).open(newline="") as file:
         scored = {row["image"] for row in csv.DictReader(file) if row["dataset"] == "osie-test"}
     assert scored == {"0.png", "1.png", "4.png"}
-    sentence = "2 of the 5 test images of osie are also in the training data, so they are left out: 2.png, 3.png."
+    sentence = (
+        "2 of the 5 test images of osie are in the training data, or in a group with images that are, so they are "
+        "left out: 2.png, 3.png."
+    )
     assert sentence in evaluation["reason"]
     write_report(output, output.parent / "report.html")
     page = (output.parent / "report.html").read_text(encoding="utf-8")

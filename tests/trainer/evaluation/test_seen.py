@@ -155,3 +155,17 @@ def test_a_model_that_held_out_fewer_images_is_cautioned_of(share, cautious, spl
     config = OLD | ({} if share is None else {"test_share": share})
     manifest["fingerprint"] = "aaaa"
     assert bool(seen(config, (), {"aaaa": 0.5}).caution("current default", manifest)) == cautious
+
+
+def test_an_image_is_seen_with_the_others_of_its_group_in_any_split(tmp_path):
+    data = prepared(tmp_path / "data", {"train": ["t1", "t2"], "valid": ["v1", "v2", "v3"]})
+    rows = [
+        "train,a.png,t1,site",
+        "train,b.png,t2,",
+        "valid,a.png,v1,site",
+        "valid,b.png,v2,",
+        "valid,c.png,v3,site",
+    ]
+    (data / artifacts.IMAGES).write_text("\n".join(["split,image,digest,group", *rows]) + "\n")
+    trained = model(tmp_path / "model", images={"aaaa": {"train": ["t1", "t2"], "valid": []}})
+    assert Seen.by(trained, []).among(data) == {"a.png", "c.png"}

@@ -117,7 +117,8 @@ def find_recordings(
         f"{len(for_tests):,} images of {source} are labelled test, and test_share is {config.test_share:g}; leave "
         "test_share out to test on these images, or set split=hash, which ignores the labels",
     )
-    method = training_split if is_all_tested else split
+    folders = {item.stimulus.path.rpartition("/")[0] for item in usable.items}
+    method = "" if is_all_tested and len(folders) == 1 else training_split if is_all_tested else split
     usable.items, about_copies = with_copies([with_split_key(item, method) for item in usable.items])
     if is_all_tested:
         used = dataclasses.replace(used, split="given")
