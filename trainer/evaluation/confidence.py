@@ -32,7 +32,7 @@ LEAST_SKEWED = 10
 """The skewness of fewer values is not estimated."""
 SKEWNESS_MARGIN = 0.6
 """How much less favourable than its estimate the skewness of groups is taken: about one standard error of it with
-a dozen groups. Chosen by simulation: without it, a year promotes models that are no better in up to 16% of the
+a dozen groups. Chosen by simulation: without it, a year promotes models that are no better in up to 20% of the
 cases."""
 DECISIONS_A_YEAR = 52
 """Weekly retraining decides so often whether its candidate becomes the default."""
