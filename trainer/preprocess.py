@@ -48,6 +48,21 @@ def prepare_map(values: Any, size: Size) -> Any:
     return _like(values, _fit(tf.convert_to_tensor(values)[..., None], size, MAP_PADDING)[..., 0])
 
 
+def fit_map(values: Any, original_size: Size, size: Size) -> Any:
+    """Fit a saliency map into a frame, without the padding.
+
+    Args:
+        values: (h, w), 0..255, of an image of any size in these proportions.
+        original_size: Height and width of the image, pixels, which say what part of the frame it fills.
+        size: (H, W) of the frame, pixels.
+
+    Returns:
+        (h', w') float32 in 0..255, with h' = H or w' = W.
+    """
+    top, left, height, width = content_box(original_size, size)
+    return prepare_map(values, size)[top : top + height, left : left + width]
+
+
 def restore_map(values: Any, size: Size) -> Any:
     """Resize a predicted map to the size of its image, as grey levels.
 

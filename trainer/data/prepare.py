@@ -266,10 +266,8 @@ def _prepare_one(
 
 def _original(item: Item, density: NDArray[np.uint8], original_size: tuple[int, int]) -> tfrecords.Original:
     """What an evaluation needs of a held-out image; its `density` is (h', w'), of any size."""
-    compared = _rounded(preprocess.prepare_map(density, tfrecords.MAP_SIZE))
-    box = preprocess.content_box(original_size, tfrecords.MAP_SIZE)
-    file = item.stimulus.content(MOST_IMAGE_BYTES)
-    return tfrecords.Original(item.name, file, _content(compared, box), item.group)
+    compared = _rounded(preprocess.fit_map(density, original_size, tfrecords.MAP_SIZE))
+    return tfrecords.Original(item.name, item.stimulus.content(MOST_IMAGE_BYTES), compared, item.group)
 
 
 def _digest(stimulus: NDArray[np.uint8]) -> str:

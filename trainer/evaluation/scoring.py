@@ -181,7 +181,7 @@ class Scorer:
                 original, stem = predicted.original, stems[predicted.original.name]
                 stimulus = preprocess.prepare_stimulus(_pixels(original), MAP_SIZE)
                 maps = {"density": original.density / original.density.max()}
-                maps |= {model: _compared(each, original) for model, each in self._restored(predicted).items()}
+                maps |= {model: _compared(each) for model, each in self._restored(predicted).items()}
                 panels = {
                     "stimulus": np.round(_content(stimulus, predicted.example.original_size)).astype(np.uint8)
                 }
@@ -244,7 +244,7 @@ class Scorer:
         predictions = self._restored(predicted)
         if self._each is not None:
             self._each(example, original.group, predictions, background)
-        compared = {model: _compared(each, original) for model, each in predictions.items()}
+        compared = {model: _compared(each) for model, each in predictions.items()}
         truth: dict[str, Any] = {DENSITY: original.density}
         scores = _scores(compared, truth | {BASELINE: background.center_bias(example, original.density.shape)})
         if not len(example.fixations):
@@ -282,9 +282,10 @@ def _content(values: npt.NDArray[Any], size: Size) -> npt.NDArray[Any]:
     return values[top : top + height, left : left + width]
 
 
-def _compared(prediction: Map, original: Original) -> Map:
-    """The map of a model, (h, w), at the size of the image's own map."""
-    return _content(preprocess.prepare_map(prediction, MAP_SIZE), prediction.shape)
+def _compared(prediction: Map) -> Map:
+    """The map of a model, (h, w), at the size of `Original.density`."""
+    fitted: Map = preprocess.fit_map(prediction, (prediction.shape[0], prediction.shape[1]), MAP_SIZE)
+    return fitted
 
 
 def _scores(predictions: Mapping[str, Map], truth: Mapping[str, Any]) -> dict[str, Scores]:
