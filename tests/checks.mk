@@ -39,7 +39,7 @@ fuzz: $(INSTALLED) ## Give a thousand damaged files to each reader of other peop
 	SAMPLES=1000 $(BIN)/python -m pytest tests/test_bad_samples.py $(ARGS)
 
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
-	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
+	$(BIN)/python -m tests.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
 
 check-kubeflow: $(INSTALLED) ## Have pipeline-kubeflow.yaml read by Kubeflow's compiler, Argo's validation and Kubeflow's importer (needs Go; minutes at first)
 	@$(call needs_go,Kubeflow)

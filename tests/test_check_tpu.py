@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from benchmarks import tpu_compile, tpu_compiler
-from benchmarks.tpu_compile import Case, Counts
-from tests import determinism
+from tests import determinism, tpu_compile, tpu_compiler
+from tests.tpu_compile import Case, Counts
 from trainer import convolution
 from trainer.errors import UserError
 

@@ -1,6 +1,6 @@
 """Compile a program for a TPU, without a TPU; `tpu_compile.py` runs this in the environment of jax.
 
-    .venv-check-tpu/bin/python benchmarks/tpu_compiler.py STEP.hlo 2x2
+    .venv-check-tpu/bin/python -P tests/tpu_compiler.py STEP.hlo 2x2
 
 Prints one line of JSON: counts of one chip's program, or `error` with the message of the compiler. jax describes a
 slice of chips that does not exist, and libtpu compiles for it as it would on the machine.

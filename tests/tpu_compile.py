@@ -141,7 +141,7 @@ def lower(case: Case) -> str:
         loss, computed = compute(batch)
         return loss, [_sum_over(chips, gradient) for gradient in computed]
 
-    @tf.function(jit_compile=True)  # type: ignore[untyped-decorator]
+    @tf.function(jit_compile=True)
     def train(stimulus: tf.Tensor, density: tf.Tensor) -> tf.Tensor:
         return step.train_step(model, optimizer, {"stimulus": stimulus, "density": density}, reduced)
 
@@ -174,7 +174,8 @@ def compile_step(case: Case, compiler: str) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "step.hlo")
         path.write_text(lower(case))
-        command = [compiler, str(COMPILER), str(path), case.topology]
+        # -P: the folder of the script has modules with names of packages, which jax must not find.
+        command = [compiler, "-P", str(COMPILER), str(path), case.topology]
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
     return read_result(finished.returncode, finished.stdout, finished.stderr, case)
 
