@@ -48,3 +48,5 @@ PAGES = [
     Page(name) for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md")
 ]
 PAGES += [Page(path.relative_to(ROOT).as_posix()) for path in sorted((ROOT / "docs").rglob("*.md"))]
+RESEARCH = [Page(path.relative_to(ROOT).as_posix()) for path in sorted((ROOT / "research").glob("*.md"))]
+"""Pages of evidence, whose links are checked and whose commands are not: they are those of their day."""

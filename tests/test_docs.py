@@ -19,7 +19,7 @@ from pipeline.__main__ import parse as parse_pipeline
 from pipeline.commands.flags import passed_parameters
 from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
 from tests import dataset_page
-from tests.guide import BLOCK, PAGES, ROOT
+from tests.guide import BLOCK, PAGES, RESEARCH, ROOT
 from tests.narrow import narrowed
 from tests.test_makefile import make
 from tests.trainer import predictable
@@ -95,7 +95,7 @@ def test_commands_in_sentences_exist_and_have_their_flags(page):
             text = help_of(module, command)
             for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", rest):
                 assert re.search(rf"{flag}(?![a-z-])", text), span
-        elif found := re.match(r"python -m ((?:benchmarks|tests)[\w.]*)", span):
+        elif found := re.match(r"python -m ((?:research|tests)[\w.]*)", span):
             assert (ROOT / f"{found[1].replace('.', '/')}.py").is_file(), span
         elif span.startswith("make "):
             lines_of_make(*shlex.split(span)[1:])
@@ -148,7 +148,7 @@ def anchors(path):
     return headings | set(re.findall(r'<\w+ (?:id|name)="([^"]+)"', prose))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=names)
+@pytest.mark.parametrize("page", [*PAGES, *RESEARCH], ids=names)
 def test_links_between_pages_lead_somewhere(page):
     for link in re.findall(r"""(?:\]\(|(?:href|src)=["'])([^)\s"']+)""", page.prose):
         path, _, anchor = link.partition("#")

@@ -50,7 +50,7 @@ class Chip:
     precision: str
     """Precision that `auto` selects."""
     per_replica_batch: int
-    """Default images per step and replica: learns as fast per epoch as batches of one (docs/log.md)."""
+    """Default images per step and replica: learns as fast per epoch as batches of one (research/log.md)."""
     regions: tuple[str, ...]
     """Regions where Vertex AI trains on it; empty for all."""
     flex_start: bool = False
@@ -70,7 +70,7 @@ def _regions(text: str) -> tuple[str, ...]:
 
 
 STEP_FLOP = 249.3e9
-"""FLOP of a training step for an image of 240 x 320 pixels (docs/benchmarks.md, compiled for a TPU v5e)."""
+"""FLOP of a training step for an image of 240 x 320 pixels (research/benchmarks.md, compiled for a TPU v5e)."""
 # On two cores with AVX512_BF16 that step took 1.57 s in float32 and 0.95 s in bfloat16. A vCPU can be half a core,
 # and older; the efficiency accounts for that.
 _CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.95}
@@ -320,8 +320,8 @@ def _plain(name: str) -> str:
 # === Memory and time of a training step, by a roofline model ===
 #
 # XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a
-# TPU v5e at 240 x 320 with 32 images per chip (`make check-tpu`, docs/benchmarks.md). All counts are proportional
-# to the number of pixels, because the network is convolutional.
+# TPU v5e at 240 x 320 with 32 images per chip (`make check-tpu`, research/benchmarks.md). All counts are
+# proportional to the number of pixels, because the network is convolutional.
 
 PIXELS = 240 * 320
 TRAFFIC_BYTES = {"float32": 1.313e9, "bfloat16": 0.913e9, "float16": 0.913e9}

@@ -1,6 +1,6 @@
 """The layers of MSI-Net, rearranged to move fewer bytes. Keras operations only, for any Keras backend.
 
-Three rearrangements compute the same function as the plain layers (docs/benchmarks.md has the savings):
+Three rearrangements compute the same function as the plain layers (research/benchmarks.md has the savings):
 
 - Bias and ReLU follow the max-pooling instead of preceding it. Both commute with a maximum; only a quarter of the
   values is left to add and to clip, and the gradient needs no mask of the large map.
@@ -31,7 +31,7 @@ def max_pool(x: Any, stride: int) -> Any:
 
     XLA's own gradient is a scatter. Its order is fixed on TPUs but not on GPUs, where XLA refuses to compile it if
     operations must be deterministic. The gradient of this module reads and writes each pixel once. A TPU keeps
-    XLA's, which moves fewer bytes there (docs/log.md).
+    XLA's, which moves fewer bytes there (research/log.md).
 
     Args:
         x: (B, h, w, C).
@@ -89,7 +89,7 @@ def fan_out(x: Any, count: int) -> list[Any]:
     """Copies of `x`, one for each of its `count` uses, so that their gradients are added in pairs, last two first.
 
     Otherwise TensorFlow adds all gradients in one operation, which starts with any tensor whose memory it can
-    reuse. On a CPU, sums of three or more tensors then differ in the last bits between runs (docs/log.md).
+    reuse. On a CPU, sums of three or more tensors then differ in the last bits between runs (research/log.md).
     """
     uses = [x]
     while len(uses) < count:

@@ -161,7 +161,8 @@ def _overfill(prediction: Any, size: Any) -> tf.Tensor:
 # === TensorFlow 1's bicubic interpolation with aligned corners, for a part of the resized map ===
 #
 # TensorFlow must resize the whole map before a part can be cropped: for a banner of 20,000 x 10 pixels 300 million
-# values, of which 200,000 are kept. Here memory grows with the part only, and the bits are the same (docs/log.md).
+# values, of which 200,000 are kept. Here memory grows with the part only, and the bits are the same (see
+# research/log.md).
 
 
 def resize_part(values: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

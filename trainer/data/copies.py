@@ -1,8 +1,8 @@
 """Copies of a picture: the same one under several names, also scaled, compressed again or cropped by a few pixels.
 
 Copies are found by a perceptual hash: the signs of the lowest frequencies of the picture's cosine transform, as
-pHash takes them (C. Zauner, Implementation and benchmarking of perceptual image hash functions, 2010). docs/log.md
-has the shares of copies that it finds. Copies belong to one group, as the pages of a site do.
+pHash takes them (C. Zauner, Implementation and benchmarking of perceptual image hash functions, 2010). The shares
+of copies that it finds are in research/log.md. Copies belong to one group, as the pages of a site do.
 """
 
 import dataclasses

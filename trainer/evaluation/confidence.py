@@ -108,7 +108,7 @@ def grouped_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interv
     Means of groups of 2 to 60 images have unequal variances, and the skewness of a few of them is hardly known. So
     each end is the farther one of Student's and of Hall's, the latter with a skewness that is `SKEWNESS_MARGIN`
     less favourable than the estimate. The means of groups are compared in place of images, as is advised for few
-    groups (R. J. Hayes and L. H. Moulton, Cluster Randomised Trials, 2017, chapter 10). `benchmarks/promotions.py`
+    groups (R. J. Hayes and L. H. Moulton, Cluster Randomised Trials, 2017, chapter 10). `research/promotions.py`
     compares it with others. Below `LEAST_SKEWED` values it is `interval`, and if all are equal.
     """
     scores = np.asarray(values, np.float64)

@@ -19,7 +19,7 @@ MIN_UNSEEN = 20
 """A decision needs so many images if others were left out, because a model was trained on them."""
 MIN_GROUPS = 12
 """A decision about images that belong together needs so many groups. With fewer, too little is known of how groups
-differ: a year of decisions promotes models that are no better too often (`python -m benchmarks.promotions`)."""
+differ: a year of decisions promotes models that are no better too often (`python -m research.promotions`)."""
 REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
 
 

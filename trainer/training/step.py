@@ -22,7 +22,7 @@ features by compute capability: bfloat16 since Ampere, half precision since Volt
 EPSILON = 1e-8
 """Adam's epsilon: the default of TensorFlow 1, which the reference used; Keras' default is 1e-7."""
 LINEAR_UP_TO = 64
-"""Largest batch for which linear scaling has been tried (docs/log.md)."""
+"""Largest batch for which linear scaling has been tried (research/log.md)."""
 SCALING: dict[str, Callable[[int], float]] = {
     "none": lambda batch: 1.0,
     "sqrt": math.sqrt,

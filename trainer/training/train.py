@@ -288,7 +288,7 @@ def initial_model(
 
     They come from the base model if there is one, else from `config.initial_weights`: a VGG16 encoder (the other
     layers Glorot-uniform, as in the reference), a whole network, or none (He-normal kernels in all layers, because
-    without an encoder the network does not learn from Glorot-uniform kernels; docs/log.md).
+    without an encoder the network does not learn from Glorot-uniform kernels; research/log.md).
 
     Args:
         config: the settings.

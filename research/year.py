@@ -1,6 +1,6 @@
-"""A year of weekly retraining, on this machine: `python -m benchmarks.year STIMULI MAPS OUTPUT`.
+"""A year of weekly retraining, on this machine: `python -m research.year STIMULI MAPS OUTPUT`.
 
-STIMULI and MAPS are folders of pictures and of their maps, of the same names; docs/results.md used OSIE's. Each
+STIMULI and MAPS are folders of pictures and of their maps, of the same names; results.md used OSIE's. Each
 week is a real run of the pipeline with `skip_unchanged`, in processes of its own, with a quarter of the network's
 filters. Every eight weeks a hundred pictures are added. Besides, in some weeks a few files are broken, the new
 pictures are dark, the run is killed and resumed, or only the seed differs, so that the candidate is no better.

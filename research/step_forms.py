@@ -1,9 +1,9 @@
 """Time of the training step on a CPU, and of variants of it, relative to a matrix product with as many operations.
 
-    python -m benchmarks.step_forms                 # as for the sample dataset; a minute on two cores
-    python -m benchmarks.step_forms --image-size 240x320 --batch-size 1
-    ONEDNN_MAX_CPU_ISA=AVX2 python -m benchmarks.step_forms         # as on a CPU without AVX-512
-    git show 784735f:trainer/model.py > before.py && python -m benchmarks.step_forms before=before.py
+    python -m research.step_forms                 # as for the sample dataset; a minute on two cores
+    python -m research.step_forms --image-size 240x320 --batch-size 1
+    ONEDNN_MAX_CPU_ISA=AVX2 python -m research.step_forms         # as on a CPU without AVX-512
+    git show 784735f:trainer/model.py > before.py && python -m research.step_forms before=before.py
 
 TensorFlow multiplies 1024 x 1024 matrices in the step's precision until it has done as many operations as the step
 (249 GFLOP for an image of 240 x 320). The ratio therefore means the same on any machine: 1 is a step that only

@@ -1,10 +1,10 @@
 r"""One `custom` dataset of maps, made from several sets of recordings, each blurred by about one degree.
 
-`pretrained` was last trained on such a dataset (docs/results.md, "One joint training"). A set is a folder with
+`pretrained` was last trained on such a dataset (research/results.md, "One joint training"). A set is a folder with
 images in `stimuli/` and a table `fixations.csv` whose columns `image`, `x` and `y` are pixels of the image. The
 images of prepared sets can be left out, so that models can be scored on them.
 
-    python -m benchmarks.joint_dataset osie=FOLDER:0.03 crowd=FOLDER:0.0254 scene=FOLDER:0.03125 \
+    python -m research.joint_dataset osie=FOLDER:0.03 crowd=FOLDER:0.0254 scene=FOLDER:0.03125 \
       --valid osie=PREPARED --held-out osie=PREPARED crowd=PREPARED scene=PREPARED --output joint
     python -m trainer fetch --dataset custom --source joint --split folders --image-size 240x320 \
       --output-dir joint-data

@@ -1,8 +1,8 @@
-"""How often weekly retraining promotes a model that is not better: `python -m benchmarks.promotions`.
+"""How often weekly retraining promotes a model that is not better: `python -m research.promotions`.
 
 Simulates years of 52 decisions by the gate's own rule (`trainer.evaluation.confidence`). Each week has a candidate
 of its own and other validation images, which is the worst case: what weeks share only makes errors coincide. The
-gains on images have the spread of two trainings of one network, paired, which docs/results.md reports: from 0.03
+gains on images have the spread of two trainings of one network, paired, as in results.md: from 0.03
 KLD (base training with and without a setting) to 0.2 (before and after fine-tuning). They are normal, or skewed to
 either side as a gamma distribution of shape 4 (skewness 1). The second table has images in groups of 2 to 60, such
 as pages of a site, whose gains correlate: groups of unequal sizes, and few of them. The third table has candidates
@@ -94,7 +94,7 @@ def is_promoted_by_groups(
 
 
 def main() -> None:
-    """Print the tables of docs/results.md."""
+    """Print the tables of research/results.md."""
     rng = np.random.default_rng(0)
     print("| images | gains | year with a false promotion | by Student's t | with a 95% interval each week |")
     print("|---|---|---|---|---|")

@@ -1,6 +1,6 @@
 """Overhead of the training loop over its bare step: data, logging and bookkeeping.
 
-    python -m benchmarks.loop_overhead        # about four minutes on two cores; expect a ratio of 0.96 to 1.0
+    python -m research.loop_overhead        # about four minutes on two cores; expect a ratio of 0.96 to 1.0
 
 The loop reads prepared shards and writes TensorBoard logs, as in training; the bare step repeats on one batch in
 memory. The two alternate, so that a change of the machine's speed affects both; the medians are compared.

@@ -1,4 +1,4 @@
-"""How much a map changes when its picture is the same to people: `python -m benchmarks.change_noise FOLDER ...`.
+"""How much a map changes when its picture is the same to people: `python -m research.change_noise FOLDER ...`.
 
 Each picture in the folders is compared with itself, saved as JPEG of quality 85, scaled by 2 and by 0.5, and moved
 by 4 pixels to the right and down. Prints, for the model `pretrained`, the median and the 95th percentile of the

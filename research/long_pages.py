@@ -1,4 +1,4 @@
-"""How well the map of a page predicts people on each screen: `python -m benchmarks.long_pages FOLDER`.
+"""How well the map of a page predicts people on each screen: `python -m research.long_pages FOLDER`.
 
 FOLDER has `images.zip`, `maps.zip` and `fixations.zip` of SALICON's form. Pictures are put above each other to a
 page: as they are, so that its screens do not end where pictures do, or cut to the proportions of a desktop's

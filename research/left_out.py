@@ -5,7 +5,7 @@ that are scored. The last calibration is fitted to all sets but those that are o
 a model's configuration.
 
     python -m trainer fetch --dataset custom --test --source SET --image-size 240x320 ... --output-dir sets/SET
-    python -m benchmarks.left_out sets/* --fit-only sets/osie-valid --score-only osie --kin mit1003,etocvd
+    python -m research.left_out sets/* --fit-only sets/osie-valid --score-only osie --kin mit1003,etocvd
 """
 
 import argparse
