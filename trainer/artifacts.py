@@ -229,7 +229,7 @@ class ListedImage(NamedTuple):
 
     @property
     def unit(self) -> tuple[str, str]:
-        """The same for all images of a group, in all splits, and another for each image of its own."""
+        """A key that all images of a group share, in any split; an image without a group has one of its own."""
         return self.group, "" if self.group else self.digest
 
 

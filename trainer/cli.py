@@ -178,9 +178,14 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def output_path(text: str, into: bool = False) -> str:
-    """Type of a flag that names an output: raises `UserError` before any work if nothing can be written there.
+    """Check the value of a flag that names a local file or folder to write, before any work is done.
 
-    `into` is that of `trainer.files.check_output_path`.
+    Args:
+        text: the value; STDOUT and an empty text pass unchecked.
+        into: whether files are added to a folder, which may exist.
+
+    Raises:
+        UserError: the value is an address, or nothing can be written there.
     """
     if "://" in text:
         place = "on Cloud Storage" if text.startswith("gs://") else "an address"
@@ -191,7 +196,7 @@ def output_path(text: str, into: bool = False) -> str:
 
 
 def output_dir(text: str, into: bool = False) -> str:
-    """Type of a flag that names a folder to write; otherwise as `output_path`."""
+    """Check the value of a flag that names a folder to write; raises `UserError` for a file."""
     output_path(text, into)
     if pathlib.Path(text).is_file():
         raise UserError(f"{text} is a file; name a folder")
@@ -199,17 +204,17 @@ def output_dir(text: str, into: bool = False) -> str:
 
 
 def results_dir(text: str) -> str:
-    """Type of a flag that names a folder to which files are added; otherwise as `output_dir`."""
+    """Check the value of a flag that names a folder to which files are added; raises `UserError` for a file."""
     return output_dir(text, into=True)
 
 
 def output_dir_or_address(text: str) -> str:
-    """Type of a flag that names a folder to write, here or on Cloud Storage; otherwise as `output_dir`."""
+    """Check the value of a flag that names a folder to write, here or at an address; addresses pass unchecked."""
     return text if "://" in text else output_dir(text)
 
 
 def output_file(text: str) -> str:
-    """Type of a flag that names a file to write, or STDOUT; otherwise as `output_path`."""
+    """Check the value of a flag that names a file to write, or STDOUT; raises `UserError` for a folder."""
     output_path(text)
     if pathlib.Path(text).is_dir():
         raise UserError(f"{text} is a folder; name a file in it")

@@ -355,9 +355,9 @@ class FetchConfig:
     test_share: float = setting(
         0.0,
         "Share of the validation images, at least 0 and below 1, to hold out as a test set, used for neither "
-        "training nor model selection. A test set consists of this share only. It holds for all data of a run, so "
-        "the test set can come from the training data. Refused for recordings with images labelled test, which "
-        "have a test set. 0 for none.",
+        "training nor model selection. A test set consists of this share only. The same share is held out of "
+        "every dataset of a run, so that test_dataset may name a dataset that trains. Refused for recordings with "
+        "images labelled test, which have a test set. 0 for none.",
         ge=0,
         lt=1,
     )
@@ -635,9 +635,9 @@ class EvaluateConfig:
     gate_margin: float = setting(0.0, "Minimum gain of the candidate in the gate's metric.", ge=0)
     gate_confidence: float = setting(
         0.95,
-        "Probability with which a year of weekly runs promotes no model that is not better: the confidence "
-        "interval of the gain, over images that neither model was trained on, must lie above gate_margin, and it "
-        "is wider the more decisions the last year had; 0 compares the means alone.",
+        "Probability that a year of weekly runs promotes only models that are better. The confidence interval of "
+        "the gain, over images that neither model was trained on, must lie above gate_margin; the more decisions "
+        "there were in the last year, the wider it is. 0 compares the means alone.",
         ge=0,
         lt=1,
     )

@@ -313,7 +313,17 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
 
 
 def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
-    """The JSON in bytes that were read from `origin`; arguments and errors are those of `read_json`."""
+    """Parse JSON that was read from `origin`, and check its type.
+
+    Args:
+        content: the JSON.
+        origin: name of the file in error messages.
+        remedy: end of the error message.
+        kind: type of the value, as in `read_json`.
+
+    Raises:
+        ContentError: the content is not JSON, or not of this type.
+    """
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -323,7 +333,7 @@ def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
 
 
 def checked_json(value: Any, origin: str, remedy: str, kind: Any) -> Any:
-    """A JSON value that was parsed already; arguments and errors are those of `read_json`."""
+    """Return a parsed JSON value as `kind`, as in `read_json`; raises `ContentError` if it is of another type."""
     from pydantic import ValidationError  # 0.1 s, which `--help` does not need
 
     is_made = dataclasses.is_dataclass(kind)

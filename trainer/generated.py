@@ -38,7 +38,7 @@ def observers(manifest: Mapping[str, Any]) -> str:
 
 
 def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> str:
-    """Notice about the training of `subject`, a model with this MODEL_CONFIG; empty if none is needed."""
+    """Notice that `subject`, a model with this MODEL_CONFIG, was trained on the sample set; empty if not."""
     if not is_sample(config):
         return ""
     return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
@@ -70,7 +70,7 @@ def origin(config: Mapping[str, Any] | None) -> str:
 
 
 def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:
-    """Notice about the model in a folder, as `of_model` makes it."""
+    """Notice that the model in a folder, called `subject`, was trained on the sample set; empty if not."""
     path = pathlib.Path(folder) / MODEL_CONFIG
     return (
         of_model(read_json(path, "name the folder of a whole model", ModelConfig), subject)

@@ -68,7 +68,7 @@ def blend(stimulus: Pixels, density: Map, opacity: float = OPACITY, dimming: flo
 
 
 def tint(stimulus: Pixels, density: Map, opacity: float = OPACITY) -> Pixels:
-    """Draw a map in heat colours over its stimulus, which keeps its own colours; otherwise as `blend`.
+    """Draw a map (h, w), 0..1, in heat colours over its stimulus (h, w, 3), which keeps its own colours.
 
     The opacity grows in proportion to the map's values.
     """

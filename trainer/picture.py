@@ -66,7 +66,11 @@ def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixe
 
 
 class Picture:
-    """An image whose header has been read; arguments and errors are those of `read_picture`."""
+    """An image whose header has been read and whose pixels have not been decoded yet.
+
+    Raises:
+        UserError: the data is not an image of FORMATS, or it is too large.
+    """
 
     def __init__(self, data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> None:
         self._origin = origin

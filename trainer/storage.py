@@ -83,7 +83,7 @@ def room_bytes(folder: pathlib.Path) -> int:
 
 
 def find_archive(address: str) -> tuple[SourceObject, str]:
-    """The archive at a `gs://` address, and its generation; raises `UserError` as `list_objects`."""
+    """Find the archive at a `gs://` address, and its generation; raises `UserError` if it cannot be read."""
     bucket, path = split(address)
     with explained(address):
         # Reading one object takes fewer rights than listing a bucket.
@@ -258,7 +258,7 @@ def check_path(name: str, origin: str) -> None:
 
 
 def both_kinds(name: str, origin: str) -> UserError:
-    """The error about a name that is that of a file and of a folder."""
+    """The error for a source in which a file and a folder have the same name."""
     return UserError(f"{origin} has a file {name[:80]!r}, and files below a folder of this name; rename one")
 
 

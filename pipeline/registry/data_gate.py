@@ -69,7 +69,10 @@ def require(config: DataGateConfig, compared: Sequence[Compared]) -> list[str]:
 
 
 def check_gate(config: EvaluateConfig, data: Mapping[str, str]) -> None:
-    """Raise `UserError` unless the gate can be measured on its data; `data` are folders, as for `compare_data`."""
+    """Raise `UserError` unless the gate's metric can be computed on the data that decide.
+
+    `data` has the folders of the prepared data: `finetune`, and `test` if the gate decides on test images.
+    """
     decides = "test" if config.gate_on == "test" else "finetune"
     manifest = artifacts.Manifest.load(data[decides])
     gate.check_measurable(config, manifest.dataset, manifest)

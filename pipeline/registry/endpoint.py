@@ -103,7 +103,11 @@ class Endpoints:
         self._update(endpoint.name, "labels", {**endpoint.labels, **OWNER, FOLLOWS: label(self.name)})
 
     def move(self, endpoint: str, entry: Any, expected: bytes) -> None:
-        """Let a version alone answer at an endpoint; the arguments are those of `deploy`."""
+        """Give a version all requests to an endpoint, and undeploy the others.
+
+        Raises `UserError` if the version does not return the map `expected` of `SHIPPED_IMAGE`, as PNG, when it is
+        tried; the endpoint then answers as before.
+        """
         self.deploy(endpoint, entry, expected, traffic=100)
         for other in self._get(endpoint).deployed_models:
             if other.model_version_id != entry.version_id:

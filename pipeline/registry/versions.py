@@ -118,7 +118,7 @@ def numbered(versions: Iterable[Version]) -> dict[int, Version]:
 
 
 def promoted(versions: Iterable[Version], default: int | None) -> list[tuple[datetime.datetime, int]]:
-    """When each version was registered that the gate promoted, or that is the `default` now, oldest first."""
+    """List the versions that the gate promoted, or that are the `default` now: time of registration and number."""
     chosen = [each for each in versions if each.record.get("promote") or each.number == default]
     return [(version.created, version.number) for version in chosen]
 

@@ -50,7 +50,7 @@ def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
 
 
 def of_schedule(environment: Environment, schedule: str, limit: int = 5) -> list[Any]:
-    """The latest runs that a schedule has started; `schedule` is its resource name. Form as in `latest`."""
+    """The latest runs that a schedule has started, newest first; `schedule` is its resource name."""
     return _list(environment, f'schedule_name="{schedule}"', limit)
 
 

@@ -82,7 +82,7 @@ def first_copies(hashes: Sequence[Bits | None]) -> list[int]:
 
 
 def hash_of(picture: Image.Image) -> Bits | None:
-    """The perceptual hash of a picture, (255,) bits; None for a sparse one, which would have that of others."""
+    """The perceptual hash of a picture, (255,) bits; None for a sparse one, which resembles others."""
     if picture.mode.startswith(("I", "F")):
         levels = np.asarray(picture, np.float32)
         grey = Image.fromarray(levels / max(1.0, float(levels.max())) * 255)

@@ -188,7 +188,7 @@ def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
             "another size; replace it, or remove it with its image"
         )
     if not len(gaze.points):
-        blinks = f", only {gaze.n_blinks} positions that are no numbers" if gaze.n_blinks else ""
+        blinks = f", only {gaze.n_blinks} positions that are not numbers" if gaze.n_blinks else ""
         raise ContentError(f"{source.origin} has no fixation{blinks}; remove it with its image")
     return gaze
 

@@ -154,7 +154,7 @@ def _find_images(
             f"{error} ({source.name} was read as the dataset {config.dataset}; recordings of your own are the "
             f"dataset {CUSTOM})"
         ) from None
-    if config.source == SAMPLE:  # of which there is never more
+    if config.source == SAMPLE:  # whose number of images is fixed
         method, notes = row.split, []
     else:
         method, notes = splits.split_method_of(row, len(images.items)), images.notes

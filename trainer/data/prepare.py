@@ -138,7 +138,7 @@ class Facts:
             notes.append(f"Fixations: {self.n_pictured:,}, about {mean:,.0f} an image, from pictures.")
         for count, what in (
             (self.n_outside, "they are outside of their image"),
-            (self.n_blinks, "their positions are no numbers, as of a blink"),
+            (self.n_blinks, "their positions are not numbers (a blink?)"),
         ):
             if count:
                 notes.append(f"{count:,} of {total:,} fixations are left out: {what}.")

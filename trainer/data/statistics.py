@@ -41,11 +41,11 @@ class Feature:
     """A smaller standard deviation counts as this: where all images are alike, no tiny difference is large."""
 
     def shown(self, value: float) -> float:
-        """A value in its unit, from one that is compared."""
+        """Convert a value that is compared, perhaps a logarithm, to the unit of the feature."""
         return 2**value if self.is_log else value
 
     def text(self, value: float) -> str:
-        """A value for people, from one that is compared."""
+        """Format a value that is compared, perhaps a logarithm, in the unit of the feature."""
         number = self.shown(value)
         return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 

@@ -235,7 +235,7 @@ class Web:
 
     @property
     def shown(self) -> str:
-        """The address for messages."""
+        """The address as messages show it: without its query and its password."""
         return without_query(self.address)
 
     def offer(self) -> Offer:
@@ -301,7 +301,7 @@ class Web:
 
 
 class Drive(Web):
-    """Google Drive with an archive: `drive:` and the file's id, which its link has after /d/ or id=."""
+    """Google Drive with an archive at `drive:ID`. The ID of a file follows `/d/` or `id=` in its link."""
 
     def __init__(self, address: str, name: str = "") -> None:
         super().__init__(DRIVE_PAGE + address.removeprefix(DRIVE), name)
@@ -309,7 +309,7 @@ class Drive(Web):
 
     @property
     def shown(self) -> str:
-        """The address for messages."""
+        """The address as messages show it, such as `drive:ID`."""
         return self._shown
 
     def _ask(self, headers: Mapping[str, str]) -> requests.Response:
@@ -342,11 +342,16 @@ class Bucket:
 
     @property
     def shown(self) -> str:
-        """The address for messages."""
+        """The `gs://` address, as messages show it."""
         return self.address
 
     def offer(self) -> Offer:
-        """What Cloud Storage says of the object; raises `UserError` as `storage.list_objects`."""
+        """Ask Cloud Storage about the object.
+
+        Raises:
+            NoAnswerError: Cloud Storage does not answer.
+            UserError: the object does not exist or may not be read.
+        """
         try:
             found, generation = storage.find_archive(self.address)
         except storage.UnreachableError as error:
@@ -355,7 +360,11 @@ class Bucket:
 
     @contextlib.contextmanager
     def receive(self, offer: Offer, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """Open a transfer of the offered generation from byte `start` on, as `Web.receive`."""
+        """Open a transfer of the offered generation from byte `start` on; yields `start` and the chunks.
+
+        Raises:
+            ChangedError: the object was replaced or deleted; raised while the chunks are read.
+        """
         yield start, self._chunks(offer, start)
 
     def _chunks(self, offer: Offer, start: int) -> Iterator[bytes]:

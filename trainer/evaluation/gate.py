@@ -45,7 +45,7 @@ def metric_of(gate: str) -> str:
 
 
 def measured_metric(gate: str, measured: Collection[str]) -> str:
-    """`metric_of` the gate; `UserError` if it is not one of `measured`."""
+    """Return the metric that a gate compares; raises `UserError` if it is not one of `measured`."""
     metric = metric_of(gate)
     if metric not in measured:
         raise UserError(f"the gate's metric {metric} could not be computed; choose one of {', '.join(measured)}")

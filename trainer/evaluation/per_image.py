@@ -50,14 +50,14 @@ class PerImage:
 
     @functools.cached_property
     def units(self) -> npt.NDArray[np.int64]:
-        """The unit of each image, (n,), counted from 0: images of a group are one."""
+        """The number of each image's unit, (n,), from 0. A unit is a group, or an image without a group."""
         units = [(group, "" if group else image) for image, group in self._pairs]
         places = {unit: place for place, unit in enumerate(dict.fromkeys(units))}
         return np.array([places[unit] for unit in units], np.int64)
 
     @property
     def n_units(self) -> int:
-        """Number of the units: the images, with those of a group as one."""
+        """Number of units, each of which is a group of images or an image without a group."""
         return int(self.units.max(initial=-1)) + 1
 
     @property

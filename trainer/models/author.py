@@ -94,7 +94,7 @@ def fetched(source: str) -> "Download":
 
 
 def archives_folder() -> pathlib.Path:
-    """The folder of the cache; without one a folder that is removed when this process ends."""
+    """Return the folder of the cache of downloads; if there is none, one that this process removes at its end."""
     from trainer.downloads import cache
 
     return cache.cache_folder() or _for_now()

@@ -136,9 +136,9 @@ def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
 
 
 def nearest_model(name: str) -> str:
-    """`; did you mean 'x'?` with the name of a known model that is close to `name`; empty if none is.
+    """Suggest the known model with the name closest to `name`, as `; did you mean 'x'?`; empty if none is close.
 
-    Known are PRETRAINED, `author:NAME` and the names in REGISTRY.
+    The known models are PRETRAINED, each `author:NAME`, and those in the folder REGISTRY.
     """
     registry = pathlib.Path(REGISTRY)
     registered = [path.name for path in registry.iterdir() if path.is_dir()] if registry.is_dir() else []

@@ -132,7 +132,7 @@ def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def fingerprint_of_files(source: str) -> str:
-    """`LocalWeights.fingerprint` of the weights at a local path, which are not a model's."""
+    """Compute a digest (hex) of the names and checksums of the weight files at `source`, wherever that is."""
     path = whole(source)
     if not path.is_dir():
         files = {file.name: file for file in path.parent.glob("*") if is_of(file.name, path.name)}

@@ -182,7 +182,10 @@ class _Worker:
         self._budget = _Budget(PIXELS_AT_ONCE)
 
     def prepare(self, job: tuple[Input, Paths]) -> _Prepared | Outcome:
-        """Read an image and bring it into the form of the network's inputs."""
+        """Read an image and bring it into the form of the network's inputs.
+
+        A failure is returned as an `Outcome` with its message, so that the other images go on.
+        """
         image, paths = job
         try:
             picture = open_input(image, self._config.most_pixels, self._regions)

@@ -182,8 +182,8 @@ def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
 def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Measure]:
     """Measure a saliency map (h, w), 0 or above, in each region, in their order.
 
-    On a map of the size of a long page, a region is measured on one screen: that which has most of its rows,
-    and the first of several that have equally many.
+    On a map of the size of a long page, a region is measured on the one screen that has most of its rows, or
+    on the first of several that have equally many.
 
     Raises:
         UserError: a region is not inside the image.

@@ -73,7 +73,7 @@ def _shrunk(maps: Any) -> tf.Tensor:
 
 
 def fit(data: Data) -> Calibration | None:
-    """Fit a calibration; None unless the images of each half gain by that of the other half."""
+    """Fit a calibration; None unless images gain significantly by one that is fitted to the other half."""
     halves: list[Data] = [tuple(each[start::2] for each in data) for start in range(2)]
     before = np.concatenate([klds(half, None) for half in halves])
     after = np.concatenate([klds(half, best(other)) for half, other in (halves, halves[::-1])])
@@ -107,7 +107,7 @@ def best(data: Data) -> Calibration:
 
 
 def klds(data: Data, calibration: Calibration | None) -> NDArray[np.float64]:
-    """The KLD of each image, (N); that of the network alone without a calibration."""
+    """Compute the KLD of each image, (N,), for the calibrated maps, or for the network's own if there is none."""
     maps = data[0]
     if calibration is None:
         predicted = maps / tf.reduce_sum(maps, axis=(1, 2), keepdims=True)

@@ -278,7 +278,7 @@ def _readable(origin: str) -> Iterator[None]:
 
 
 def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
-    """Find the header of a table in this process; arguments and errors are those of `read_head`."""
+    """Find the header of a table; the worker process that `read_head` starts calls this."""
     with _readable(origin):
         if path.suffix.lower() == PARQUET:
             frame = pl.read_parquet(path, n_rows=SAMPLE_ROWS, glob=False)
@@ -301,7 +301,7 @@ def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Hea
 def parse_table(
     path: pathlib.Path, origin: str, head: Head, columns: Mapping[str, int]
 ) -> tuple[pl.DataFrame, int]:
-    """Read columns of a table in this process; arguments, result and errors are those of `read_table`."""
+    """Read columns of a table; the worker process that `read_table` starts calls this."""
     parts = [_typed(pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), origin, head, columns)]
     n_rows = n_ragged = 0
     with _readable(origin):
