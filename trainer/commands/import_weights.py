@@ -3,7 +3,7 @@ Convert weights that were trained elsewhere to a model.
 
 SOURCE is a path or a gs:// address of a frozen SavedModel or .pb of MSI-Net's author, a TensorFlow checkpoint (its
 name up to .ckpt), an HDF5 file of Keras such as the .weights.h5 of the TF2 port, or a model of this project. All
-shapes are checked. If the source is a graph, its map of an image is compared with the imported network's.
+names and shapes are checked. Only the values are read: no graph or code of the source is run.
 
 SOURCE can also be author:salicon, or another of author:mit1003, cat2000, dutomron, pascals, osie and fiwi: the
 weights that the author publishes for this dataset (MIT License) are downloaded once, and kept in the cache of

@@ -127,8 +127,7 @@ def find_author_model(source: str) -> pathlib.Path:
         if not (model / MODEL_CONFIG).is_file():
             print(f"import {source} to {model}", flush=True)
             with unpacked_weights(source) as local:
-                imported = import_local(local, source, model, row.dataset, datasets.get(row.dataset).image_size)
-            print(f"{source}: {imported.compared}", flush=True)
+                import_local(local, source, model, row.dataset, datasets.get(row.dataset).image_size)
     return model
 
 

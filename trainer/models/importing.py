@@ -1,8 +1,8 @@
-"""Make a model's folder of weights that were trained elsewhere, and compare its maps with those of their graph.
+"""Make a model's folder of weights that were trained elsewhere.
 
-This happens in the worker of `trainer.isolated`, which loads TensorFlow: a graph or a file of unknown origin can
-end the process that reads it, or take all of its memory; and a training that imports weights configures
-TensorFlow, which must not have started before.
+This happens in the worker of `trainer.isolated`, which loads TensorFlow: a file of unknown origin can end the
+process that reads it, or take all of its memory; and a training that imports weights configures TensorFlow, which
+must not have started before.
 """
 
 import dataclasses
@@ -10,8 +10,6 @@ import pathlib
 import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from trainer import isolated
 from trainer.artifacts import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig, code_version
@@ -21,20 +19,13 @@ from trainer.isolated import Limits
 from trainer.models.weight_files import LocalWeights
 
 if TYPE_CHECKING:
-    import keras
-
     from trainer.models.load import Matched
-    from trainer.models.tensorflow_files import Graph
 
 IMPORT_BYTES, PIXEL_BYTES = 6 * 10**9, 10_000
 """Memory for an import with small images, and more for each pixel. An import takes 2 GB, and 4 kB for a pixel."""
 SECONDS, PIXEL_SECONDS = 900, 1e-3
-"""Processor time, likewise. An import takes one minute; some five maps are predicted."""
+"""Processor time, likewise. An import takes one minute; the check of the export predicts three maps."""
 NOT_MSI_NET = "it does not hold the weights of MSI-Net alone; get them from where they were published"
-TOLERANCE = 1e-4
-"""Maximum difference allowed between maps of the source's own graph and of the imported network, on 0..1. Another
-order of float32 sums changes about 1e-6; another way of doubling a map changes 2e-2."""
-NOT_COMPARED = "its maps were not compared"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +37,8 @@ class Imported:
     fingerprint: str
     """Digest (hex) of the source's files."""
     report: str
-    """For people: each array with its layer and shape, the ignored arrays, and how the maps compare; one line for
-    a model of this project."""
-    compared: str
-    """How the maps compare."""
+    """For people: each array with its layer and shape, and the ignored arrays; one line for a model of this
+    project."""
 
 
 def import_local(
@@ -98,8 +87,7 @@ def convert(
 ) -> Imported:
     """Make a model's folder (see `trainer.artifacts`) of local weights.
 
-    If the weights are a graph that can be run here, its map of one image is compared with the network's. A model
-    of this project keeps its configuration and its history.
+    A model of this project keeps its configuration and its history.
 
     Args:
         local: the weights.
@@ -109,7 +97,7 @@ def convert(
         image_size: (H, W) to which images are fitted, pixels.
 
     Raises:
-        ContentError: the weights are damaged, belong to another network, or give other maps than the network.
+        ContentError: the weights are damaged or belong to another network.
         UserError, OSError: the output cannot be written.
     """
     from trainer.model import build_model  # here and below: TensorFlow is loaded now
@@ -121,9 +109,8 @@ def convert(
     matched = load.assign_arrays(network, contents.arrays, source)
     if matched.is_encoder:
         raise ContentError(f"{source} {load.ENCODER_ALONE}")
-    difference, compared = compare(network, contents.graph, image_size, source)
     facts = {"source": source, "kind": contents.kind, "fingerprint": local.fingerprint}
-    summary = _summary(local, matched, dataset, image_size, {**facts, "difference": difference})
+    summary = _summary(local, matched, dataset, image_size, facts)
     output.mkdir()
     (output / HISTORY).write_text("")  # no epochs
     for name in (HISTORY, TRAINING_IMAGES):
@@ -132,46 +119,8 @@ def convert(
     write_model(network, output, tuple(summary["image_size"]), summary)
     report = f"{source}: a model of this project, {_count(matched)}"
     if local.model is None:
-        report = "\n".join([f"{source}: {contents.kind}", *_table(matched), compared])
-    return Imported(summary, local.fingerprint, report, compared)
-
-
-def compare(
-    network: "keras.Model", graph: "Graph | None", image_size: tuple[int, int], source: str
-) -> tuple[float | None, str]:
-    """Compare the maps of a network and of a graph for a random image.
-
-    Returns:
-        The maximum difference on 0..1, None if the graph cannot be run, and a sentence about it.
-
-    Raises:
-        ContentError: the difference is above `TOLERANCE`.
-    """
-    obstacle = "it holds weights alone" if graph is None else graph.obstacle
-    if graph is None or obstacle:
-        return None, f"{NOT_COMPARED}: {obstacle}"
-    image = np.random.default_rng(0).integers(0, 256, (1, *image_size, 3)).astype(np.float32)
-    try:
-        theirs = graph.run(image)
-    except ValueError as error:
-        return None, f"{NOT_COMPARED}: its graph does not run here ({error})"
-    ours = network(image).numpy()
-    if (theirs.shape, theirs.dtype) != (ours.shape, ours.dtype):
-        raise ContentError(
-            f"{source} returns maps of {theirs.shape} {theirs.dtype}, but MSI-Net returns {ours.shape} "
-            f"{ours.dtype}: it is another network"
-        )
-    difference = float(np.abs(theirs - ours).max())
-    size = "x".join(map(str, image_size))
-    if not difference <= TOLERANCE:
-        raise ContentError(
-            f"{source} has the weights of MSI-Net, but its own graph gives other maps: the maximum difference is "
-            f"{difference:.2g} on 0..1, {TOLERANCE:g} is allowed (random image of {size}). It is another network"
-        )
-    return (
-        difference,
-        f"maps of its own graph and of the imported network differ by at most {difference:.2g} on 0..1 ({size})",
-    )
+        report = "\n".join([f"{source}: {contents.kind}", *_table(matched)])
+    return Imported(summary, local.fingerprint, report)
 
 
 def _summary(

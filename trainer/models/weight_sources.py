@@ -115,8 +115,8 @@ def import_model(
         image_size: height x width to which images are fitted, such as 240x320; empty for the dataset's.
 
     Raises:
-        UserError: the source does not exist, is damaged, belongs to another network or gives other maps than the
-            imported network, or the output cannot be written. Nothing is left at `output`.
+        UserError: the source does not exist, is damaged or belongs to another network, or the output cannot be
+            written. Nothing is left at `output`.
     """
     if is_taken(pathlib.Path(output)):
         raise UserError(f"{output} exists already; remove it, or name another folder")

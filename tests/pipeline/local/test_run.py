@@ -320,7 +320,6 @@ def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_w
     steps = re.findall(r"(?m)^\[(.+)\] done after", failed.stdout)
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
     assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
-    assert re.search(r"its own graph and of the imported network differ by at most \S+ on", failed.stdout)
     (config,) = (workplace / "runs" / "bad").glob(f"msinet-*/train-model-2/model/{artifacts.MODEL_CONFIG}")
     imported = json.loads(config.read_text())["base_model"]["imported"]
     assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")

@@ -1,12 +1,10 @@
 """Files of weights of every kind are told apart, and what a graph of unknown origin declares is not made."""
 
-import numpy as np
 import pytest
 from tensorflow.core.framework import graph_pb2, types_pb2
 
 from trainer.errors import ContentError
 from trainer.models import tensorflow_files
-from trainer.models.tensorflow_files import Graph
 
 FLOAT = types_pb2.DT_FLOAT
 
@@ -41,39 +39,3 @@ def test_a_constant_with_other_values_than_it_declares_is_damaged(tmp_path):
     (array,) = read(tmp_path, graph)
     with pytest.raises(ContentError, match="the constant conv1/conv1_1/kernel does not have the values"):
         array.read()
-
-
-def calling(graph, name, *called):
-    """Add a function of floats that calls others one after the other."""
-    function = graph.library.function.add()
-    function.signature.name = name
-    for side, argument in ((function.signature.input_arg, "x"), (function.signature.output_arg, "y")):
-        side.add(name=argument, type=FLOAT)
-    last = "x"
-    for index, inner in enumerate(called):
-        call(function.node_def, f"c{index}", inner, last)
-        last = f"c{index}:output:0"
-    function.ret["y"] = last
-
-
-def call(nodes, name, function, given):
-    node = nodes.add(name=name, op="StatefulPartitionedCall", input=[given])
-    node.attr["Tin"].list.type.append(FLOAT)
-    node.attr["Tout"].list.type.append(FLOAT)
-    node.attr["f"].func.name = function
-
-
-def graph_of(calls):
-    """A graph whose output calls the first of some functions: name -> the functions that it calls."""
-    graph = graph_pb2.GraphDef()
-    graph.node.add(name="input", op="Placeholder").attr["dtype"].type = FLOAT
-    for name, called in calls.items():
-        calling(graph, name, *called)
-    call(graph.node, "output", next(iter(calls)), "input")
-    return Graph(graph, "input:0", "output:0")
-
-
-def test_functions_that_call_others_are_run():
-    graph = graph_of({"f": ["g", "h"], "g": ["h", "h"], "h": []})
-    assert not graph.obstacle
-    np.testing.assert_array_equal(graph.run(np.ones((1, 2, 2, 3), np.float32)), np.ones((1, 2, 2, 3)))

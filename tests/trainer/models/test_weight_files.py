@@ -1,5 +1,6 @@
 """Keras' files are read as Keras writes them, and nothing outside of them is."""
 
+import re
 import time
 
 import h5py
@@ -43,6 +44,14 @@ def path(tmp_path, content):
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["x"] = SECRET.reshape(SHAPE)
     return path
+
+
+@pytest.mark.parametrize("name", ["x.keras", "x.npz", "x.tflite", ""])
+def test_another_form_is_refused_with_the_forms_that_are_read(name, tmp_path):
+    path = tmp_path / name
+    path.touch()
+    with pytest.raises(UserError, match=f"^{path} .*{re.escape(weight_files.KINDS)}$"):
+        weight_files.kind_of(path)
 
 
 def test_groups_that_are_nested_without_end_are_refused_at_once(tmp_path):
