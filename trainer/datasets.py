@@ -32,7 +32,8 @@ class Archive:
     """Name of the file below the source; an archive's stem may tell what it holds."""
     digest: str = ""
     """`md5:` or `sha256:` and the hex digits of the file's content, as published; empty if none is known. A
-    download with another digest is refused."""
+    download with another digest is refused. MD5 is no security hash: it finds damage and changes, and does not
+    prove who made a file."""
 
 
 @dataclasses.dataclass(frozen=True)
