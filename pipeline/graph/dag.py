@@ -36,7 +36,7 @@ The plan hands all settings of the training on as one value.
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kfp import dsl
@@ -57,7 +57,7 @@ from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
-from pipeline.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS, TEST
+from pipeline.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS
 from pipeline.webhook import VARIABLE
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
@@ -96,26 +96,29 @@ class TrainingStepInputs:
 
     name: str
     """base or finetune."""
-    check_outputs: Mapping[str, PipelineChannel]
-    """The outputs of `check_run`."""
-    dataset: PipelineChannel
-    base_model: PipelineChannel | None
-    after: Iterable[dsl.PipelineTask]
-    """Tasks that must end before the plan starts."""
+    settings: PipelineChannel
+    checkpoint_dir: PipelineChannel
     initial_weights_fingerprint: PipelineChannel | str
     """Digest of the weights. Caching needs it, because files can change behind the same address."""
+    dataset: PipelineChannel
+    base_model: PipelineChannel | None
+    data_check: dsl.PipelineTask
+    """Task that ends before the plan starts, so that a mistake in any data is found before hours of training."""
 
     def plan(self, environment: Environment, cached: bool) -> dsl.PipelineTask:
         """The task that checks the settings and plans the machines of the step."""
         task = plan_training(
+            step=self.name,
             platform=environment.target,
             location=environment.location,
             image_pattern=environment.image_of("{}"),
-            settings=self.check_outputs[f"{self.name}_training"],
-            **self._inputs,
+            settings=self.settings,
+            checkpoint_dir=self.checkpoint_dir,
+            initial_weights_fingerprint=self.initial_weights_fingerprint,
+            dataset=self.dataset,
+            **_optional(base_model=self.base_model),
         )
-        # After all fetching and the check of the data, so that a mistake there is found before hours of training.
-        task.after(*self.after)
+        task.after(self.data_check)
         return task.set_caching_options(cached).set_display_name(f"{STEPS[self.name]}: plan")
 
     def train(self, plan: dsl.PipelineTask, accelerator: PipelineChannel | str) -> dsl.PipelineTask:
@@ -123,20 +126,21 @@ class TrainingStepInputs:
 
         What a batch size of 0 and a precision of `auto` mean depends on the devices, so the task resolves them.
         """
-        task = train_model(settings=plan.outputs["settings"], accelerator=accelerator, **self._inputs)
+        task = train_model(
+            step=self.name,
+            settings=plan.outputs["settings"],
+            accelerator=accelerator,
+            checkpoint_dir=self.checkpoint_dir,
+            initial_weights_fingerprint=self.initial_weights_fingerprint,
+            dataset=self.dataset,
+            **_optional(base_model=self.base_model),
+        )
         return task.set_display_name(STEPS[self.name])
 
-    @property
-    def _inputs(self) -> dict[str, PipelineChannel | str]:
-        """Arguments that plan_training and train_model share."""
-        base = {} if self.base_model is None else {"base_model": self.base_model}
-        return {
-            "step": self.name,
-            "checkpoint_dir": self.check_outputs["checkpoint_dir"],
-            "initial_weights_fingerprint": self.initial_weights_fingerprint,
-            "dataset": self.dataset,
-            **base,
-        }
+
+def _optional(**inputs: PipelineChannel | None) -> dict[str, PipelineChannel]:
+    """Return the inputs that are there: kfp takes no None for an artifact."""
+    return {name: channel for name, channel in inputs.items() if channel is not None}
 
 
 TrainingStep = Callable[[TrainingStepInputs, Environment], dsl.PipelineTask]
@@ -218,7 +222,7 @@ def build_pipeline(env: Environment) -> Any:
         run = RUN.get(env.target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER)
         with _notify_on_exit(env, parameters, str(values.get("registry", "")), run):
             # Constants, unlike parameters, are safe inside of a JSON object.
-            check_task = check_run(
+            run_check = check_run(
                 platform=env.target,
                 location=env.location,
                 image_pattern=env.image_of("{}"),
@@ -226,9 +230,9 @@ def build_pipeline(env: Environment) -> Any:
                 compiled=values,
                 **parameters,
             )
-            check_task.set_display_name("Check")
-            with dsl.If(check_task.outputs["Output"] != "", name="Anything new"):
-                _train_and_register(env, parameters, check_task.outputs, run)
+            run_check.set_display_name("Check")
+            with dsl.If(run_check.outputs["Output"] != "", name="Anything new"):
+                _train_and_register(env, parameters, run_check, run)
         _configure_tasks(env)
 
     pipeline.__signature__ = signature(values)  # type: ignore[attr-defined]
@@ -237,60 +241,101 @@ def build_pipeline(env: Environment) -> Any:
 
 
 def _train_and_register(
-    env: Environment,
-    parameters: Mapping[str, PipelineChannel],
-    check_outputs: Mapping[str, PipelineChannel],
-    run: str,
+    env: Environment, parameters: Mapping[str, PipelineChannel], run_check: dsl.PipelineTask, run: str
 ) -> None:
-    """The tasks of a run with something new; `check_outputs` are the outputs of `check_run`."""
-    data = {name: _fetch_data(name, parameters, check_outputs).outputs["prepared"] for name in DATA}
-    registry = {"model_name": parameters["model_name"], "registry": check_outputs["registry"]}
-    registry_and_data = {**registry, **{f"{name}_data": folder for name, folder in data.items()}}
-    check_data_task = check_data(
+    """The tasks of a run with something new, which the task `run_check` has found."""
+    fetch_base = fetch_dataset(
+        dataset=parameters["base_dataset"],
+        source=parameters["base_source"],
+        image_size=parameters["base_image_size"],
+        settings=run_check.outputs["data"],
+        test_of="",
+        fingerprint=run_check.outputs["base_digest"],
+    )
+    fetch_base.set_caching_options(True).set_display_name(f"{DATA['base']}: data")
+    fetch_finetune = fetch_dataset(
+        dataset=parameters["finetune_dataset"],
+        source=parameters["finetune_source"],
+        image_size=parameters["finetune_image_size"],
+        settings=run_check.outputs["data"],
+        test_of="",
+        fingerprint=run_check.outputs["finetune_digest"],
+    )
+    fetch_finetune.set_caching_options(True).set_display_name(f"{DATA['finetune']}: data")
+    fetch_test = fetch_dataset(
+        dataset=parameters["test_dataset"],
+        source=parameters["test_source"],
+        image_size=parameters["finetune_image_size"],
+        settings=run_check.outputs["data"],
+        test_of=parameters["finetune_dataset"],
+        fingerprint=run_check.outputs["test_digest"],
+    )
+    fetch_test.set_caching_options(True).set_display_name(f"{DATA['test']}: data")
+
+    data_check = check_data(
         platform=env.target,
         location=env.location,
-        settings=check_outputs["data_gate"],
-        **{name: check_outputs[name] for name in ("base_training", "finetune_training", "evaluation")},
-        **registry_and_data,
+        settings=run_check.outputs["data_gate"],
+        base_training=run_check.outputs["base_training"],
+        finetune_training=run_check.outputs["finetune_training"],
+        evaluation=run_check.outputs["evaluation"],
+        model_name=parameters["model_name"],
+        registry=run_check.outputs["registry"],
+        base_data=fetch_base.outputs["prepared"],
+        finetune_data=fetch_finetune.outputs["prepared"],
+        test_data=fetch_test.outputs["prepared"],
     )
-    check_data_task.set_display_name("Data")
+    data_check.set_display_name("Data")
 
-    def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
-        step_inputs = TrainingStepInputs(
-            name=step,
-            check_outputs=check_outputs,
-            dataset=data[step],
-            base_model=base_model,
-            after=[check_data_task],
-            # Fine-tuning starts from the base model, so it reads no initial weights.
-            initial_weights_fingerprint=check_outputs["weights_digest"] if base_model is None else "",
-        )
-        return TARGETS[env.target](step_inputs, env)
-
-    base_model = _base_model(parameters, check_outputs, lambda: train("base", None), env.target)
-    common_inputs = {"model": train("finetune", base_model).outputs["model"], "run": run, **registry_and_data}
-    evaluated = evaluate_model(
-        settings=check_outputs["evaluation"],
-        evaluate_base=check_outputs["evaluate_base"],
-        data_warnings=check_data_task.outputs["warnings"],
-        **common_inputs,
+    base_model = _base_model(env, parameters, run_check, fetch_base, data_check)
+    finetune_inputs = TrainingStepInputs(
+        name="finetune",
+        settings=run_check.outputs["finetune_training"],
+        checkpoint_dir=run_check.outputs["checkpoint_dir"],
+        initial_weights_fingerprint="",  # it starts from the base model, so it reads no initial weights
+        dataset=fetch_finetune.outputs["prepared"],
+        base_model=base_model.output,
+        data_check=data_check,
     )
-    evaluated.set_display_name("Evaluation")
-    uploaded = upload_model(
+    finetune = TARGETS[env.target](finetune_inputs, env)
+
+    evaluate = evaluate_model(
+        model=finetune.outputs["model"],
+        base_data=fetch_base.outputs["prepared"],
+        finetune_data=fetch_finetune.outputs["prepared"],
+        test_data=fetch_test.outputs["prepared"],
+        settings=run_check.outputs["evaluation"],
+        evaluate_base=run_check.outputs["evaluate_base"],
+        data_warnings=data_check.outputs["warnings"],
+        model_name=parameters["model_name"],
+        registry=run_check.outputs["registry"],
+        run=run,
+    )
+    evaluate.set_display_name("Evaluation")
+    upload = upload_model(
         platform=env.target,
-        evaluation=evaluated.outputs["evaluation"],
-        inputs=check_outputs["Output"],
-        base_version=check_outputs["base_version"],
-        endpoint=check_outputs["endpoint"],
-        **common_inputs,
+        model_name=parameters["model_name"],
+        registry=run_check.outputs["registry"],
+        run=run,
+        inputs=run_check.outputs["Output"],
+        endpoint=run_check.outputs["endpoint"],
+        base_version=run_check.outputs["base_version"],
+        model=finetune.outputs["model"],
+        evaluation=evaluate.outputs["evaluation"],
+        base_data=fetch_base.outputs["prepared"],
+        finetune_data=fetch_finetune.outputs["prepared"],
+        test_data=fetch_test.outputs["prepared"],
     )
-    uploaded.set_display_name("Registration")
-    with dsl.If(uploaded.outputs["Output"] != "", name="Deploy if default"):
-        version, traffic = uploaded.outputs["version"], check_outputs["traffic"]
-        deployed = deploy_version(
-            endpoint=uploaded.outputs["Output"], traffic=traffic, version=version, **registry
+    upload.set_display_name("Registration")
+    with dsl.If(upload.outputs["Output"] != "", name="Deploy if default"):
+        deploy = deploy_version(
+            model_name=parameters["model_name"],
+            registry=run_check.outputs["registry"],
+            endpoint=upload.outputs["Output"],
+            version=upload.outputs["version"],
+            traffic=run_check.outputs["traffic"],
         )
-        deployed.set_display_name("Deployment")
+        deploy.set_display_name("Deployment")
 
 
 @contextlib.contextmanager
@@ -305,8 +350,9 @@ def _notify_on_exit(
     if env.webhook:
         in_pod = env.webhook.startswith(KUBERNETES)
         message_task = report_end(
-            **{name: parameters[name] for name in ("model_name", SETTINGS)},
+            model_name=parameters["model_name"],
             registry=registry,
+            settings=parameters[SETTINGS],
             run=run,
             webhook="" if in_pod else env.webhook,
             only_failures=env.webhook_on == "failure",
@@ -360,51 +406,45 @@ def _configure_tasks(env: Environment) -> None:
             task.set_retry(retries, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
 
 
-def _fetch_data(
-    name: str, parameters: Mapping[str, PipelineChannel], check_outputs: Mapping[str, PipelineChannel]
-) -> dsl.PipelineTask:
-    is_test = name == TEST
-    task = fetch_dataset(
-        dataset=parameters[f"{name}_dataset"],
-        source=parameters[f"{name}_source"],
-        image_size=parameters["finetune_image_size" if is_test else f"{name}_image_size"],
-        settings=check_outputs["data"],
-        test_of=parameters["finetune_dataset"] if is_test else "",
-        fingerprint=check_outputs[f"{name}_digest"],
-    )
-    return task.set_caching_options(True).set_display_name(f"{DATA[name]}: data")
-
-
 def _base_model(
+    env: Environment,
     parameters: Mapping[str, PipelineChannel],
-    check_outputs: Mapping[str, PipelineChannel],
-    train: Callable[[], dsl.PipelineTask],
-    target: str,
-) -> PipelineChannel:
-    """The model to fine-tune: the result of `train`, or the model that `base_model_uri` names.
+    run_check: dsl.PipelineTask,
+    fetch_base: dsl.PipelineTask,
+    data_check: dsl.PipelineTask,
+) -> dsl.PipelineTask:
+    """The task whose output is the model to fine-tune: a trained one, or the one that `base_model_uri` names.
 
     Tasks pass its URI, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's server
     before 2026 (docs/adr/0008).
     """
 
     def end(task: dsl.PipelineTask) -> PipelineChannel:
-        if target != "kubeflow":
+        if env.target != "kubeflow":
             return task.outputs["Output"]
         return end_branch(uri=task.outputs["Output"]).set_display_name("Base model: found").output
 
     with dsl.If(parameters["base_model_uri"] == "", name="Train base model"):
-        trained = end(train())
+        base_inputs = TrainingStepInputs(
+            name="base",
+            settings=run_check.outputs["base_training"],
+            checkpoint_dir=run_check.outputs["checkpoint_dir"],
+            initial_weights_fingerprint=run_check.outputs["weights_digest"],
+            dataset=fetch_base.outputs["prepared"],
+            base_model=None,
+            data_check=data_check,
+        )
+        trained = end(TARGETS[env.target](base_inputs, env))
     with dsl.Else(name="Import base model"):
         imported = import_model(
-            base_model_uri=check_outputs["base_model"],
+            base_model_uri=run_check.outputs["base_model"],
             dataset=parameters["base_dataset"],
             image_size=parameters["base_image_size"],
-            fingerprint=check_outputs["base_model_digest"],
+            fingerprint=run_check.outputs["base_model_digest"],
         )
-        imported.set_caching_options(target != "local").set_display_name("Base model: import")
+        imported.set_caching_options(env.target != "local").set_display_name("Base model: import")
         named = end(imported)
-    chosen = named_model(uri=dsl.OneOf(trained, named))
-    return chosen.set_display_name("Base model").output
+    return named_model(uri=dsl.OneOf(trained, named)).set_display_name("Base model")
 
 
 @dsl.pipeline(name="named-model")  # type: ignore[untyped-decorator]
