@@ -27,7 +27,7 @@ list = awk -F ':.*\#\# ' '/^\#\#\# / { print (n++ ? "\n" : "") substr($$0, 5) ":
   /^[a-z0-9-]+:.*\#\# / { printf "  %-18s %s\n", $$1, $$2 }' $(1)
 
 # What `make` itself takes; every other variable on its command line is a parameter of the pipeline.
-OPTIONS := TARGET ENV RUN_DIR RESUME CRON TIMEZONE ONLY ARGS VENV GPU
+OPTIONS := TARGET ENV RUN_DIR RESUME ONLY ARGS VENV GPU
 NAMES = $(strip $(foreach name,$(sort $(filter-out $(OPTIONS),$(.VARIABLES))),$(if $(call given,$(name)),$(name))))
 PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
 
@@ -71,8 +71,8 @@ help:
 images: $(INSTALLED) ## Build the images on Cloud Build, publish the template: ENV=prod [ONLY=cpu,gpu] [ARGS='--machine e2-highcpu-8']
 	$(BIN)/python -m pipeline images$(call option,--env,ENV)$(call option,--only,ONLY)$(extra)
 
-schedule: $(INSTALLED) ## Retrain on Vertex AI at set times: CRON='0 3 * * 1' [TIMEZONE=Europe/London] [ENV=vertex] [any parameter]
-	$(BIN)/python -m pipeline schedule create$(call option,--env,ENV)$(call option,--cron,CRON)$(call option,--timezone,TIMEZONE)$(extra) $(PARAMETERS)
+schedule: $(INSTALLED) ## Retrain on Vertex AI at set times, those of schedules/*.toml: ENV=prod [ARGS=--dry-run]
+	$(BIN)/python -m pipeline schedule apply$(call option,--env,ENV)$(extra) $(PARAMETERS)
 
 ### To change the project (CONTRIBUTING.md)
 

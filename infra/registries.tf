@@ -14,7 +14,7 @@ resource "google_artifact_registry_repository" "images" {
     }
   }
 
-  # Half a year. A schedule needs the images of its own tag: build anew and replace it before then.
+  # Half a year. A schedule needs the images of its own tag: build anew and apply its file before then.
   cleanup_policies {
     id     = "old"
     action = "DELETE"

@@ -14,7 +14,7 @@ COMMANDS = (
     *("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),
     *("plan", "benchmark", "registry"),
 )
-WITH_ASSIGNMENTS = ("run", "doctor", "submit", "schedule", "compile")
+WITH_ASSIGNMENTS = ("run", "doctor", "submit", "compile")
 """Commands that also accept pipeline parameters as NAME=VALUE."""
 
 

@@ -96,9 +96,10 @@ def test_values_arrive_as_they_were_given(value):
     assert pipeline_arguments(f"base_source={value}") == ["run", f"base_source={value}"]
 
 
-def test_schedule_has_its_times_and_parameters():
-    arguments = pipeline_arguments("CRON=0 3 * * 1", "ENV=prod", "seed=1", command="schedule")
-    assert arguments == ["schedule", "create", "--env", "prod", "--cron", "0 3 * * 1", "seed=1"]
+def test_schedules_are_applied_from_their_files():
+    assert pipeline_arguments("ENV=prod", "ARGS=--dry-run", command="schedule") == shlex.split(
+        "schedule apply --env prod --dry-run"
+    )
 
 
 def test_part_of_the_images_can_be_built():

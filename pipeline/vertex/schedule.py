@@ -7,7 +7,6 @@ or changes one is repeated.
 import dataclasses
 import datetime
 import json
-import re
 import zoneinfo
 from collections.abc import Mapping
 from typing import Any
@@ -179,18 +178,6 @@ def _model_of(job: Mapping[str, Any]) -> tuple[str, str] | None:
     return str(values["registry"]), str(values["model_name"])
 
 
-def kept_timing(schedule: Any, zone: str, start: str, end: str) -> Timing:
-    """The timing of a schedule of the API, with another zone, start or end where these are not empty."""
-    old_zone, expression = re.fullmatch(r"(?:(?:CRON_)?TZ=(\S+)\s+)?(.*)", schedule.cron).groups()  # type: ignore[union-attr]
-    now = datetime.datetime.now(datetime.UTC)
-    future = (
-        moment.isoformat() if moment and moment > now else ""
-        for moment in (schedule.start_time, schedule.end_time)
-    )
-    limits = (given or kept for given, kept in zip((start, end), future, strict=True))
-    return timing(expression, zone or old_zone or "UTC", *limits)
-
-
 # === Changes ===
 
 
@@ -198,8 +185,8 @@ def create(plan: SchedulePlan) -> Any:
     """Create a schedule and return it. Raises `UserError` if there is one with its name."""
     check(
         not any(schedule.display_name == plan.name for schedule in listed(plan.environment)),
-        f"schedule {plan.name!r} already exists, and runs of two schedules could overlap; change it with "
-        "`python -m pipeline schedule replace`, or choose another --name",
+        f"schedule {plan.name!r} already exists, and runs of two schedules could overlap; rename its file, or run "
+        f"`python -m pipeline schedule delete --env {plan.environment.name} --name {plan.name}`",
     )
     return _create(plan)
 

@@ -46,7 +46,7 @@ def test_compile_refuses_a_target_it_does_not_know():
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "submit", "schedule create --cron 0", "runs list", "publish"],
+    ["run", "submit", "schedule apply", "runs list", "publish"],
     ids=lambda text: text.split()[0],
 )
 def test_other_commands_say_how_a_run_on_kubeflow_is_started(elsewhere, command):
