@@ -54,7 +54,6 @@ LONG = (
     "pipeline/registry/test_data_gate.py",
     "trainer/attention/test_check.py",
     "test_bad_samples.py",
-    "pipeline/registry/test_history.py",
     "trainer/test_demo_server.py",
     "trainer/evaluation/test_compare.py",
 )

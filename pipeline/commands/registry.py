@@ -1,5 +1,5 @@
 """\
-List the versions in the model registry, show one, set the default, let it answer alone, or draw its history.
+List the versions in the model registry, show one, set the default, or let it answer alone.
 
 Version 0 of every model is `pretrained`, the model that comes with the package. It is the default until a version
 is better, and no registry holds it.
@@ -11,9 +11,6 @@ for programs.
 What serves the model follows the default: endpoints of Vertex AI to which a run has deployed, and the folder
 `serving` of other registries. promote gives it all traffic, and removes the versions before from there; with
 --endpoint, that endpoint follows the default from now on.
-
-`history` measures each version that was the default on the same prepared dataset, --data, and writes a page and a
-picture (PNG). It keeps the scores next to them (JSON), so that the next call evaluates new versions only.
 """
 
 import argparse
@@ -25,7 +22,7 @@ from typing import Any
 
 from pipeline.parameters import PipelineConfig
 from pipeline.registry.register import connect
-from pipeline.registry.versions import Registry, Version, numbered
+from pipeline.registry.versions import Version, numbered
 from pipeline.registry.vertex import VertexRegistry
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
@@ -35,7 +32,7 @@ from trainer.errors import check, printable
 from trainer.metric_table import METRICS, SHOWN
 from trainer.models.find import PRETRAINED_VERSION, number_of
 
-HELP = "list model versions, show one, set the default, give it all traffic, or draw its scores over time"
+HELP = "list model versions, show one, set the default, or give it all traffic"
 COLUMNS = ("version", "date", "data", *map(str.upper, SHOWN), "alias", "place")
 """The headings of the table of versions."""
 UNKNOWN = "-"
@@ -43,22 +40,17 @@ UNKNOWN = "-"
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("action", choices=("list", "show", "set-default", "promote", "history"))
+    parser.add_argument("action", choices=("list", "show", "set-default", "promote"))
     parser.add_argument(
         "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
     )
     parser.add_argument("--json", action="store_true", help="print JSON: of list all versions, of show one")
-    parser.add_argument("--data", default="", help="for history: folder of a prepared dataset, the same each time")
-    parser.add_argument("--output", default="history.html", help="for history: the page (default: history.html)")
     add_settings(parser, PipelineConfig, ("registry", "model_name", "endpoint"))
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     config = settings(PipelineConfig, parsed)
     registry, name = connect(config.registry), config.model_name
-    if parsed.action == "history":
-        _write_score_history(registry, name, parsed.data, pathlib.Path(parsed.output))
-        return 0
     versions = numbered(registry.versions(name))
     aliases = {DEFAULT: PRETRAINED_VERSION, **registry.aliases(name)}
     none = (
@@ -100,18 +92,6 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             else f"T{none[1:]}. The default is {PRETRAINED}, version 0."
         )
     return 0
-
-
-def _write_score_history(registry: Registry, name: str, data: str, html: pathlib.Path) -> None:
-    """Write a page and a picture of the scores of all defaults on the images in `data`, a prepared dataset."""
-    check(bool(data), "name the images with --data, the folder of a prepared dataset (`python -m trainer fetch`)")
-    check(html.suffix == ".html", f"output is {html}; the name of a page ends with .html")
-    from pipeline.registry.history import terms
-    from trainer.reports.score_history import write_history
-
-    found = terms(registry, name, pathlib.Path(data), html.with_suffix(".json"))
-    write_history(name, found, pathlib.Path(data), html)
-    print(f"{len(found)} defaults of {name}: {html}, {html.with_suffix('.png')}")
 
 
 def _tell(version: Version) -> bool:

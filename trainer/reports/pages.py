@@ -194,19 +194,13 @@ def boxes(quantiles: Mapping[str, Sequence[float]], label: str) -> str:
 def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tuple[Figure, Axes]:
     """Make an empty drawing of `size` (width, height) in pixels, with horizontal grid lines and no frame."""
     figure = Figure(figsize=(size[0] / 72, size[1] / 72), dpi=72, layout="constrained")
-    axes = axes_of(figure, (1, 1, 1), font_px)
-    axes.set_xlabel(x_label, color=INK, fontsize=font_px)
-    axes.set_ylabel(y_label, color=INK, fontsize=font_px)
-    return figure, axes
-
-
-def axes_of(figure: Figure, subplot: tuple[int, int, int], font_px: int) -> Axes:
-    """Add axes with horizontal grid lines and no frame to a figure; `subplot` is as for `Figure.add_subplot`."""
-    axes = figure.add_subplot(*subplot, frameon=False)
+    axes = figure.add_subplot(frameon=False)
     axes.tick_params(length=0, labelcolor=INK, labelsize=font_px)
     axes.ticklabel_format(useOffset=False)
     axes.grid(axis="y", color=INK, alpha=0.25, linewidth=1)
-    return axes
+    axes.set_xlabel(x_label, color=INK, fontsize=font_px)
+    axes.set_ylabel(y_label, color=INK, fontsize=font_px)
+    return figure, axes
 
 
 def svg(figure: Figure, label: str, kind: str = "") -> str:
