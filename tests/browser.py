@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Playwright, sync_playwright
 
+from studio.browser import find_browser
 from trainer.errors import UserError
-from trainer.prediction.browser import find_browser
 
 ARGUMENTS = (
     "--no-sandbox",

@@ -32,9 +32,9 @@ HERE = pathlib.Path(__file__).parent
 LONG = (
     "pipeline/local/test_run.py",
     "pipeline/local/test_real_data.py",
-    "trainer/test_demo_page.py",
+    "studio/test_demo_page.py",
     "trainer/training/test_train.py",
-    "trainer/attention/test_page.py",
+    "studio/test_designs.py",
     "components/test_components.py",
     "trainer/models/test_author.py",
     "components/test_kubeflow.py",
@@ -52,9 +52,9 @@ LONG = (
     "pipeline/vertex/test_submit.py",
     "pipeline/vertex/test_runs.py",
     "pipeline/registry/test_data_gate.py",
-    "trainer/attention/test_check.py",
+    "studio/test_check.py",
     "test_bad_samples.py",
-    "trainer/test_demo_server.py",
+    "studio/test_demo_server.py",
     "trainer/evaluation/test_compare.py",
 )
 """Test files that take more than ten seconds, the longest first; a file that is not here only begins later."""

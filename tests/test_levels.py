@@ -19,11 +19,12 @@ LEVELS = [
     trainer.convolution
     trainer.layers trainer.preprocess trainer.picture trainer.heat
     trainer.model
-    trainer.data trainer.models
+    trainer.data trainer.models studio.browser
+    studio.web_pages
     trainer.training trainer.prediction
-    trainer.evaluation
-    trainer.reports trainer.attention
-    trainer.api trainer.demo trainer.probe
+    trainer.evaluation studio.difference
+    trainer.reports studio.designs
+    trainer.api studio.demo studio.verdicts trainer.probe
     trainer.commands
     trainer.__main__
     pipeline.cloud pipeline.measured
@@ -45,8 +46,8 @@ LEVELS = [
 
 
 def modules(root):
-    """Name -> file of every module of the three packages."""
-    folders = (root / package for package in ("trainer", "pipeline", "components"))
+    """Name -> file of every module of the four packages."""
+    folders = (root / package for package in ("trainer", "pipeline", "components", "studio"))
     files = (path for folder in folders for path in folder.rglob("*.py"))
     return {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in files
@@ -102,7 +103,7 @@ def cycle(graph):
 
 def import_graph():
     known = modules(ROOT)
-    packages = {"trainer", "pipeline"}  # empty, and above nothing
+    packages = {"trainer", "pipeline", "studio"}  # empty, and above nothing
     return {
         module: imports(path, known.keys() - packages) - {module}
         for module, path in known.items()

@@ -103,6 +103,10 @@ def test_cut_file_is_said_in_a_sentence_with_its_name():
 def test_one_place_opens_files_with_pillow():
     """It has the list of formats; others would run Ghostscript and the rarest of Pillow's decoders."""
     root = pathlib.Path(trainer.__file__).parent.parent
-    files = [path for package in ("trainer", "pipeline", "components") for path in (root / package).rglob("*.py")]
+    files = [
+        path
+        for package in ("trainer", "pipeline", "components", "studio")
+        for path in (root / package).rglob("*.py")
+    ]
     opening = [path.name for path in files if re.search(r"\bImage\.open\(|imread|plt\.im", path.read_text())]
     assert opening == ["picture.py"]

@@ -116,7 +116,8 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     """Check a design; returns the content of --json."""
     from rich.console import Console
 
-    from trainer.attention.check import (
+    from studio.designs import parse_element, read_all
+    from studio.verdicts import (
         DROP,
         all_requirements,
         name_pictures,
@@ -125,7 +126,6 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
         write_junit,
         write_pictures,
     )
-    from trainer.attention.page import parse_element, read_all
     from trainer.models.find import find_answering
     from trainer.prediction.regions import check_names, parse_region, read_regions
 

@@ -33,7 +33,7 @@ def execute(parsed: argparse.Namespace) -> None:
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install '.[demo]'` "
         "in the repository's folder",
     )
-    from trainer.demo.app import listen, serve
+    from studio.demo.app import listen, serve
     from trainer.models.find import find_answering
 
     with listen(parsed.host, parsed.port) as bound:

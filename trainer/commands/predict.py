@@ -158,7 +158,7 @@ def _print_summary(outcomes: Sequence["Outcome"], output_dir: str, skipped: Sequ
     """Print the table of regions, the number of predicted images, and where their results are."""
     from rich.console import Console
 
-    from trainer.prediction.designs import measures_table
+    from studio.difference import measures_table
     from trainer.prediction.regions import FOCUS_AREA
 
     predicted = [outcome for outcome in outcomes if not outcome.error]
@@ -182,8 +182,8 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Compare two designs; returns the content of --json."""
     from rich.console import Console
 
+    from studio.difference import changes_table, compare_designs, read_designs
     from trainer.models.find import find_answering
-    from trainer.prediction.designs import changes_table, compare_designs, read_designs
     from trainer.prediction.inputs import find_one
     from trainer.prediction.predict import JSON_SCHEMA, protect
 

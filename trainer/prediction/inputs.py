@@ -10,12 +10,12 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from studio.web_pages import file_name, is_address, label_of, open_page
 from trainer import storage
 from trainer.config import PageConfig
 from trainer.errors import UserError, check, first_line, printable
 from trainer.files import local_path
 from trainer.picture import MAX_PIXELS, SUFFIXES
-from trainer.prediction.pages import file_name, is_address, label_of, open_page
 from trainer.storage import is_junk
 
 PAGE_DEFAULTS = PageConfig()

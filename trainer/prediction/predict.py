@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from studio.web_pages import is_address
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import PlaceError, UserError, check, printable, some
 from trainer.files import replacing, write_array
 from trainer.heat import Map, draw_grey, tint
 from trainer.picture import Picture, Pixels
 from trainer.prediction.inputs import Input
-from trainer.prediction.pages import is_address
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
 from trainer.prediction.screens import count_screens
 from trainer.progress import map_ahead, open_pool

@@ -13,7 +13,7 @@ from PIL import Image
 
 from tests.gcs import upload
 from tests.golden.inputs import image
-from tests.trainer.attention.pages import needs_browser, serving
+from tests.studio.pages import needs_browser, serving
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.config import PREDICT_FORMATS, PredictConfig

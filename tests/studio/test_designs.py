@@ -6,11 +6,11 @@ import socket
 import numpy as np
 import pytest
 
+from studio import browser
+from studio.designs import Element, parse_element, take
 from tests import site
-from tests.trainer.attention.pages import CONFIG, needs_browser, needs_driver, serving
-from trainer.attention.page import Element, parse_element, take
+from tests.studio.pages import CONFIG, needs_browser, needs_driver, serving
 from trainer.errors import UserError
-from trainer.prediction import browser
 
 STYLE = """<style>
   body { margin: 0; height: 900px; background: rgb(10, 20, 30) }

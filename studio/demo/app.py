@@ -31,13 +31,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from studio.web_pages import file_name, is_address, open_page
 from trainer import heat
 from trainer.config import PageConfig
 from trainer.data import sample
 from trainer.errors import UserError, check
 from trainer.evaluation.confidence import TIMES
 from trainer.picture import Pixels, read_picture
-from trainer.prediction.pages import file_name, is_address, open_page
 from trainer.prediction.regions import CLEAR_MOVED, CLEAR_PART, CLEAR_SHARE
 from trainer.prediction.screens import ONE_SCREEN, SCREENS, TALL, count_screens
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
 PAGE = pathlib.Path(__file__).parent / "page"
-COLORS_CSS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
+COLORS_CSS = pathlib.Path(__file__).parents[2] / "trainer" / "reports" / "templates" / "colors.css"
 MAX_BYTES = 30_000_000
 """Size of the largest image that may be posted."""
 MAX_PIXELS = 50_000_000

@@ -1,4 +1,4 @@
-"""`python -m tests.trainer.narrow_command ...`: the trainer's command line for models of the narrow network."""
+"""`python -m tests.studio.narrow_command ...`: the trainer's command line for models of the narrow network."""
 
 import sys
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.golden.inputs import image
-from tests.trainer.attention.pages import CONFIG, needs_browser, serving
+from tests.studio.pages import CONFIG, needs_browser, serving
 from trainer.__main__ import main
 from trainer.errors import printable
 from trainer.prediction import predictor as predictor_module

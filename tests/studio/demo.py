@@ -8,10 +8,10 @@ import time
 import numpy as np
 from PIL import Image
 
+from studio.demo.app import build_app, build_server, host_names, listen
+from tests.studio.pages import CONFIG
 from tests.trainer import predictable
-from tests.trainer.attention.pages import CONFIG
 from trainer.artifacts import MODEL_CONFIG
-from trainer.demo.app import build_app, build_server, host_names, listen
 from trainer.files import write_json
 from trainer.prediction.predictor import Predictor
 

@@ -1,6 +1,6 @@
 """Reads the designs that `check` judges, pictures or web pages, with their regions. Needs no TensorFlow.
 
-A page is opened in a browser (`trainer.prediction.pages`), and its elements become regions.
+A page is opened in a browser (`studio.web_pages`), and its elements become regions.
 """
 
 import dataclasses
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
+from studio.difference import check_aspect_ratios
+from studio.web_pages import is_page, label_of, open_page
 from trainer.config import PageConfig
 from trainer.errors import check, printable
 from trainer.picture import MAX_PIXELS, Pixels, read_picture
-from trainer.prediction.designs import check_aspect_ratios
 from trainer.prediction.inputs import Input, find_one
-from trainer.prediction.pages import is_page, label_of, open_page
 from trainer.prediction.predict import open_input
 from trainer.prediction.regions import Region
 
 if TYPE_CHECKING:
-    from trainer.prediction.browser import Found
+    from studio.browser import Found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,12 +18,12 @@ from PIL import Image, ImageDraw, ImageFont
 from rich.table import Table
 from rich.text import Text
 
-from trainer.attention.page import Design
+from studio.designs import Design
+from studio.difference import FONT, INK, PAPER, shortened, text_table
 from trainer.errors import check, look_up, printable
 from trainer.files import replacing
 from trainer.heat import Map, tint
 from trainer.picture import Pixels
-from trainer.prediction.designs import FONT, INK, PAPER, shortened, text_table
 from trainer.prediction.predict import protect
 from trainer.prediction.regions import Measure, measure
 from trainer.prediction.screens import count_screens

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from studio.demo import app
 from tests.browser import Watched
-from tests.trainer.attention import pages
-from tests.trainer.demo import Held, encoded, picture, serving, write_model
+from tests.studio import pages
+from tests.studio.demo import Held, encoded, picture, serving, write_model
 from trainer import generated, heat
-from trainer.demo import app
 from trainer.evaluation.confidence import MINUS, TIMES
 from trainer.prediction.regions import Region, is_clear, measure, moved, read_regions
 

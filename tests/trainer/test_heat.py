@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from trainer.heat import CHANGE_LIMIT, DIMMED, HEAT, blend, blend_change
-from trainer.prediction.designs import draw_difference
 
 Y, X = np.mgrid[:120, :160]
 MAP = np.exp(-((X - 50) ** 2 + (Y - 60) ** 2) / 800).astype(np.float32)
@@ -22,14 +21,6 @@ def test_overlay_is_the_dimmed_image_at_low_and_the_heat_at_high_attention():
 def test_images_of_any_shape_are_drawn(size):
     image, map_ = np.zeros((*size, 3), np.uint8), np.ones(size, np.float32)
     assert blend(image, map_).shape == (*size, 3)
-
-
-def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
-    drawn = np.asarray(draw_difference(GREY, CHANGE_LIMIT * (MAP - MAP[:, ::-1]), ("a", "b")))
-    assert drawn.shape[0] > 120
-    more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
-    assert more[2] > more[0] + 50
-    assert less[0] > less[2] + 50
 
 
 def test_a_change_has_the_same_strength_whatever_the_largest_is():

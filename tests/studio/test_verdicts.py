@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainer.attention.check import all_requirements, judge, parse
+from studio.verdicts import all_requirements, judge, parse
 from trainer.errors import UserError
 from trainer.prediction.regions import measure, parse_region
 

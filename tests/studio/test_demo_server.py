@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from studio.demo import app
+from studio.demo.app import is_loopback
 from tests import site
-from tests.trainer.demo import Held, encoded, picture, serving, write_model
+from tests.studio.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
-from trainer.demo import app
-from trainer.demo.app import is_loopback
 from trainer.heat import blend, tint
 from trainer.picture import read_picture
 from trainer.prediction.regions import Region, measure
@@ -228,7 +228,7 @@ def test_loopback_is_recognised():
 
 def test_command_prints_the_address_and_shuts_down_cleanly(folder):
     arguments = ["demo", "--model", str(folder), "--port", "0", "--host", "0.0.0.0"]
-    command = [sys.executable, "-m", "tests.trainer.narrow_command", *arguments]
+    command = [sys.executable, "-m", "tests.studio.narrow_command", *arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=environment, cwd=pathlib.Path(__file__).parents[2]

@@ -47,7 +47,7 @@ QUIET_MS = 5000
 """Longest time, in milliseconds, that a loaded page may go on fetching before its picture is taken."""
 MAX_HEIGHT_PX = 16_384
 """Largest height of a picture; Chromium repeats the page below it."""
-SCRIPT = (pathlib.Path(__file__).parent / "page.js").read_text().rstrip().rstrip(";")
+SCRIPT = (pathlib.Path(__file__).parent / "browser.js").read_text().rstrip().rstrip(";")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from trainer.prediction.browser import may_load
+from studio.browser import may_load
 
 NAMES = {"example.org": ["93.184.215.14"], "inside.example.org": ["93.184.215.14", "10.0.0.5"]}
 """Host -> the IP addresses that its name leads to; others lead nowhere."""

@@ -1,6 +1,6 @@
 """Opens web addresses and HTML files in a browser: the picture of a page, or the picture that an address is.
 
-The browser is run by `trainer.prediction.browser`, which needs playwright of the extra `check`.
+The browser is run by `studio.browser`, which needs playwright of the extra `check`.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ from trainer.files import local_path
 from trainer.picture import SUFFIXES as PICTURES
 
 if TYPE_CHECKING:
-    from trainer.prediction.browser import Found
+    from studio.browser import Found
 
 SCHEMES = ("http://", "https://")
 SUFFIXES = (".html", ".htm", ".xhtml")
@@ -83,7 +83,7 @@ def open_page(
         "pages are shown by playwright, which is not installed: run `make install`, or "
         f"`pip install '.[check]'` in the repository's folder; or give a picture of {label}",
     )
-    from trainer.prediction.browser import photograph
+    from studio.browser import photograph
 
     refused: list[str] = []
     try:
