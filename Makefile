@@ -52,7 +52,7 @@ SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 ### Commands (make COMMAND)
 
 demo: $(if $(wildcard $(INSTALLED))$(filter gpu,$(TENSORFLOW)),$(INSTALLED),$(DEMO_INSTALLED)) ## Open a local web page to try the default model: [ARGS='--model models/msinet/2 --port 8080']
-	$(BIN)/python -m trainer demo --open $(ARGS)
+	$(BIN)/python -m studio demo --open $(ARGS)
 
 run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name] [RUN_DIR=folder] [RESUME=latest] [base_epochs=3, any parameter]
 	$(BIN)/python -m pipeline $(verb)$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME)$(extra) $(PARAMETERS)

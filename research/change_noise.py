@@ -14,11 +14,12 @@ from collections import defaultdict
 import numpy as np
 from PIL import Image
 
+from studio.difference import CLEAR_MOVED, is_clear, moved
 from trainer.config import PRETRAINED
 from trainer.models.find import find_answering
 from trainer.picture import Pixels, read_picture
 from trainer.prediction.predictor import Predictor
-from trainer.prediction.regions import CLEAR_MOVED, Region, is_clear, measure, moved
+from trainer.prediction.regions import Region, measure
 
 JPEG_QUALITY = 85
 MOVED_PX = 4

@@ -1,7 +1,7 @@
 """Opens a page in the Chromium or Chrome of this machine, by playwright, and takes its picture.
 
-`may_load` says which addresses the page may load meanwhile. Playwright is of the extra `check`: import this
-module where a page is opened, and nowhere else.
+`may_load` says which addresses the page may load meanwhile. Import this module where a page is opened, and nowhere
+else: the other commands do without playwright.
 """
 
 import asyncio
@@ -22,9 +22,8 @@ from urllib.request import url2pathname
 from playwright.async_api import Browser, CDPSession, Error, Page, async_playwright
 from playwright.async_api import TimeoutError as QuietTimeoutError
 
-from trainer.config import PageConfig
-from trainer.downloads.servers import check_characters, without_query
-from trainer.errors import UserError, check, shown
+from studio.browser_settings import PageConfig
+from trainer.api import UserError, check, shown
 
 WEB = ("http", "https")
 INLINE = ("about", "blob", "data")
@@ -40,7 +39,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 INSTALL = f"install one (chromium, or `playwright install chromium`), or set {VARIABLE} to its path"
 NO_SANDBOX = "--no-sandbox"
-"""Flag of `check` for a page that is shown without the browser's sandbox."""
+"""Flag for a page that is shown without the browser's sandbox."""
 KINDS = ("text/html", "application/xhtml+xml")
 PICTURE = "image/"
 QUIET_MS = 5000
@@ -173,7 +172,7 @@ async def _guard(session: CDPSession, refused: list[str]) -> None:
             if may_load(own, address):
                 await session.send("Fetch.continueRequest", parameters)
             else:
-                refused.append(without_query(address))
+                refused.append(address)
                 await session.send("Fetch.failRequest", {**parameters, "errorReason": "AccessDenied"})
 
     session.on("Fetch.requestPaused", answer)
@@ -239,14 +238,15 @@ def may_load(page: str, address: str, resolve: Callable[[str], Iterable[str]] = 
         own, asked = urlsplit(page), urlsplit(address)
         if asked.scheme in INLINE:
             return True
-        check_characters(address, address)
+        if any(character.isspace() or not character.isprintable() or character == "\\" for character in address):
+            return False  # programs read such an address differently
         if asked.scheme not in WEB:
             return own.scheme == asked.scheme == "file" and not asked.netloc and _is_beside(own.path, asked.path)
         if own.scheme in WEB and own.hostname == asked.hostname:
             return True
         host = asked.hostname or ""
         return _is_public(host) and all(map(_is_public, resolve(host)))
-    except (UserError, ValueError):
+    except ValueError:
         return False
 
 

@@ -1,6 +1,6 @@
 """Reads the designs that `check` judges, pictures or web pages, with their regions. Needs no TensorFlow.
 
-A page is opened in a browser (`studio.web_pages`), and its elements become regions.
+A page is opened in a browser, and its elements become regions.
 """
 
 import dataclasses
@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
+from studio.browser_settings import PageConfig
 from studio.difference import check_aspect_ratios
 from studio.web_pages import is_page, label_of, open_page
-from trainer.config import PageConfig
-from trainer.errors import check, printable
-from trainer.picture import MAX_PIXELS, Pixels, read_picture
-from trainer.prediction.inputs import Input, find_one
-from trainer.prediction.predict import open_input
-from trainer.prediction.regions import Region
+from trainer.api import MAX_PIXELS, Input, Pixels, Region, check, find_image, open_input, printable, read_picture
 
 if TYPE_CHECKING:
     from studio.browser import Found
@@ -79,7 +75,7 @@ def read_all(
 ) -> list[Design]:
     """Read the design and, if there is one, its baseline.
 
-    Rectangles are at the same place in both, in pixels of the first, as in `predict --compare`; so they need the
+    Rectangles are at the same place in both, in pixels of the first, as in `compare`; so they need the
     same aspect ratio. Elements are found on each page.
 
     Args:
@@ -98,7 +94,7 @@ def read_all(
             designs.append(take(name, elements, config, max_pixels))
             continue
         check(not elements, f"--selector finds nothing in {printable(name)}, which is a picture; use --region")
-        image = find_one(name)
+        image = find_image(name)
         pixels = open_input(image, max_pixels).decode()
         designs.append(Design(image.label, pixels, pixels.shape[:2], input=image))
     if regions and len(designs) > 1:

@@ -1,34 +1,48 @@
-"""Compares two designs: which parts get more or less attention in the second; and tables of regions."""
+"""Compares two designs: which parts get more or less attention in the second, and whether a change is clear."""
 
 import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
+import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 from rich.table import Table
 from rich.text import Text
 
-from trainer.errors import UserError, printable
-from trainer.files import replacing
-from trainer.heat import CHANGE, CHANGE_LIMIT, Map, blend_change, colored
-from trainer.picture import Pixels
-from trainer.prediction.inputs import Input
-from trainer.prediction.predict import Outcome, open_input
-from trainer.prediction.regions import CLEAR_MOVED, Measure, Region, is_clear, measure, moved, relative
-from trainer.prediction.screens import count_screens
-
-if TYPE_CHECKING:
-    from trainer.prediction.predictor import Predictor
+from trainer.api import (
+    CHANGE,
+    CHANGE_LIMIT,
+    Input,
+    Map,
+    Measure,
+    Model,
+    Pixels,
+    Region,
+    UserError,
+    blend_change,
+    colored,
+    count_screens,
+    measure,
+    open_input,
+    printable,
+    replacing,
+    screens_of,
+    text_table,
+)
 
 INK, PAPER = (24, 24, 27), (255, 255, 255)
 FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
 """Font with the letters of most languages, for the names of files; Pillow's own font has only those of English."""
-TEXTS = ("image", "region", "requirement", "verdict")
-"""Titles of the columns that have no numbers."""
+CLEAR_PART, CLEAR_SHARE, CLEAR_MOVED = 0.25, 0.04, 0.12
+"""Smallest clear changes: of a region, as a part of its larger share or as a share, and of a whole map.
+
+95% of changes are smaller when the same picture is saved as JPEG, scaled or moved by 4 pixels; docs/log.md,
+2026-11-25 "The same design again", has the measurement.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +123,7 @@ def check_aspect_ratios(labels: Sequence[str], shapes: Sequence[Sequence[int]]) 
 
 
 def compare_designs(
-    predictor: "Predictor",
+    model: Model,
     designs: Sequence[Input],
     images: Sequence[Pixels],
     regions: Sequence[Region],
@@ -119,7 +133,7 @@ def compare_designs(
     """Predict two designs and measure where their maps differ.
 
     Args:
-        predictor: the network.
+        model: predicts each alone, as the last bits of a map depend on the size of its batch.
         designs: the first and the second. If their sizes differ, the second's map has the size of the first, and
             its screens, if it is a long page.
         images: their pixels, from `read_designs`.
@@ -129,9 +143,7 @@ def compare_designs(
             divided by its mean.
     """
     size = images[0].shape[:2]
-    prepared = [predictor.prepare(image, count_screens(size)) for image in images]
-    pairs = [predictor.predict_prepared(np.stack(pair)) for pair in zip(*prepared, strict=True)]
-    maps = [predictor.restore(predictions, size) for predictions in np.stack(pairs, axis=1)]
+    maps = [model.predict(image, count_screens(size), size) for image in images]
     if output is not None:
         second = np.asarray(Image.fromarray(images[1]).resize(size[::-1], Image.Resampling.LANCZOS))
         names = [printable(pathlib.PurePath(design.key).name) for design in designs]
@@ -140,10 +152,35 @@ def compare_designs(
             draw_difference(second, change, names).save(partial, "PNG")
     height, width = images[1].shape[:2]
     elsewhere = {name: region.scaled(size[1] / width, size[0] / height) for name, region in seconds.items()}
-    before = measure(maps[0], regions)
-    after = measure(maps[1], [elsewhere.get(region.name, region) for region in regions])
+    before = measure(maps[0], *regions)
+    after = measure(maps[1], *(elsewhere.get(region.name, region) for region in regions))
     changes = [Change(*pair) for pair in zip(before, after, strict=True)]
     return Comparison(moved(*maps), changes)
+
+
+def is_clear(before: float, after: float) -> bool:
+    """Return whether the change of a region's share, 0..1 each, is larger than that of the same picture again."""
+    return abs(after - before) > min(CLEAR_PART * max(before, after), CLEAR_SHARE)
+
+
+def relative(map: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return a map (h, w) divided by its mean; of a long page, each screen divided by the mean of that screen."""
+    parts = [map[rows] for rows in screens_of(map.shape)]
+    return np.concatenate([part / max(part.mean(), 1e-12) for part in parts])
+
+
+def moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:
+    """Return the share of the attention, 0..1, that is elsewhere in the second of two maps (h, w) of one size.
+
+    Of a long page, it is the mean over its screens.
+    """
+    shares = []
+    for rows in screens_of(before.shape):
+        first, second = (
+            each[rows] / max(float(each[rows].sum(dtype=np.float64)), 1e-12) for each in (before, after)
+        )
+        shares.append(float(np.abs(second - first).sum(dtype=np.float64)) / 2)
+    return float(np.mean(shares))
 
 
 # === The drawing ===
@@ -191,26 +228,6 @@ def shortened(text: str, font: ImageFont.FreeTypeFont, width_px: int) -> str:
     return short
 
 
-# === Tables ===
-
-
-def measures_table(outcomes: Sequence[Outcome]) -> Table:
-    """Make a table of the regions of each image, ordered by screen and rank."""
-    table = text_table("image", "rank", "region", "share", "area", "share / area", "peak")
-    for outcome in outcomes:
-        for row, measured in enumerate(sorted(outcome.measures, key=lambda each: (each.screen, each.rank))):
-            table.add_row(
-                Text("" if row else outcome.input.label),
-                str(measured.rank),
-                Text(printable(measured.region.name)),
-                f"{measured.share:.1%}{measured.of_screen}",
-                f"{measured.area:.1%}",
-                f"{measured.ratio:.1f}",
-                f"{measured.peak:.2f}",
-            )
-    return table
-
-
 def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
     """Make a table of the regions of two designs, the one whose share grows most first."""
     table = text_table("region", *map(printable, names), "change")
@@ -223,12 +240,4 @@ def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
             if change.clear
             else "no clear change",
         )
-    return table
-
-
-def text_table(*titles: str) -> Table:
-    """Make an empty table without lines, with the numbers to the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in titles:
-        table.add_column(Text(title), justify="left" if title in TEXTS else "right", overflow="fold")
     return table

@@ -1,4 +1,4 @@
-"""Checks what is required of the attention that regions of a design get.
+"""Judges what is required of the attention that regions of a design get.
 
 The verdicts are printed as a table, written as JSON and XML, and drawn into the pictures of the designs.
 """
@@ -11,7 +11,7 @@ import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -19,17 +19,22 @@ from rich.table import Table
 from rich.text import Text
 
 from studio.designs import Design
-from studio.difference import FONT, INK, PAPER, shortened, text_table
-from trainer.errors import check, look_up, printable
-from trainer.files import replacing
-from trainer.heat import Map, tint
-from trainer.picture import Pixels
-from trainer.prediction.predict import protect
-from trainer.prediction.regions import Measure, measure
-from trainer.prediction.screens import count_screens
-
-if TYPE_CHECKING:
-    from trainer.prediction.predictor import Predictor
+from studio.difference import FONT, INK, PAPER, shortened
+from trainer.api import (
+    Map,
+    Measure,
+    Model,
+    Pixels,
+    check,
+    count_screens,
+    look_up,
+    measure,
+    printable,
+    protect,
+    replacing,
+    text_table,
+    tint,
+)
 
 OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
     ">=": (operator.ge, "at least"),
@@ -287,13 +292,13 @@ class Checked:
         }
 
 
-def run(predictor: "Predictor", designs: Sequence[Design], requirements: Sequence[Requirement]) -> Checked:
+def run(model: Model, designs: Sequence[Design], requirements: Sequence[Requirement]) -> Checked:
     """Judge the first design; a second one is its baseline. All requirements are judged, whatever comes of one."""
     measured = []
     for design in designs:
         # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
-        restored = predictor.predict(design.pixels, count_screens(design.size), design.size)
-        measured.append(Measured(design, restored, measure(restored, design.regions)))
+        restored = model.predict(design.pixels, count_screens(design.size), design.size)
+        measured.append(Measured(design, restored, measure(restored, *design.regions)))
     first, before = measured[0], measured[1] if measured[1:] else None
     return Checked(first, before, judge(requirements, first.measures, before.measures if before else ()))
 

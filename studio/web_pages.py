@@ -1,18 +1,20 @@
 """Opens web addresses and HTML files in a browser: the picture of a page, or the picture that an address is.
 
-The browser is run by `studio.browser`, which needs playwright of the extra `check`.
+The browser is run by `studio.browser`, which needs playwright.
 """
 
+import functools
 import importlib.util
+import pathlib
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from trainer.config import PageConfig
-from trainer.errors import check, printable, some
-from trainer.files import local_path
-from trainer.picture import SUFFIXES as PICTURES
+from studio.browser_settings import PageConfig
+from trainer.api import MAX_PIXELS, Input, check, local_path, printable, shown, some
+from trainer.api import SUFFIXES as PICTURES
 
 if TYPE_CHECKING:
     from studio.browser import Found
@@ -90,9 +92,35 @@ def open_page(
         return photograph(address, selectors, label, config, max_pixels, refused)
     finally:
         if refused:  # which may change where attention falls
+            addresses = [shown(label_of(re.split(r"[?#]", each, maxsplit=1)[0])) for each in refused]
             print(
-                f"note: {label} did not get {some(list(dict.fromkeys(refused)))}: a page may load what is below "
+                f"note: {label} did not get {some(list(dict.fromkeys(addresses)))}: a page may load what is below "
                 "its own folder or on its own host, and public addresses",
                 file=sys.stderr,
                 flush=True,
             )
+
+
+def find_page(name: str, config: PageConfig) -> Input:
+    """Return a page as an image that is opened when it is read: its results are named by `file_name`.
+
+    Args:
+        name: address or HTML file.
+        config: size of the window, and limits.
+
+    Raises:
+        UserError: it is no address that a browser could open.
+    """
+    key = file_name(name) if is_address(name) else pathlib.PurePath(name).name
+
+    @functools.cache  # so that an overlay is drawn on the picture that was predicted
+    def read(max_bytes: int) -> bytes:
+        picture, _ = open_page(name, (), config, MAX_PIXELS)
+        check(
+            len(picture) <= max_bytes,
+            f"{label_of(name)} has {len(picture):,} bytes; the largest allowed picture needs at most "
+            f"{max_bytes:,}. Raise --most-megapixels",
+        )
+        return picture
+
+    return Input(name, key, read, beside=key if is_address(name) else str(local_path(name)))

@@ -1,4 +1,4 @@
-"""The installed commands `msinet` and `msinet-pipeline`: what `python -m trainer` and `python -m pipeline` are."""
+"""The installed commands `msinet`, `msinet-pipeline` and `msinet-studio`: what `python -m PACKAGE` is."""
 
 import importlib.metadata
 import shlex
@@ -11,7 +11,11 @@ import pytest
 from tests.images import DOCKERFILE
 
 PROJECT = tomllib.loads((DOCKERFILE.parent.parent / "pyproject.toml").read_text())["project"]
-COMMANDS = {"msinet": "python -m trainer", "msinet-pipeline": "python -m pipeline"}
+COMMANDS = {
+    "msinet": "python -m trainer",
+    "msinet-pipeline": "python -m pipeline",
+    "msinet-studio": "python -m studio",
+}
 
 
 def call(name, *arguments):
@@ -45,6 +49,7 @@ def test_help_names_the_command_and_needs_no_tensorflow(name):
     [
         ("msinet", ["compare", "nosuch@1", "other@2"], "error: "),
         ("msinet-pipeline", ["run", "base_epocs=3"], "error: unknown parameter 'base_epocs'; did you mean"),
+        ("msinet-studio", ["compare", "a.png", "b.png", "--region-b=x:0,0,9,9"], "error: unknown region 'x'"),
         ("msinet-pipeline", ["compile", "--nosuch"], "(see `msinet-pipeline compile --help`)"),
     ],
 )
@@ -68,6 +73,7 @@ def test_version_names_the_command_and_the_version(name):
     [
         ("msinet", ["train", "--cache", ""], {"auto", "memory", "disk"}),
         ("msinet-pipeline", ["run", "--no-evaluate"], {"--no-evaluate-base"}),
+        ("msinet-studio", ["check", "--region"], {"--region", "--regions"}),
     ],
 )
 def test_bash_completes_flags_and_choices(name, words, completed, tmp_path):

@@ -14,6 +14,8 @@ import subprocess
 
 import pytest
 
+import studio.__main__
+import trainer.__main__
 from pipeline.__main__ import WITH_ASSIGNMENTS
 from pipeline.__main__ import parse as parse_pipeline
 from pipeline.commands.flags import passed_parameters
@@ -23,7 +25,6 @@ from tests.guide import BLOCK, PAGES, RESEARCH, ROOT
 from tests.narrow import narrowed
 from tests.test_makefile import make
 from tests.trainer import predictable
-from trainer.__main__ import _parser, main
 from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA
 from trainer.data.layout import assign_roles
 from trainer.datasets import DATASETS
@@ -31,8 +32,10 @@ from trainer.files import write_json
 from trainer.models import find
 from trainer.sources import Member
 
-QUICK = ("predict", "datasets")
-"""Commands of `trainer` that run here, with a narrow model."""
+PROGRAMS = {"trainer": trainer.__main__, "studio": studio.__main__}
+"""Package -> its command line; `pipeline` has one of another form."""
+QUICK = (("trainer", "predict"), ("trainer", "datasets"), ("studio", "compare"))
+"""Commands that run here, with a narrow model."""
 KFP = "kfp --endpoint http://localhost:8080 run create "
 
 
@@ -44,10 +47,10 @@ def names(page):
 
 
 def parse(words):
-    """Parse `python -m trainer ...` or `python -m pipeline ...`; an error or an exit if it is wrong."""
+    """Parse the call of one of the packages by `python -m`; an error or an exit if it is wrong."""
     _, _, module, *arguments = words
-    if module == "trainer":
-        _parser().parse_args(arguments)
+    if module in PROGRAMS:
+        PROGRAMS[module]._parser().parse_args(arguments)
         return
     parsed, assignments = parse_pipeline(arguments)
     if parsed.command in WITH_ASSIGNMENTS:
@@ -74,13 +77,13 @@ def help_of(module, command):
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_commands_of_the_blocks_are_parsed(page):
     for words in page.commands:
-        if words[:3] in (["python", "-m", "trainer"], ["python", "-m", "pipeline"]):
+        if words[:2] == ["python", "-m"] and words[2] in (*PROGRAMS, "pipeline"):
             parse(words)
         elif words[0] == "python" and words[1].endswith(".py"):
             assert (ROOT / words[1]).is_file(), words
         elif words[0] == "make":
             for line in lines_of_make(*words[1:]):
-                if " -m trainer" in line or " -m pipeline" in line:
+                if re.search(r" -m (trainer|pipeline|studio)", line):
                     parse(shlex.split(line))
         elif shlex.join(words).startswith(KFP):
             given = {word.partition("=")[0] for word in words if re.match(r"\w+=", word)}
@@ -90,7 +93,7 @@ def test_commands_of_the_blocks_are_parsed(page):
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_commands_in_sentences_exist_and_have_their_flags(page):
     for span in page.spans:
-        if found := re.match(r"python -m (trainer|pipeline) ([a-z][a-z-]*)(.*)", span):
+        if found := re.match(r"python -m (trainer|pipeline|studio) ([a-z][a-z-]*)(.*)", span):
             module, command, rest = found.groups()
             text = help_of(module, command)
             for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", rest):
@@ -118,14 +121,16 @@ def work(tmp_path_factory):
 
 def quick_commands():
     """Each command that runs here, once."""
-    found = [words for page in PAGES for words in page.commands if words[:3] == ["python", "-m", "trainer"]]
-    return dict.fromkeys(shlex.join(words) for words in found if words[3] in QUICK and "mymodel" not in words)
+    found = [words for page in PAGES for words in page.commands if words[:2] == ["python", "-m"]]
+    quick = [words for words in found if tuple(words[2:4]) in QUICK and "mymodel" not in words]
+    return dict.fromkeys(map(shlex.join, quick))
 
 
 @pytest.mark.parametrize("command", quick_commands())
 def test_quick_commands_run(command, work, monkeypatch, capsys):
     monkeypatch.chdir(work)
-    main(shlex.split(command)[3:])
+    _, _, module, *arguments = shlex.split(command)
+    PROGRAMS[module].main(arguments)
     assert capsys.readouterr().out
 
 

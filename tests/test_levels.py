@@ -19,12 +19,11 @@ LEVELS = [
     trainer.convolution
     trainer.layers trainer.preprocess trainer.picture trainer.heat
     trainer.model
-    trainer.data trainer.models studio.browser
-    studio.web_pages
+    trainer.data trainer.models
     trainer.training trainer.prediction
-    trainer.evaluation studio.difference
-    trainer.reports studio.designs
-    trainer.api studio.demo studio.verdicts trainer.probe
+    trainer.evaluation
+    trainer.reports
+    trainer.api trainer.probe
     trainer.commands
     trainer.__main__
     pipeline.cloud pipeline.measured
@@ -39,6 +38,13 @@ LEVELS = [
     pipeline.local pipeline.vertex
     pipeline.commands
     pipeline.__main__
+    studio.browser_settings
+    studio.browser studio.difference
+    studio.web_pages
+    studio.designs
+    studio.demo studio.verdicts
+    studio.commands
+    studio.__main__
     """.splitlines()
     if line.strip()
 ]
@@ -115,6 +121,18 @@ def test_every_import_goes_down():
     graph = import_graph()
     assert len(graph) > 100
     assert upward(graph) == []
+
+
+def test_the_studio_uses_the_python_api_alone():
+    """It is a tool around the model, as others may build one: what it needs, the API offers to all."""
+    imported = {
+        name
+        for module, names in import_graph().items()
+        if module.partition(".")[0] == "studio"
+        for name in names
+        if name.partition(".")[0] != "studio"
+    }
+    assert imported == {"trainer.api"}
 
 
 def test_no_modules_import_one_another_in_a_circle():

@@ -35,10 +35,6 @@ TRAINER = [
     (["compare", "one", "two", "--json=compared.json", "--html=compared.html"], ""),
     (["predict", "pictures/a.png", "--model=nosuch", "--json=-"], "models/nosuch"),
     (["predict", "nosuch.png", "--model=model", "--json=-"], "cannot read nosuch.png"),
-    (["predict", "--compare", "wide.png", "pictures/a.png", "--model=model", "--json=-"], "the same aspect ratio"),
-    (["check", "pictures/a.png", "--region=a:0,0,5,5", "--require=a>=800%", "--model=model"], "2"),
-    (["demo", "--model=nosuch", "--port=0"], "models/nosuch"),
-    (["demo", "--model=model", "--port=70000"], "port 70000"),
     (["import-weights", "nosuch.h5", *WANTED], "nosuch.h5 does not exist"),
     (["export", "--model=nosuch", "--output=new"], "models/nosuch"),
     (["export", "--model=model", "--output=new", "--image-size=7x7"], "8x8"),
@@ -51,10 +47,19 @@ PIPELINE = [
     (["plan"], ""),
 ]
 """Arguments of `python -m pipeline`, likewise."""
+STUDIO = [
+    (["compare", "wide.png", "pictures/a.png", "--model=model", "--json=-"], "the same aspect ratio"),
+    (["check", "pictures/a.png", "--region=a:0,0,5,5", "--require=a>=800%", "--model=model"], "2"),
+    (["check", "pictures/a.png", "--region=a:0,0,5,5", "--require=a>=8%", "--model=nosuch"], "2"),
+    (["predict", "pictures/a.png", "--model=model"], "neither an address nor an HTML file"),
+    (["demo", "--model=nosuch", "--port=0"], "models/nosuch"),
+    (["demo", "--model=model", "--port=70000"], "port 70000"),
+]
+"""Arguments of `python -m studio`, likewise."""
 SCRIPT = """
 import contextlib, io, json, sys
 from trainer.errors import reported
-import pipeline.__main__, trainer.__main__
+import pipeline.__main__, studio.__main__, trainer.__main__
 answers = []
 def note(what, call):
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
@@ -69,6 +74,8 @@ def note(what, call):
 cases = json.load(sys.stdin)
 for each in cases["trainer"]:
     note(each, lambda: trainer.__main__.main(each))
+for each in cases["studio"]:
+    note(each, lambda: studio.__main__.main(each))
 for each in cases["pipeline"]:
     note(each, lambda: pipeline.__main__.main(each))
 json.dump(answers, sys.stdout)
@@ -123,7 +130,8 @@ def answers(tmp_path_factory):
     (folder / "pictures").mkdir()
     Image.new("RGB", (40, 32)).save(folder / "pictures" / "a.png")
     Image.new("RGB", (80, 32)).save(folder / "wide.png")
-    cases = {"trainer": [each for each, _ in TRAINER], "pipeline": [each for each, _ in PIPELINE]}
+    programs = {"trainer": TRAINER, "studio": STUDIO, "pipeline": PIPELINE}
+    cases = {name: [each for each, _ in rows] for name, rows in programs.items()}
     finished = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         input=json.dumps(cases),
@@ -137,7 +145,7 @@ def answers(tmp_path_factory):
     return {str(what): rest for what, *rest in json.loads(finished.stdout)}
 
 
-@pytest.mark.parametrize(("what", "answer"), [*TRAINER, *PIPELINE])
+@pytest.mark.parametrize(("what", "answer"), [*TRAINER, *STUDIO, *PIPELINE])
 def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, what, answer):
     said, stderr, loaded = answers[str(what)]
     assert answer in said

@@ -4,7 +4,7 @@ import contextlib
 import importlib
 import sys
 
-from trainer.errors import installed, reported, terminable
+from trainer.errors import UsageError, installed, reported, terminable
 
 with installed():
     from trainer.cli import Parser, add_command, program
@@ -17,12 +17,19 @@ COMMANDS = (
     "evaluate",
     "compare",
     "predict",
-    "check",
-    "demo",
     "import-weights",
     "export",
 )
 
+# Deleted at 0.1.0, with `_refuse_moved`.
+MOVED = (
+    ("demo", "", "python -m studio demo"),
+    ("check", "", "python -m studio check"),
+    ("predict", "--compare", "python -m studio compare A B"),
+    ("predict", "http://", "python -m studio predict"),
+    ("predict", "https://", "python -m studio predict"),
+)
+"""Command, the beginning of an argument that was for designers (empty for any), and what is called now."""
 RESUMES = "interrupted; the same command resumes a training from its last checkpoint"
 LEAVES_NOTHING = "interrupted; nothing was written"
 
@@ -35,9 +42,17 @@ def _parser() -> Parser:
     return parser
 
 
+def _refuse_moved(arguments: list[str]) -> None:
+    """Raise `UsageError` for a command line of MOVED, with the command that took its place."""
+    for command, argument, now in MOVED:
+        if arguments[:1] == [command] and (not argument or any(each.startswith(argument) for each in arguments)):
+            raise UsageError(f"`{' '.join(filter(None, (command, argument)))}` is now `{now}`")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command line; by default the arguments of the process."""
     with reported():
+        _refuse_moved(sys.argv[1:] if arguments is None else arguments)
         parsed = _parser().parse_args(arguments)
     is_training = parsed.command == "train"  # it handles SIGTERM itself, and saves its state
     with (

@@ -1,4 +1,4 @@
-"""The Python API: load a model, predict the saliency map of an image, measure its regions.
+"""The Python API: load a model, predict the saliency map of an image, measure its regions, draw it.
 
     from trainer.api import load, measure
 
@@ -7,30 +7,145 @@
     for found in measure(saliency, "button:64,412,262,57", "photo:656,113,560,373"):
         print(f"{found.region.name}: {found.share:.1%} of the attention on {found.area:.1%} of the area")
 
+A tool around the model takes from here too how pictures are read and long pages cut, what errors people see, and
+the flags and settings of a command line: `studio` imports nothing else of this project. docs/python.md has a table
+of all names.
+
 Importing this module imports no TensorFlow; `load` does.
 """
 
 import os
+import pathlib
+import sys
+import threading
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import PREDICT_DEFAULTS
-from trainer.errors import UserError, check
-from trainer.models.find import Answering, choose
+from trainer.cli import (
+    STDOUT,
+    Parser,
+    add_command,
+    add_model,
+    add_region,
+    add_settings,
+    output_file,
+    program,
+    results_dir,
+    settings,
+    summarize,
+)
+from trainer.config import PREDICT_DEFAULTS, PredictConfig, check_ranges, setting
+from trainer.errors import (
+    UsageError,
+    UserError,
+    check,
+    look_up,
+    printable,
+    reported,
+    shown,
+    some,
+    terminable,
+)
+from trainer.files import local_path, replacing
+from trainer.heat import (
+    CHANGE,
+    CHANGE_LIMIT,
+    DIMMED,
+    HEAT,
+    OPACITY,
+    Map,
+    blend,
+    blend_change,
+    colored,
+    draw_grey,
+    tint,
+)
+from trainer.models.find import Answering, choose, image_size_of
+from trainer.picture import MAX_PIXELS, SUFFIXES, Pixels, read_picture
 from trainer.prediction import regions
-from trainer.prediction.inputs import find_one
-from trainer.prediction.predict import open_input
-from trainer.prediction.regions import Measure, Region
-from trainer.runtime import load_tensorflow
+from trainer.prediction.command import add_map_flags, text_table, write_maps
+from trainer.prediction.inputs import Input, Listing, find_image
+from trainer.prediction.predict import open_input, protect
+from trainer.prediction.regions import Measure, Region, check_names, parse_regions, read_regions
+from trainer.prediction.screens import ONE_SCREEN, SCREENS, TALL, count_screens, screens_of
+from trainer.runtime import announce, load_tensorflow
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
-__all__ = ["Measure", "Model", "Region", "UserError", "load", "measure"]
+__all__ = [
+    "CHANGE",
+    "CHANGE_LIMIT",
+    "COLORS_CSS",
+    "DIMMED",
+    "HEAT",
+    "MAX_PIXELS",
+    "ONE_SCREEN",
+    "OPACITY",
+    "SCREENS",
+    "STDOUT",
+    "SUFFIXES",
+    "TALL",
+    "Input",
+    "Listing",
+    "Map",
+    "Measure",
+    "Model",
+    "Parser",
+    "Pixels",
+    "PredictConfig",
+    "Region",
+    "UsageError",
+    "UserError",
+    "add_command",
+    "add_map_flags",
+    "add_model",
+    "add_region",
+    "add_settings",
+    "announce",
+    "blend",
+    "blend_change",
+    "check",
+    "check_names",
+    "check_ranges",
+    "colored",
+    "count_screens",
+    "draw_grey",
+    "find",
+    "find_image",
+    "load",
+    "local_path",
+    "look_up",
+    "measure",
+    "open_input",
+    "output_file",
+    "parse_regions",
+    "printable",
+    "program",
+    "protect",
+    "read_picture",
+    "read_regions",
+    "replacing",
+    "reported",
+    "results_dir",
+    "screens_of",
+    "setting",
+    "settings",
+    "shown",
+    "some",
+    "summarize",
+    "terminable",
+    "text_table",
+    "tint",
+    "write_maps",
+]
 
+COLORS_CSS = pathlib.Path(__file__).parent / "reports" / "templates" / "colors.css"
+"""Style sheet with the colours of all pages, light and dark, as variables of CSS."""
 Image = str | os.PathLike[str] | npt.NDArray[np.uint8]
 """A file, a `gs://` address, or pixels: (h, w, 3), RGB, 0..255."""
 
@@ -50,44 +165,102 @@ def load(name: str = "") -> "Model":
         UserError: there is no such model, and the message lists those that exist; or its weights are damaged. An
             unknown name is found before TensorFlow is imported.
     """
-    answering = choose(name)
-    if notice := answering.notice:
-        warnings.warn(notice, stacklevel=2)
-    load_tensorflow()
-    from trainer.prediction.predictor import Predictor
+    model = find(name)
+    if model.notice:
+        warnings.warn(model.notice, stacklevel=2)
+    return model.load()
 
-    return Model(answering, Predictor(answering.folder))
+
+def find(name: str = "") -> "Model":
+    """Find a model as `load` does, without a warning, and leave TensorFlow and its weights to `Model.load`."""
+    return Model(choose(name))
 
 
 class Model:
-    """A loaded model. Any thread may call its methods."""
+    """A model. Any thread may call its methods. `str` says its name, its data, and why it was chosen."""
 
-    def __init__(self, answering: Answering, predictor: "Predictor") -> None:
-        self._answering, self._predictor = answering, predictor
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+        self._predictor: Predictor | None = None
+        self._loading = threading.Lock()
+
+    def __str__(self) -> str:
+        return str(self._answering)
 
     def __repr__(self) -> str:
-        return f"<Model {self._answering}>"
+        return f"<Model {self}>"
+
+    @property
+    def name(self) -> str:
+        """What a user may write for the model, such as `msinet@2`."""
+        return self._answering.name
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """The folder of its weights and its config.json."""
+        return self._answering.folder
+
+    @property
+    def description(self) -> str:
+        """Its name and its training data, for readers who do not know this working directory."""
+        return self._answering.description
+
+    @property
+    def notice(self) -> str:
+        """What a model that was last trained on generated shapes must say about itself; empty for others."""
+        return self._answering.notice
+
+    @property
+    def hint(self) -> str:
+        """How far its maps can be trusted, a sentence; empty if nothing is known."""
+        return self._answering.hint
 
     @property
     def image_size(self) -> tuple[int, int]:
         """(H, W) of the network's input, pixels. Images of any size are fitted into it."""
-        return self._predictor.image_size
+        return image_size_of(self.folder)
 
-    def predict(self, image: Image) -> npt.NDArray[np.float32]:
+    def tell(self) -> str:
+        """Say on stderr which model this is, and its notice or else its hint, which is returned too."""
+        print(f"model: {self}", file=sys.stderr, flush=True)
+        return self._answering.tell()
+
+    def load(self) -> "Model":
+        """Load TensorFlow and the weights, once; `predict` does it where nobody has done it before.
+
+        Raises:
+            UserError: the weights are damaged.
+        """
+        with self._loading:
+            if self._predictor is None:
+                load_tensorflow()
+                from trainer.prediction.predictor import Predictor
+
+                self._predictor = Predictor(self.folder)
+        return self
+
+    def predict(
+        self, image: Image, n_screens: int = 0, size: Sequence[int] | None = None
+    ) -> npt.NDArray[np.float32]:
         """Predict where people look in an image.
 
         Args:
             image: a file (JPEG, PNG, WebP, GIF, TIFF, BMP), a `gs://` address, or pixels (h, w, 3), RGB, 0..255.
+            n_screens: screens into which it is cut, from the top and equally high, as it is if it is a long page;
+                1 for the map of the whole image; 0 to decide by its size, as `count_screens` does.
+            size: (h, w) of the map, pixels; None for that of the image.
 
         Returns:
-            The saliency map, (h, w) in 0..1, of the image's own size; higher where people look more. A long page
-            is predicted screen by screen: the largest value of each screen is 1, and values of two screens cannot
-            be compared.
+            The saliency map, (h, w) in 0..1; higher where people look more. Of several screens, each is predicted
+            alone: its largest value is 1, and values of two screens cannot be compared.
 
         Raises:
             UserError: the file cannot be read or is not an image, or the pixels have another shape or type.
         """
-        return self._predictor.predict(_pixels(image))
+        pixels = _pixels(image)
+        self.load()
+        assert self._predictor is not None
+        return self._predictor.predict(pixels, n_screens, size)
 
 
 def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[Measure]:
@@ -111,7 +284,7 @@ def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[M
 def _pixels(image: Image) -> npt.NDArray[np.uint8]:
     """The pixels of an image, (h, w, 3), RGB."""
     if not isinstance(image, np.ndarray):
-        return open_input(find_one(os.fspath(image)), PREDICT_DEFAULTS.most_pixels).decode()
+        return open_input(find_image(os.fspath(image)), PREDICT_DEFAULTS.most_pixels).decode()
     check(
         image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size > 0,
         f"an image's pixels must be (h, w, 3) uint8, RGB from 0 to 255, but are {image.shape} {image.dtype}; "

@@ -21,7 +21,7 @@ from trainer.files import check_output_path, write_json
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 """Shells whose completion shtab writes."""
-FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "DESIGN", "MODEL", "SOURCE"), ("DIR",)
+FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "DESIGN", "PAGE", "MODEL", "SOURCE"), ("DIR",)
 """Names of values that a shell completes by the names of files, and by those of folders alone."""
 STDOUT = "-"
 """File name that stands for standard output."""

@@ -11,8 +11,7 @@ import ipaddress
 import pathlib
 import socket
 import webbrowser
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
 from urllib.parse import quote
 
 import numpy as np
@@ -31,22 +30,31 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from studio.browser_settings import PageConfig
+from studio.difference import CLEAR_MOVED, CLEAR_PART, CLEAR_SHARE
 from studio.web_pages import file_name, is_address, open_page
-from trainer import heat
-from trainer.config import PageConfig
-from trainer.data import sample
-from trainer.errors import UserError, check
-from trainer.evaluation.confidence import TIMES
-from trainer.picture import Pixels, read_picture
-from trainer.prediction.regions import CLEAR_MOVED, CLEAR_PART, CLEAR_SHARE
-from trainer.prediction.screens import ONE_SCREEN, SCREENS, TALL, count_screens
-
-if TYPE_CHECKING:
-    from trainer.models.find import Answering
-    from trainer.prediction.predictor import Predictor
+from trainer.api import (
+    CHANGE,
+    CHANGE_LIMIT,
+    COLORS_CSS,
+    DIMMED,
+    HEAT,
+    ONE_SCREEN,
+    OPACITY,
+    SCREENS,
+    TALL,
+    Model,
+    Pixels,
+    UserError,
+    blend,
+    check,
+    count_screens,
+    draw_grey,
+    read_picture,
+    tint,
+)
 
 PAGE = pathlib.Path(__file__).parent / "page"
-COLORS_CSS = pathlib.Path(__file__).parents[2] / "trainer" / "reports" / "templates" / "colors.css"
 MAX_BYTES = 30_000_000
 """Size of the largest image that may be posted."""
 MAX_PIXELS = 50_000_000
@@ -55,7 +63,6 @@ WHOLE = "whole"
 """Value of the query's `screen` for the map of an image as a whole; empty is as `predict` does it."""
 MAX_MAP_PX = 1024
 """Longest side of the map for the page; a larger one would look the same."""
-PATTERN_SIZE = (480, 640)
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 GRACE_S = 5
 """Seconds to wait for a running prediction after Ctrl-C."""
@@ -63,7 +70,8 @@ MEANINGS = {
     "Share": "The part of all attention on the image that falls into the region; on a page that is seen screen by "
     "screen, the part of the screen that has most of the region, and so for all figures.",
     "Area": "The part of the image that the region covers.",
-    "Ratio": f"Share divided by area. 1{TIMES} is evenly spread attention; 3{TIMES} is three times as much.",
+    "Ratio": "Share divided by area. 1\N{MULTIPLICATION SIGN} is evenly spread attention; "
+    "3\N{MULTIPLICATION SIGN} is three times as much.",
     "Peak": "The region's hottest point, compared with the hottest point of the image (100%).",
     "Rank": "1 for the region with the largest share.",
     "pp": "Percentage points: from 10% to 15% is +5 pp.",
@@ -109,29 +117,18 @@ Respond = Callable[[Pixels, NDArray[np.float32], int], Response]
 """Makes a response of an image (h, w, 3), its map (h, w) in 0..1, and the number of its screens."""
 
 
-def build_app(
-    predictor: "Predictor",
-    model: str,
-    hosts: Sequence[str],
-    notice: str = "",
-    hint: str = "",
-    pages: PageConfig | None = None,
-) -> Starlette:
+def build_app(model: Model, hosts: Sequence[str], pages: PageConfig | None = None) -> Starlette:
     """Build the application for one model.
 
     Args:
-        predictor: predicts one image at a time.
-        model: what the page calls it.
+        model: predicts one image at a time. The page shows its description, notice and hint.
         hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
-        notice: what the model must say about itself; empty if nothing.
-        hint: how far its maps can be trusted, in a quieter form; empty if nothing is known.
         pages: how posted web addresses are opened, by this machine and from its network; None to refuse them.
     """
-    app = _App(predictor, {"model": model, "notice": notice, "hint": hint}, pages)
+    app = _App(model, pages)
     routes = [
         Route("/facts", app.facts),
         Route("/colors.css", _colors_css),
-        Route("/pattern.png", _pattern),
         Route("/picture", app.picture, methods=["POST"]),
         Route("/map", app.map, methods=["POST"]),
         Route("/map.png", app.map_png, methods=["POST"]),
@@ -149,8 +146,8 @@ def build_app(
 class _App:
     """Answers the requests that need the model."""
 
-    def __init__(self, predictor: "Predictor", about: Mapping[str, str], pages: PageConfig | None) -> None:
-        self.predictor, self.about, self.pages = predictor, about, pages
+    def __init__(self, model: Model, pages: PageConfig | None) -> None:
+        self.model, self.pages = model, pages
         self.turn = asyncio.Lock()
 
     async def facts(self, request: Request) -> Response:
@@ -158,9 +155,11 @@ class _App:
         levels = np.linspace(0, 1, 256)
         return JSONResponse(
             {
-                **self.about,
+                "model": self.model.description,
+                "notice": self.model.notice,
+                "hint": self.model.hint,
                 "opens_addresses": self.pages is not None,
-                "image_size": self.predictor.image_size,
+                "image_size": self.model.image_size,
                 "max_bytes": MAX_BYTES,
                 "screens": {name: [width, height] for name, (height, width) in SCREENS.items()},
                 "tall": TALL,
@@ -168,12 +167,12 @@ class _App:
                 "meanings": MEANINGS,
                 "caution": CAUTION,
                 "region_colors": REGION_COLORS,
-                "heat": [to_hex(color) for color in heat.HEAT(levels)],
-                "change": [to_hex(color) for color in heat.CHANGE(levels)],
-                "change_limit": heat.CHANGE_LIMIT,
+                "heat": [to_hex(color) for color in HEAT(levels)],
+                "change": [to_hex(color) for color in CHANGE(levels)],
+                "change_limit": CHANGE_LIMIT,
                 "clear": {"part": CLEAR_PART, "share": CLEAR_SHARE, "moved": CLEAR_MOVED},
-                "opacity": heat.OPACITY,
-                "dimmed": heat.DIMMED,
+                "opacity": OPACITY,
+                "dimmed": DIMMED,
             }
         )
 
@@ -218,7 +217,7 @@ class _App:
 
     async def map_png(self, request: Request) -> Response:
         """Return the map at the image's own size as a PNG with 8 bits of grey, as `predict` writes it."""
-        return await self._respond(request, lambda image, full, n_screens: _png(heat.draw_grey(full)))
+        return await self._respond(request, lambda image, full, n_screens: _png(draw_grey(full)))
 
     async def overlay_png(self, request: Request) -> Response:
         """Return a PNG of the map over the image; the query has the opacity, 0..1, and the view, heat or focus.
@@ -234,9 +233,9 @@ class _App:
             raise HTTPException(400, "opacity must be a number from 0 to 1")
 
         def respond(image: Pixels, full: NDArray[np.float32], n_screens: int) -> Response:
-            dimming = min(1.0, opacity / heat.OPACITY)
+            dimming = min(1.0, opacity / OPACITY)
             is_heat = view == "heat"
-            drawn = heat.tint(image, full, opacity) if is_heat else heat.blend(image, full, opacity, dimming)
+            drawn = tint(image, full, opacity) if is_heat else blend(image, full, opacity, dimming)
             return _png(Image.fromarray(drawn))
 
         return await self._respond(request, respond)
@@ -250,7 +249,7 @@ class _App:
         def work() -> Response:
             image = read_picture(data, "the file", MAX_PIXELS)
             n_screens = 1 if screen == WHOLE else count_screens(image.shape, screen)
-            return respond(image, self.predictor.predict(image, n_screens), n_screens)
+            return respond(image, self.model.predict(image, n_screens), n_screens)
 
         return await self._in_turn(request, work)
 
@@ -315,12 +314,6 @@ class _SecurityHeaders:
 
 async def _colors_css(request: Request) -> Response:
     return FileResponse(COLORS_CSS, media_type="text/css")
-
-
-async def _pattern(request: Request) -> Response:
-    """Return an odd-one-out pattern of the sample dataset, as an example for models that were trained on it."""
-    settings = dataclasses.replace(sample.settings("salicon"), size=PATTERN_SIZE)
-    return _png(sample.generate_pattern(settings, 1).stimulus)
 
 
 def _one_of(request: Request, name: str, values: Collection[str], default: str) -> str:
@@ -413,20 +406,13 @@ def build_server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(
-    predictor: "Predictor",
-    model: "Answering",
-    bound: socket.socket,
-    host: str,
-    open_browser: bool,
-    pages: PageConfig,
-) -> None:
+def serve(model: Model, bound: socket.socket, host: str, open_browser: bool, pages: PageConfig) -> None:
     """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready.
 
     Where others can reach `host`, no web addresses are opened for them.
     """
     opened = pages if is_loopback(host) else None
-    app = build_app(predictor, model.description, host_names(host), model.notice, model.hint, opened)
+    app = build_app(model, host_names(host), opened)
     if not is_loopback(host):
         print(
             f"warning: everyone who can reach {host} can use the page; it has no password and no encryption. "

@@ -11,16 +11,18 @@ from PIL import Image
 from studio.demo.app import build_app, build_server, host_names, listen
 from tests.studio.pages import CONFIG
 from tests.trainer import predictable
+from trainer.api import Model
 from trainer.artifacts import MODEL_CONFIG
 from trainer.files import write_json
-from trainer.prediction.predictor import Predictor
+from trainer.models.find import Answering
 
 SIZE = (64, 96)
 
 
-def write_model(folder):
+def write_model(folder, **facts):
+    """Write a model of which config.json says `facts`."""
     predictable.write_model(folder, predictable.network(3))
-    write_json(folder / MODEL_CONFIG, {"image_size": SIZE})
+    write_json(folder / MODEL_CONFIG, {"image_size": SIZE, **facts})
     return folder
 
 
@@ -41,11 +43,11 @@ def encoded(pixels, format="PNG", **options):
     return buffer.getvalue()
 
 
-class Held(Predictor):
-    """A predictor that can be made to wait, and counts its predictions."""
+class Held(Model):
+    """A model that can be made to wait, and counts its predictions."""
 
     def __init__(self, folder):
-        super().__init__(folder)
+        super().__init__(Answering("tiny", folder))
         self.let_go = threading.Event()
         self.let_go.set()
         self.count = 0
@@ -57,10 +59,10 @@ class Held(Predictor):
 
 
 @contextlib.contextmanager
-def serving(predictor, host="127.0.0.1", notice="", hint="", pages=CONFIG):
-    """Serve the page for `predictor`, which has something to say about itself or not; yields the address."""
+def serving(model, host="127.0.0.1", pages=CONFIG):
+    """Serve the page for `model`; yields the address."""
     with listen(host, 0) as bound:
-        server = build_server(build_app(predictor, "tiny", host_names(host), notice, hint, pages))
+        server = build_server(build_app(model, host_names(host), pages))
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         try:

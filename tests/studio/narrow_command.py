@@ -1,9 +1,9 @@
-"""`python -m tests.studio.narrow_command ...`: the trainer's command line for models of the narrow network."""
+"""`python -m tests.studio.narrow_command ...`: the studio's command line for models of the narrow network."""
 
 import sys
 
+from studio.__main__ import main
 from tests.narrow import narrowed
-from trainer.__main__ import main
 
 if __name__ == "__main__":
     with narrowed():

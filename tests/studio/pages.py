@@ -7,8 +7,8 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 
+from studio.browser_settings import PageConfig
 from tests.browser import driver, find_or_skip
-from trainer.config import PageConfig
 
 CONFIG = PageConfig(viewport_width=400, viewport_height=300, timeout_s=120, sandbox=os.geteuid() != 0)
 """Chromium refuses to run with its sandbox as root; all pages of the tests are their own."""

@@ -1,4 +1,4 @@
-"""`python -m trainer check`: its exit status, what it prints, and what it writes."""
+"""`python -m studio check`: its exit status, what it prints, and what it writes."""
 
 import json
 import re
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from studio.__main__ import main
 from tests.golden.inputs import image
 from tests.studio.pages import CONFIG, needs_browser, serving
-from trainer.__main__ import main
 from trainer.errors import printable
 from trainer.prediction import predictor as predictor_module
 from trainer.prediction.regions import measure, parse_region

@@ -12,12 +12,13 @@ import pytest
 from PIL import Image
 
 from studio.demo import app
+from studio.difference import is_clear, moved
 from tests.browser import Watched
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, picture, serving, write_model
 from trainer import generated, heat
 from trainer.evaluation.confidence import MINUS, TIMES
-from trainer.prediction.regions import Region, is_clear, measure, moved, read_regions
+from trainer.prediction.regions import Region, measure, read_regions
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -127,9 +128,9 @@ def check(row, map, tolerance):
     assert row["peak"] == pytest.approx(expected.peak, abs=100 * tolerance)
 
 
-def test_model_of_the_sample_set_says_so_above_everything(opened, predictor, address):
+def test_model_of_the_sample_set_says_so_above_everything(opened, tmp_path, address):
     notice = generated.of_model({"source": "sample"})
-    with serving(predictor, notice=notice) as sample_address:
+    with serving(Held(write_model(tmp_path / "model", source="sample"))) as sample_address:
         shown = opened(sample_address).page.locator("#notice")
         assert shown.inner_text().strip() == notice
         assert shown.bounding_box()["y"] < 200

@@ -170,7 +170,7 @@ def test_only_addresses_of_the_web_are_opened(client, address):
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("/", 200), ("/app.js", 200), ("/colors.css", 200), ("/pattern.png", 200), ("/nothing", 404), ("/map", 404)],
+    [("/", 200), ("/app.js", 200), ("/colors.css", 200), ("/icon.svg", 200), ("/nothing", 404), ("/map", 404)],
 )
 def test_every_response_has_the_security_headers(client, path, status):
     response = client.get(path)

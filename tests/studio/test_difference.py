@@ -1,9 +1,11 @@
 """What changes from one design to another: drawn, and in figures."""
 
 import numpy as np
+import pytest
 
-from studio.difference import draw_difference
-from trainer.heat import CHANGE_LIMIT
+from studio.difference import draw_difference, is_clear, moved
+from trainer.api import CHANGE_LIMIT
+from trainer.prediction.screens import rows_of_screens
 
 Y, X = np.mgrid[:120, :160]
 MAP = np.exp(-((X - 50) ** 2 + (Y - 60) ** 2) / 800).astype(np.float32)
@@ -16,3 +18,29 @@ def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
     more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
     assert more[2] > more[0] + 50
     assert less[0] > less[2] + 50
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [(0.0248, 0.0267, False), (0.437, 0.451, False), (0.04, 0.031, False), (0.04, 0.029, True), (0.4, 0.45, True)],
+)
+def test_a_change_is_clear_from_a_quarter_of_the_share_or_four_points_on(before, after, expected):
+    assert is_clear(before, after) == is_clear(after, before) == expected
+
+
+def test_what_is_elsewhere_is_moved():
+    before = np.zeros((10, 20), np.float32)
+    before[2:4, 5:10] = 0.5  # sum 5
+    before[8, 15] = 1.0
+    after = np.roll(before, 1, axis=1)
+    after[2:4] = before[2:4]
+    assert moved(before, 3 * before) == pytest.approx(0)
+    assert moved(before, after) == pytest.approx(1 / 6)
+
+
+def test_of_a_long_page_what_is_elsewhere_is_the_mean_over_its_screens():
+    before, after = np.random.default_rng(0).random((2, 2000, 640), np.float32)
+    parts = [(before[rows], after[rows]) for rows in rows_of_screens(2000, 5)]
+    assert moved(before, after) == pytest.approx(np.mean([moved(*pair) for pair in parts]))
+    scaled = np.concatenate([part * (1 + index) for index, (_, part) in enumerate(parts)])
+    assert moved(before, scaled) == pytest.approx(moved(before, after), rel=1e-5)

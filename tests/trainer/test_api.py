@@ -1,6 +1,7 @@
 """The Python API: its five lines, the images it takes, what it refuses, and what it imports."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -51,6 +52,31 @@ def test_default_model_predicts_a_map_of_the_images_size(model, folder, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_found_model_says_what_it_is_and_loads_when_it_predicts(narrow, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    found = api.find("msinet@1")
+    assert (found.name, found.image_size, found.notice, found.hint) == ("msinet@1", SIZE, "", "")
+    assert found.folder == (folder / "models" / "msinet" / "1" / VERSION_EXTRA).relative_to(folder)
+    assert found.tell() == ""
+    assert capsys.readouterr().err == f"model: {found}\n"
+    np.testing.assert_array_equal(found.predict(example()), api.load("msinet@1").predict(example()))
+
+
+def test_map_has_the_screens_and_the_size_that_are_asked_for(model):
+    page = np.concatenate([example(), example()[::-1]])
+    whole = model.predict(page, 2)
+    halves = [model.predict(part) for part in np.split(page, 2)]
+    np.testing.assert_array_equal(whole, np.concatenate([half / half.max() for half in halves]))
+    assert model.predict(page, 1, (50, 60)).shape == (50, 60)
+
+
+def test_every_name_is_in_the_table_of_the_guide():
+    rows = re.findall(r"^\| \*\*.*\|$", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w]+)`", row.split("|")[2])}
+    assert named == set(api.__all__)
+    assert all(hasattr(api, name) for name in named)
+
+
 def test_regions_are_those_of_the_command():
     saliency = np.zeros((10, 20), np.float32)
     saliency[2:4, 5:7] = 1
@@ -85,7 +111,8 @@ def test_model_of_the_sample_set_warns(narrow, folder, tmp_path):
 def test_unknown_model_is_refused_without_tensorflow(tmp_path):
     code = """
 import sys
-from trainer.api import UserError, load
+from trainer.api import UserError, find, load
+assert find("pretrained").image_size
 try:
     load("nosuch")
 except UserError as error:

@@ -8,11 +8,11 @@ import pytest
 from pipeline.parameters import PipelineConfig
 from pipeline.plan import AcceleratorConfig
 from pipeline.training_job import JobConfig
+from studio.browser_settings import PageConfig
 from trainer.config import (
     RECIPES,
     EvaluateConfig,
     FetchConfig,
-    PageConfig,
     PredictConfig,
     Recipe,
     TrainConfig,

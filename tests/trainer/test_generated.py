@@ -78,8 +78,6 @@ def test_predict_says_it_on_stderr_and_in_json(of_sample, narrow_model, photo, t
         out, err = capsys.readouterr()
         assert json.loads(out)["notice"] == notice
         assert (f"note: {notice}\n" in err) is bool(notice)
-        main(["predict", "--compare", str(photo), str(photo), "--model", str(model), "--json", "-"])
-        assert json.loads(capsys.readouterr().out)["notice"] == notice
 
 
 def test_export_says_it_and_carries_it(of_sample, tmp_path, capsys):

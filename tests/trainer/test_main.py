@@ -38,6 +38,22 @@ def test_setting_typed_beside_a_recipe_is_refused_even_with_its_default(typed, m
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("typed", "now"),
+    [
+        (["demo", "--port=0"], "studio demo"),
+        (["check", "a.png", "--region=a:0,0,9,9", "--require=a>=8%"], "studio check"),
+        (["predict", "--compare", "a.png", "b.png"], "studio compare A B"),
+        (["predict", "photo.jpg", "https://example.com", "--full-page"], "studio predict"),
+    ],
+)
+def test_command_that_moved_to_the_studio_says_so(typed, now, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(typed)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.endswith(f"is now `python -m {now}`\n")
+
+
 COMMANDS = (
     (["fetch", "--dataset=salicon", "--source=sample", "--output-dir=b"], "--preview"),
     (["train", "--dataset-dir=a"], "--output-dir"),
@@ -81,7 +97,7 @@ def test_interrupted_command_says_how_to_go_on_without_a_traceback(number, comma
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-@pytest.mark.parametrize("program", ["trainer", "pipeline"])
+@pytest.mark.parametrize("program", ["trainer", "pipeline", "studio"])
 def test_outside_of_the_environment_one_sentence_says_how_to_enter_it(program):
     # With -S Python does not look into site-packages, as one that is not the environment's.
     command = [sys.executable, "-S", "-m", program, "--help"]

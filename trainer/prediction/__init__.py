@@ -1,1 +1,1 @@
-"""Maps of images, regions, overlays, and two designs compared."""
+"""Maps of images and of long pages, regions, and the files that are written of them."""

@@ -1,4 +1,4 @@
-"""Lists the images that a command line names: files, folders, globs, Cloud Storage, and web addresses."""
+"""Lists the images that a command line names: files, folders, globs, and the same on Cloud Storage."""
 
 import dataclasses
 import fnmatch
@@ -10,15 +10,11 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from studio.web_pages import file_name, is_address, label_of, open_page
 from trainer import storage
-from trainer.config import PageConfig
 from trainer.errors import UserError, check, first_line, printable
 from trainer.files import local_path
-from trainer.picture import MAX_PIXELS, SUFFIXES
+from trainer.picture import SUFFIXES
 from trainer.storage import is_junk
-
-PAGE_DEFAULTS = PageConfig()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +22,7 @@ class Input:
     """An image to predict, not yet read."""
 
     name: str
-    """Path, `gs://` address or web address of the image."""
+    """Path or address of the image."""
     key: str
     """Path below the folder on the command line, or the file name, with `/`; results are named after it.
 
@@ -34,6 +30,8 @@ class Input:
     """
     read: Callable[[int], bytes]
     """Reads the image from any thread; raises `UserError`, also if it has more bytes than the argument allows."""
+    beside: str = ""
+    """Path after which results are named where no folder is given for them; empty for `name`."""
 
     @property
     def label(self) -> str:
@@ -50,18 +48,15 @@ class Listing:
     """Files in the folders whose names do not end like an image's."""
 
 
-def find_inputs(
-    names: Sequence[str], output_dir: str | os.PathLike[str] = "", pages: PageConfig = PAGE_DEFAULTS
-) -> Listing:
+def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Listing:
     """List the images that a command line names: in its order, those of a folder sorted, each once.
 
     Args:
         names: files; folders, which are searched with their subfolders; globs that the shell did not expand;
-            `gs://` objects, prefixes and globs; addresses of pages and images on the web. In a glob, `**` stands
-            for any number of folders. In a folder or below a prefix, hidden files and files without an image's
-            suffix are skipped. A file that is named itself, or matches a glob, is always taken.
+            `gs://` objects, prefixes and globs. In a glob, `**` stands for any number of folders. In a folder or
+            below a prefix, hidden files and files without an image's suffix are skipped. A file that is named
+            itself, or matches a glob, is always taken.
         output_dir: the folder of the results, which is not searched where it lies in another folder.
-        pages: how web addresses are opened.
 
     Returns:
         The images. A name that leads to no image, and an object whose name leads out of the folder of the results
@@ -77,7 +72,7 @@ def find_inputs(
     connect = functools.cache(storage.client)  # finding the credentials takes time
     for name in names:
         try:
-            images = _list(name, skipped, results, connect, pages)
+            images = _list(name, skipped, results, connect)
         except UserError as error:
             reasons.append(str(error))
             images = [_unreadable(name, str(error))]
@@ -87,12 +82,8 @@ def find_inputs(
     return Listing(list(inputs.values()), [name for name in skipped if _identity(name) not in inputs])
 
 
-def _list(
-    name: str, skipped: list[str], output_dir: str, connect: Callable[[], Any], pages: PageConfig
-) -> list[Input]:
+def _list(name: str, skipped: list[str], output_dir: str, connect: Callable[[], Any]) -> list[Input]:
     """Return the images that a name leads to; raises `UserError` if there are none."""
-    if is_address(name):
-        return [_on_web(name, pages)]
     try:
         is_remote = storage.is_remote(name)
         found = _list_remote(name, skipped, connect) if is_remote else _list_local(name, skipped, output_dir)
@@ -105,16 +96,16 @@ def _list(
     return images
 
 
-def find_one(name: str, pages: PageConfig = PAGE_DEFAULTS) -> Input:
+def find_image(name: str) -> Input:
     """Return the only image that a name leads to; raises `UserError` if it leads to none or to several."""
-    inputs = find_inputs([name], pages=pages).inputs
+    inputs = find_inputs([name]).inputs
     check(len(inputs) == 1, f"{printable(name)} has {len(inputs)} images, but one is needed; name one of them")
     return inputs[0]
 
 
 def _identity(name: str) -> str:
     """Return the absolute path or the address of a file, by which it is listed once."""
-    return name if storage.is_remote(name) or is_address(name) else str(pathlib.Path(name).absolute())
+    return name if storage.is_remote(name) else str(pathlib.Path(name).absolute())
 
 
 def _unreadable(name: str, reason: str) -> Input:
@@ -248,16 +239,3 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 def _read_object(connect: Callable[[], Any], address: str, size_bytes: int, max_bytes: int) -> bytes:
     _check_size(printable(address), size_bytes, max_bytes)
     return storage.read_object(address, connect())
-
-
-# === The web ===
-
-
-def _on_web(address: str, config: PageConfig) -> Input:
-    @functools.cache  # so that an overlay is drawn on the picture that was predicted
-    def read(max_bytes: int) -> bytes:
-        picture, _ = open_page(address, (), config, MAX_PIXELS)
-        _check_size(label_of(address), len(picture), max_bytes)
-        return picture
-
-    return Input(address, file_name(address), read)

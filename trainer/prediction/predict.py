@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from studio.web_pages import is_address
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import PlaceError, UserError, check, printable, some
 from trainer.files import replacing, write_array
@@ -235,8 +234,8 @@ def name_results(
     """Name the results of each image.
 
     The results keep the layout of the input folders below `output_dir`; if that is empty, they lie next to the
-    images, and those of web addresses in the current folder. Each is named after its image without the suffix, or
-    with it if several images would share the name. An input that is not an image has no results.
+    images, or where `Input.beside` says. Each is named after its image without the suffix, or with it if several
+    images would share the name. An input that is not an image has no results.
 
     Raises:
         UserError: two results would be the same file, one would overwrite an image, or an image on Cloud Storage
@@ -246,9 +245,7 @@ def name_results(
         for image in inputs:
             check(not is_remote(image.name), f"{image.label} is on Cloud Storage; name a local --output-dir")
     endings = {name: each.ending if output_dir else each.beside for name, each in PREDICT_FORMATS.items()}
-    names = [
-        image.name if image.key and not (output_dir or is_address(image.name)) else image.key for image in inputs
-    ]
+    names = [image.key if output_dir or not image.key else image.beside or image.name for image in inputs]
     stems = [str(pathlib.PurePosixPath(name).with_suffix("")) if name else "" for name in names]
     counts = Counter(stems)
     unique = [name if counts[stem] > 1 else stem for name, stem in zip(names, stems, strict=True)]

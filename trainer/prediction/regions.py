@@ -19,12 +19,6 @@ SYNTAX = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
     "(logo:5%,2%,20%,8%)"
 )
-CLEAR_PART, CLEAR_SHARE, CLEAR_MOVED = 0.25, 0.04, 0.12
-"""Smallest clear changes: of a region, as a part of its larger share or as a share, and of a whole map.
-
-95% of changes are smaller when the same picture is saved as JPEG, scaled or moved by 4 pixels; research/log.md,
-2026-11-25 "The same design again", has the measurement.
-"""
 FOCUS_AREA = 0.1
 """Share of the image's pixels in which `focus` counts the attention."""
 FOCUS_PIXELS = 10**6
@@ -126,35 +120,17 @@ def parse_region(text: str) -> Region:
     return Region(name.strip(), x, y, width, height, percent)
 
 
+def parse_regions(texts: Sequence[str]) -> list[Region]:
+    """Parse regions as `parse_region`, in their order; raises `UserError` also if several have the same name."""
+    parsed = [parse_region(text) for text in texts]
+    check_names([region.name for region in parsed])
+    return parsed
+
+
 def check_names(names: Sequence[str]) -> None:
     """Raise `UserError` if several regions have the same name."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
-
-
-def is_clear(before: float, after: float) -> bool:
-    """Return whether the change of a region's share, 0..1 each, is larger than that of the same picture again."""
-    return abs(after - before) > min(CLEAR_PART * max(before, after), CLEAR_SHARE)
-
-
-def relative(map: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Return a map (h, w) divided by its mean; of a long page, each screen divided by the mean of that screen."""
-    parts = [map[rows] for rows in screens_of(map.shape)]
-    return np.concatenate([part / max(part.mean(), 1e-12) for part in parts])
-
-
-def moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:
-    """Return the share of the attention, 0..1, that is elsewhere in the second of two maps (h, w) of one size.
-
-    Of a long page, it is the mean over its screens.
-    """
-    shares = []
-    for rows in screens_of(before.shape):
-        first, second = (
-            each[rows] / max(float(each[rows].sum(dtype=np.float64)), 1e-12) for each in (before, after)
-        )
-        shares.append(float(np.abs(second - first).sum(dtype=np.float64)) / 2)
-    return float(np.mean(shares))
 
 
 def focus(map: npt.NDArray[np.floating]) -> float:

@@ -13,7 +13,6 @@ from PIL import Image
 
 from tests.gcs import upload
 from tests.golden.inputs import image
-from tests.studio.pages import needs_browser, serving
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.config import PREDICT_FORMATS, PredictConfig
@@ -22,7 +21,6 @@ from trainer.heat import tint
 from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
-from trainer.prediction.regions import moved
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -142,70 +140,6 @@ def test_names_are_printed_literally(narrow_model, photos, capsys):
     out = capsys.readouterr().out
     for name in ("[draft] :smile:.png", r"'new\nline.png'", "[/old]", r"'new\nregion'"):
         assert name in out
-
-
-# === Addresses ===
-
-
-def test_pages_and_images_on_the_web_are_predicted(narrow_model, photos, capsys):
-    needs_browser()
-    photo = (photos / "photos" / "0.png").read_bytes()
-    pages = {"/a/page": "<body style='background: red'>", "/photo.png": photo, "/gone": 410}
-    flags = ["--no-sandbox", "--viewport-width", 300, "--viewport-height", 200, "--json", "-"]
-    with serving(pages) as address, pytest.raises(SystemExit):
-        run(narrow_model, *(f"{address}{path}" for path in pages), *flags, "--format", "overlay")
-    page, picture, gone = json.loads(capsys.readouterr().out)["images"]
-    assert (page["height"], page["width"]) == (200, 300)
-    assert (picture["height"], picture["width"]) == SIZES[0]
-    assert f"{address}/gone was answered with HTTP status 410" in gone["error"]
-    overlays = [image["results"]["overlay"] for image in (page, picture)]
-    assert overlays == ["127.0.0.1-a-page-attention.png", "photo-attention.png"]
-    assert pixels(photos / overlays[0]).shape == (200, 300, 3)
-
-
-# === Two designs ===
-
-
-def test_two_designs_are_compared(narrow_model, photos, capsys):
-    Image.open("photos/2.png").resize((160, 128)).save("larger.png")
-    regions = ["--region", "left:0%,0%,50%,100%", "--region", "right:50%,0%,50%,100%"]
-    run(narrow_model, "--compare", "photos/2.png", "larger.png", "--output-dir", "maps", "--json", "-", *regions)
-    summary = json.loads(capsys.readouterr().out)
-    left, right = summary["regions"]
-    assert left["share_change"] == pytest.approx(-right["share_change"], abs=1e-6)
-    assert left["share_change"] == left["second"]["share"] - left["first"]["share"]
-    assert (left["clear"], right["clear"], summary["moved"] < 0.12) == (False, False, True)
-    assert left["first"]["share"] + right["first"]["share"] == pytest.approx(1)
-    assert pixels(summary["picture"]).shape[0] > 64
-    elsewhere = ["--region", "left:0,0,40,64", "--region-b", "left:80,0,80,128"]
-    run(narrow_model, "--compare", "photos/2.png", "larger.png", "--json", "-", *elsewhere)
-    (moved,) = json.loads(capsys.readouterr().out)["regions"]
-    assert moved["first"]["share"] == left["first"]["share"]
-    assert moved["second"]["share"] == right["second"]["share"]
-    with pytest.raises(SystemExit, match=r"0.png is 100 pixels wide and 40 high, .* need the same aspect ratio"):
-        run(narrow_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "none")
-    assert not (photos / "none").exists()
-
-
-def test_a_long_design_is_compared_screen_by_screen(narrow_model, predictor, photos, capsys):
-    screens = [image(seed, 1, 400, 640)[0] for seed in range(5)]
-    pages = [np.concatenate(screens), np.concatenate([*screens[:4], screens[4][:, ::-1]])]
-    for name, pixels_ in zip("ab", pages, strict=True):
-        Image.fromarray(pixels_).save(f"{name}.png")
-    Image.fromarray(pages[1]).resize((320, 1000)).save("small.png")  # alone, its screens would be a phone's
-    regions = ["--region", "top:0,0,320,300", "--region", "end:0,1700,320,300"]
-    run(narrow_model, "--compare", "a.png", "b.png", "--json", "-", "--output-dir", "maps", *regions)
-    summary = json.loads(capsys.readouterr().out)
-    top, end = summary["regions"]
-    assert (top["share_change"], top["first"]["screen"], end["second"]["screen"]) == (0, 1, 5)
-    last, turned = (predictor.predict(page[1600:]) for page in pages)
-    assert summary["moved"] == pytest.approx(moved(last, turned) / 5, abs=1e-4)
-    assert end["share_change"] == pytest.approx(
-        turned[100:, :320].sum() / turned.sum() - last[100:, :320].sum() / last.sum(), abs=1e-4
-    )
-    run(narrow_model, "--compare", "a.png", "small.png", "--json", "-", *regions)
-    again = json.loads(capsys.readouterr().out)["regions"][1]
-    assert again["second"]["share"] == pytest.approx(end["second"]["share"], abs=0.02)
 
 
 # === Memory ===

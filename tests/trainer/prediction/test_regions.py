@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import UserError
-from trainer.prediction.regions import Measure, Region, focus, is_clear, measure, moved, parse_region, read_regions
+from trainer.prediction.regions import Measure, Region, focus, measure, parse_region, read_regions
 
 MAP = np.zeros((10, 20), np.float32)
 MAP[2:4, 5:10] = 0.5  # sum 5
@@ -76,18 +76,3 @@ def test_regions_that_predict_writes_are_read(tmp_path):
     images = [{"image": "bad.png", "error": "it is no image"}, {"image": "a.png", "regions": entries}]
     (tmp_path / "predicted.json").write_text(json.dumps({"model": "m", "images": images}))
     assert read_regions(tmp_path / "predicted.json") == regions
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [(0.0248, 0.0267, False), (0.437, 0.451, False), (0.04, 0.031, False), (0.04, 0.029, True), (0.4, 0.45, True)],
-)
-def test_a_change_is_clear_from_a_quarter_of_the_share_or_four_points_on(before, after, expected):
-    assert is_clear(before, after) == is_clear(after, before) == expected
-
-
-def test_what_is_elsewhere_is_moved():
-    there = np.roll(MAP, 1, axis=1)
-    there[2:4] = MAP[2:4]
-    assert moved(MAP, 3 * MAP) == pytest.approx(0)
-    assert moved(MAP, there) == pytest.approx(1 / 6)

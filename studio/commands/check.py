@@ -1,8 +1,8 @@
 """Check that regions of a design get the attention that they need; for a team's pipeline.
 
-  python -m trainer check design.png --region button:20,300,160,48 --require 'button>=8%'
-  python -m trainer check design.png --regions regions.json --baseline before.png --max-drop 20%
-  python -m trainer check https://example.com --selector '#buy' --require 'buy.rank<=2' --junit attention.xml
+  python -m studio check design.png --region button:20,300,160,48 --require 'button>=8%'
+  python -m studio check design.png --regions regions.json --baseline before.png --max-drop 20%
+  python -m studio check https://example.com --selector '#buy' --require 'buy.rank<=2' --junit attention.xml
 
 DESIGN is a picture (a file, or gs://), an HTML file, or an address. An HTML file and an address are opened in the
 machine's Chromium or Chrome (CHROME_PATH names another), with an empty profile. The page's scripts run in the
@@ -25,20 +25,37 @@ import argparse
 import os
 from typing import Any
 
-from trainer.cli import (
+from studio.browser_settings import PageConfig
+from studio.designs import parse_element, read_all
+from studio.verdicts import (
+    DROP,
+    all_requirements,
+    name_pictures,
+    run,
+    verdicts_table,
+    write_junit,
+    write_pictures,
+)
+from trainer.api import (
     STDOUT,
     Parser,
+    PredictConfig,
+    UsageError,
+    UserError,
     add_model,
     add_region,
     add_settings,
+    check,
+    check_names,
+    find,
     output_file,
+    parse_regions,
+    printable,
+    read_regions,
     results_dir,
     settings,
     summarize,
 )
-from trainer.config import PageConfig, PredictConfig
-from trainer.errors import UsageError, UserError, check, printable
-from trainer.runtime import load_tensorflow
 
 HELP = "check that regions of a design get the attention that they need"
 FAILS = 1
@@ -116,20 +133,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     """Check a design; returns the content of --json."""
     from rich.console import Console
 
-    from studio.designs import parse_element, read_all
-    from studio.verdicts import (
-        DROP,
-        all_requirements,
-        name_pictures,
-        run,
-        verdicts_table,
-        write_junit,
-        write_pictures,
-    )
-    from trainer.models.find import find_answering
-    from trainer.prediction.regions import check_names, parse_region, read_regions
-
-    regions = [parse_region(text) for text in parsed.region]
+    regions = parse_regions(parsed.region)
     regions += read_regions(parsed.regions) if parsed.regions else []
     elements = [parse_element(text) for text in parsed.selector]
     names = [region.name for region in regions] + [element.name for element in elements]
@@ -140,22 +144,19 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     drop = next((each for each in requirements if each.measure == DROP), None)
     check(not drop or bool(parsed.baseline), f"{drop} needs an earlier design; give it with --baseline")
     pages, pictures = settings(PageConfig, parsed), settings(PredictConfig, parsed)
-    answering = find_answering(parsed.model)
-    notice = answering.tell()
+    model = find(parsed.model)
+    notice = model.tell()
     given = [name for name in (parsed.design, parsed.baseline) if name is not None]
     designs = read_all(given, regions, elements, pages, pictures.most_pixels)
     paths = name_pictures(parsed.output_dir, designs) if parsed.output_dir else {}
-    load_tensorflow()
-    from trainer.prediction.predictor import Predictor
-
-    checked = run(Predictor(answering.folder), designs, requirements)
+    checked = run(model, designs, requirements)
     write_pictures(paths, checked)
     if parsed.junit:
-        write_junit(parsed.junit, checked, {"model": answering.name, "notice": notice})
+        write_junit(parsed.junit, checked, {"model": model.name, "notice": notice})
     Console().print(verdicts_table(checked))
     for verdict in checked.failed:
         print(verdict.sentence)
     where = f"; see {printable(parsed.output_dir)}" if paths else ""
     print(f"{checked.sentence}{where}")
-    model = {"named": answering.name, "model": str(answering.folder), "notice": notice}
-    return {**model, **checked.as_json(), "files": {name: str(path) for name, path in paths.items()}}
+    used = {"named": model.name, "model": str(model.folder), "notice": notice}
+    return {**used, **checked.as_json(), "files": {name: str(path) for name, path in paths.items()}}

@@ -5,15 +5,14 @@ The page is served on 127.0.0.1 unless you give --host. Images are not stored an
 
 import argparse
 import importlib.util
+import sys
 
-from trainer.cli import Parser, add_model, add_settings, settings
-from trainer.config import PageConfig
-from trainer.errors import check
-from trainer.runtime import load_tensorflow
+from studio.browser_settings import PageConfig
+from trainer.api import Parser, add_model, add_settings, check, find, settings
 
 HELP = "try a model on a local web page"
 PACKAGES = ("starlette", "uvicorn")
-"""Packages of the extra `demo`, which the training images do not install."""
+"""Packages of the extra `studio` that the server needs."""
 
 
 def configure(parser: Parser) -> None:
@@ -33,17 +32,13 @@ def execute(parsed: argparse.Namespace) -> None:
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install '.[demo]'` "
         "in the repository's folder",
     )
+    import numpy as np
+
     from studio.demo.app import listen, serve
-    from trainer.models.find import find_answering
 
     with listen(parsed.host, parsed.port) as bound:
-        model = find_answering(parsed.model)
-        load_tensorflow()
-        import numpy as np
-
-        from trainer.prediction.predictor import Predictor
-
+        model = find(parsed.model)
+        print(f"model: {model}", file=sys.stderr, flush=True)
         print("loading the model", flush=True)
-        predictor = Predictor(model.folder)
-        predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
-        serve(predictor, model, bound, parsed.host, parsed.open, settings(PageConfig, parsed))
+        model.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
+        serve(model, bound, parsed.host, parsed.open, settings(PageConfig, parsed))
