@@ -152,8 +152,8 @@ $(DEMO_INSTALLED): pyproject.toml requirements/cpu.txt requirements/dev.txt $(UV
 	@$(BIN)/python -c '$(supported)' cpu
 	@rm -f $@
 	@echo "Installing the packages of the demo into $(VENV)"
-	@$(call pinned,$(VENV),install --requirement pyproject.toml --extra cpu --extra demo --constraints requirements/cpu.txt --constraints requirements/dev.txt)
-	@$(call project,cpu,demo)
+	@$(call pinned,$(VENV),install --requirement pyproject.toml --extra cpu --extra studio --constraints requirements/cpu.txt --constraints requirements/dev.txt)
+	@$(call project,cpu,studio)
 	@touch $@
 
 # Installs this project with two extras, with the pinned packages alone: what pyproject.toml needs must be among them.

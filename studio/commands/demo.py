@@ -29,7 +29,7 @@ def execute(parsed: argparse.Namespace) -> None:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     check(
         not missing,
-        f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install '.[demo]'` "
+        f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install '.[studio]'` "
         "in the repository's folder",
     )
     import numpy as np
