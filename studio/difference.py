@@ -40,7 +40,7 @@ FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"
 CLEAR_PART, CLEAR_SHARE, CLEAR_MOVED = 0.25, 0.04, 0.12
 """Smallest clear changes: of a region, as a part of its larger share or as a share, and of a whole map.
 
-95% of changes are smaller when the same picture is saved as JPEG, scaled or moved by 4 pixels; docs/log.md,
+95% of changes are smaller when the same picture is saved as JPEG, scaled or moved by 4 pixels; research/log.md,
 2026-11-25 "The same design again", has the measurement.
 """
 
