@@ -5,7 +5,7 @@ from typing import Any
 
 from trainer import accelerators, storage
 from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, Manifest, StrPath
-from trainer.config import NO_FILE, TrainConfig, with_recipe
+from trainer.config import NO_FILE, TrainConfig
 from trainer.errors import check
 from trainer.files import is_taken, read_json
 from trainer.models import weight_sources
@@ -56,10 +56,8 @@ def check_training(
     """Check the arguments of `trainer.training.train.train`.
 
     Raises:
-        UserError: if the data, the accelerator or the initial weights do not exist, if settings contradict the
-            recipe, or if `output` is in use.
+        UserError: if the data, the accelerator or the initial weights do not exist, or if `output` is in use.
     """
-    with_recipe(config, fine_tuning=base_model is not None)
     manifest = Manifest.load(dataset)
     check(
         not manifest.is_test_set,

@@ -29,7 +29,7 @@ from trainer.artifacts import (
     images_to_train_on,
     training_images,
 )
-from trainer.config import TrainConfig, with_batch, with_recipe
+from trainer.config import TrainConfig, with_batch
 from trainer.errors import UserError, check, first_line
 from trainer.files import is_taken, read_json, replacing, write_json
 from trainer.model import build_model
@@ -172,7 +172,7 @@ def train(
     """Train on a prepared dataset, or resume an interrupted training, and write the best model.
 
     Args:
-        config: the settings.
+        config: the settings, with the values of the recipe (`trainer.config.with_recipe`).
         dataset: folder of a prepared dataset.
         output: folder of the model to write (see `trainer.artifacts`).
         checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
@@ -191,7 +191,6 @@ def train(
             `trainer.training.exits`; the same call resumes.
     """
     manifest = Manifest.load(dataset)
-    config = with_recipe(config, fine_tuning=base_model is not None)
     devices = connect(config, accelerator)
     job = Job.resolve(config, manifest, devices, accelerator)
     fingerprint = fingerprint_of_weights(config, base_model)

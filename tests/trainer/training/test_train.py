@@ -20,7 +20,7 @@ from tests.weight_files import by_layer, narrow_weights, write_legacy
 from trainer import accelerators, runtime
 from trainer.accelerators import ACCELERATORS
 from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest
-from trainer.config import RECIPES, Recipe, TrainConfig, with_batch
+from trainer.config import RECIPES, Recipe, TrainConfig, with_batch, with_recipe
 from trainer.errors import UserError
 from trainer.models import weight_sources
 from trainer.models.load import ENCODER, load_model
@@ -244,8 +244,10 @@ def test_recipe_is_trained_and_recorded_with_its_settings(dataset, quick, tmp_pa
     few = Recipe("few", base={"epochs": 1, "flip": True}, finetune={"epochs": 2, "patience": 2})
     monkeypatch.setitem(RECIPES, "few", few)
     config = dataclasses.replace(CONFIG, epochs=TrainConfig.epochs, recipe="few")
-    base = train(config, dataset, tmp_path / "base", tmp_path / "base-state")
-    tuned = train(config, dataset, tmp_path / "tuned", tmp_path / "tuned-state", tmp_path / "base")
+    base = train(with_recipe(config, False), dataset, tmp_path / "base", tmp_path / "base-state")
+    tuned = train(
+        with_recipe(config, True), dataset, tmp_path / "tuned", tmp_path / "tuned-state", tmp_path / "base"
+    )
     for summary, *expected in ((base, 1, True, 0), (tuned, 2, False, 2)):
         assert summary["settings"]["recipe"] == "few"
         assert [summary["settings"][name] for name in ("epochs", "flip", "patience")] == expected
