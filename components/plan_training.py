@@ -45,17 +45,15 @@ def plan_training(
         ("persistent_resource", str),
     ],
 ):
-    """Resolve the accelerator, check that everything fits it, and estimate time and cost.
+    """Check that the training fits its data and accelerator, and estimate time and cost.
 
-    Its output `settings` has the settings of the training, with those of the recipe, as one value.
+    `settings` are those of check_run. The output `settings` has those of the training as one value, with its batch
+    and precision.
     """
-    from pipeline.plan import AcceleratorConfig
-    from pipeline.training_job import Folders, JobConfig, Target, plan_step
-    from trainer.config import TrainConfig, configs_of
+    from pipeline.training_job import Folders, Target, TrainingSettings, plan_step
     from trainer.errors import reported
 
     with reported():
-        config, machines, job = configs_of(settings, TrainConfig, AcceleratorConfig, JobConfig)
         target = Target(platform, location, image_pattern)
         folders = Folders(
             dataset=dataset.path,
@@ -65,4 +63,4 @@ def plan_training(
             checkpoint_dir=checkpoint_dir,
             initial_weights_fingerprint=initial_weights_fingerprint,
         )
-        return plan_step(step, config, machines, job, target, folders, plan.path)
+        return plan_step(step, TrainingSettings.of(settings), target, folders, plan.path)

@@ -11,15 +11,13 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from pipeline.plan import AcceleratorConfig, check_platform
+from pipeline.plan import AcceleratorConfig
 from pipeline.registry import address
-from pipeline.registry.address import VERTEX, Address, check_registry
+from pipeline.registry.address import VERTEX, check_registry
 from pipeline.training_job import JobConfig
-from trainer import datasets
 from trainer.artifacts import MODEL_NAME, REGISTRY
 from trainer.cli import boolean
 from trainer.config import (
-    CUSTOM,
     NO_FILE,
     PRETRAINED,
     SAMPLE,
@@ -29,10 +27,8 @@ from trainer.config import (
     HeldOutConfig,
     TrainConfig,
     check_ranges,
-    check_recordings_used,
     group_of,
     setting,
-    with_recipe,
 )
 from trainer.errors import Checks, UserError, check, nearest, shown
 from trainer.models import author
@@ -377,88 +373,6 @@ def refuse_without_effect(typed: Collection[str], values: Mapping[str, Value]) -
     )
 
 
-def validate(
-    values: Mapping[str, Value],
-    platform: str = "",
-    given: Mapping[str, Value] | None = None,
-    typed: Collection[str] = (),
-) -> None:
-    """Raise `UserError` unless `values`, with parameter names as keys, are valid settings.
-
-    Args:
-        values: parameters by name; those that are missing have their defaults.
-        platform: vertex, kubeflow or local, which must support them; any if empty.
-        given: parameters of the environment and of a person, if `values` are more: none of them may contradict the
-            recipe, not even with its default value.
-        typed: names of those that a person gave for this run: each must have an effect.
-    """
-    checks = Checks()
-    with checks.collect():
-        refuse_without_effect(typed, values)
-    trained = steps_of(values)
-    for step, title in STEPS.items():
-        with checks.collect(title.lower()):
-            datasets.get(config_for(FetchConfig, step, values).dataset)
-        machines = training = None
-        with checks.collect(title.lower()):
-            machines = config_for(AcceleratorConfig, step, values)
-        with checks.collect(title.lower()):
-            training = config_for(TrainConfig, step, values)
-        if step not in trained or not (machines and training):
-            continue
-        with checks.collect(title.lower()):
-            training = with_recipe(
-                training,
-                fine_tuning=step == FINETUNE,
-                named=lambda field, step=step: parameter_name(field, step),  # type: ignore[misc]
-                given=settings_of(TrainConfig, step, values if given is None else given),
-            )
-            if platform:
-                check_platform(platform, machines, training)
-    for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
-        with checks.collect():
-            config_for(config, "", values)
-    with checks.collect():
-        _validate_test_set({**DEFAULTS, **values})
-    if checks.passed:
-        steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
-        with checks.collect():
-            check_recordings_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
-    registry = str(values.get("registry", ""))
-    if platform and registry.startswith(VERTEX):
-        with checks.collect():
-            Address.at(registry).check_serving()
-    checks.raise_errors()
-
-
-def _validate_test_set(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` unless there is a test set if the gate needs one, and it is not what is trained on."""
-    held_out = HeldOutConfig(**settings_of(HeldOutConfig, "", values))
-    if not held_out.test_dataset:
-        check(
-            values["gate_on"] != TEST,
-            "gate_on is test, but test_dataset is empty; set test_dataset, or set gate_on to finetune",
-        )
-        return
-    try:
-        datasets.get(held_out.test_dataset)
-        FetchConfig(**data_settings(TEST, values))
-    except UserError as error:
-        raise UserError(f"test set: {error}") from None
-    # Images of your own recordings may be labelled test, in the same source.
-    is_labelled = held_out.test_dataset == CUSTOM and values["split"] in ("folders", "column")
-    if values["test_share"] or is_labelled:
-        return
-    tested_on = held_out.test_dataset, held_out.test_source.rstrip("/")
-    for step, title in steps_of(values).items():
-        check(
-            tested_on != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
-            f"the test set is the data of {title.lower()}; set test_share, such as 0.5, to hold out a part of its "
-            "validation images (or, if your own recordings label images test, split=folders or split=column), "
-            "choose other data, or leave test_dataset and test_source empty",
-        )
-
-
 def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
     """The training steps of a run with these parameters -> their titles."""
     return {step: title for step, title in STEPS.items() if step != "base" or not values.get("base_model_uri")}
@@ -468,17 +382,3 @@ def needed_datasets(values: Mapping[str, Value]) -> dict[str, str]:
     """The datasets that a run with these parameters needs, of DATA -> their titles."""
     steps = STEPS if {**DEFAULTS, **values}["evaluate_base"] else steps_of(values)
     return {**steps, **({TEST: DATA[TEST]} if values.get("test_dataset") else {})}
-
-
-def require_sources(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
-    # Here, so that settings can be read without any package.
-    from trainer.downloads.servers import checked_addresses
-
-    for name in needed_datasets(values):
-        config = FetchConfig(**data_settings(name, {**DEFAULTS, **values}))
-        check(
-            bool(config.source or datasets.get(config.dataset).archives),
-            f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
-        )
-        checked_addresses(config.source, config.private_sources)

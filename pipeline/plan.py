@@ -20,6 +20,7 @@ from trainer.config import (
     check_ranges,
     parse_image_size,
     setting,
+    with_batch,
     wrong_image_size,
 )
 from trainer.errors import UserError, check, format_duration, nearest
@@ -91,7 +92,7 @@ class AcceleratorConfig:
         """
         for row in self.rows:
             if not location or not row.chip.regions or location in row.chip.regions:
-                return dataclasses.replace(self, step_accelerator=row.name)
+                return dataclasses.replace(self, accelerator=row.name, step_accelerator="")
         raise UserError(
             "; ".join(
                 f"{row.name} is not available for training in {location}; it is in {', '.join(row.chip.regions)}"
@@ -138,14 +139,14 @@ class TrainingPlan:
     """A training step that fits its accelerator, with estimates of its memory, time and cost."""
 
     machines: AcceleratorConfig
+    """With one accelerator."""
     training: TrainConfig
+    """With batch size, scaling of the learning rate, and precision, of which `auto` stays for a CPU alone."""
     data: DataSize
     location: str
     """Vertex AI region; empty for any region."""
     precision: str
-    """float32, bfloat16 or float16."""
-    batch_size: int
-    """Images in one step, over all replicas."""
+    """float32, bfloat16 or float16, which the estimates are for."""
     measured: Measurement | None = None
     """A benchmark at these settings, perhaps at another image size; None if there was none."""
 
@@ -153,6 +154,11 @@ class TrainingPlan:
     def accelerator(self) -> Accelerator:
         """The accelerator's row in the table."""
         return self.machines.row
+
+    @property
+    def batch_size(self) -> int:
+        """Images in one step, over all replicas."""
+        return self.training.batch_size
 
     @property
     def replicas(self) -> int:
@@ -270,10 +276,10 @@ def make_plan(
     """Check that a training step fits its accelerator, and estimate its time and cost; `UserError` if it does not.
 
     A `batch_size` of 0 is the accelerator's default, reduced if the memory or the number of images is too small
-    for it. `location` is the Vertex AI region that must offer the accelerator; any, if it is empty. Of several
-    accelerators, the plan has the first that the region offers.
+    for it. A precision of `auto` is that of the chip. Only the machine can tell whether a CPU multiplies bfloat16:
+    `auto` stays for a CPU, and the estimates are for float32. `location` is the Vertex AI region that must offer
+    the accelerator; any, if it is empty. Of several accelerators, the plan has the first that the region offers.
     """
-    check_platform(platform, machines, training)
     machines = machines.offered(location if platform == "vertex" else "")
     row = machines.row
     if wrong := wrong_image_size(data.image_size):
@@ -291,20 +297,18 @@ def make_plan(
     accelerators.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
     return TrainingPlan(
         machines=machines,
-        training=training,
+        training=with_batch(
+            training if row.image == "cpu" else dataclasses.replace(training, precision=precision), batch_size
+        ),
         data=data,
         location=location,
         precision=precision,
-        batch_size=batch_size,
         measured=measured.find(row.name, precision, batch_size, parts, size) if machines.workers == 1 else None,
     )
 
 
 def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
-    """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings.
-
-    The plan calls it too, because the console and Kubeflow start runs without the checks of this machine.
-    """
+    """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings."""
     check(
         platform != "kubeflow" or machines.workers == 1,
         f"workers is {machines.workers}, but on Kubeflow a training step is one pod; set it to 1 and "

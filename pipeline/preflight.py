@@ -1,139 +1,36 @@
-"""What is checked before anything is fetched or trained: by `submit`, a local run, and the first task of any run.
+"""The first task of a run: it settles the settings, and asks for all that the run reads and writes.
 
-`check_parameters` needs no network and takes no time; `prepare`, in the first task, also asks for all that a run
-reads and writes. Both find all mistakes at once.
+It finds all mistakes at once, before anything is fetched or trained.
 """
 
 import contextlib
+import dataclasses
 import json
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline import cloud, parameters
-from pipeline.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, KEYWORDS, Value
-from pipeline.plan import AcceleratorConfig, TrainingPlan, check_outside_pod, data_size, make_plan, timeout_of
-from pipeline.registry.address import ADDRESS_SYNTAX, VERTEX, Address
+from pipeline.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, PipelineConfig, Value
+from pipeline.plan import AcceleratorConfig
+from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import (
-    REGISTERED_NAME,
     check_shared,
     connect,
     digest_of_inputs,
     resolve_base_model,
     version_made_of,
 )
-from pipeline.training_job import JobConfig, Target
-from trainer import storage
-from trainer.artifacts import CHALLENGER, DEFAULT
-from trainer.config import DataGateConfig, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig, with_recipe
-from trainer.downloads.servers import addresses_in
-from trainer.errors import Checks, UserError, check, nearest
-from trainer.models import author
+from pipeline.settings import settle
+from pipeline.training_job import Target
+from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
+from trainer.errors import Checks, UserError, check
 from trainer.storage import PROBE, Folder
 
-MOUNTED = f"{storage.MOUNT}/"
-"""Vertex AI mounts buckets below this path."""
-REACHABLE = ("gs://", MOUNTED)
-"""Prefixes of the locations that machines on Vertex AI can access."""
 MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
 """Settings that a model depends on."""
 SOURCE_FIELDS = ("source", "test_source")
 """Fields of theirs that say where data is: a model depends on the content of data, not on its address."""
-
-
-def check_parameters(
-    values: Mapping[str, Value],
-    platform: str,
-    location: str = "",
-    given: Mapping[str, Value] | None = None,
-    typed: Collection[str] = (),
-) -> None:
-    """Raise `UserError` unless a run on `platform` could have these parameters.
-
-    Args:
-        values: All parameters, by name; those that are missing have their defaults.
-        platform: vertex, kubeflow or local.
-        location: Region of Vertex AI that must offer the accelerators; any if empty.
-        given: Parameters that people gave, if they are not all; none of them may contradict the recipe.
-        typed: Names of those that a person gave for this run; each must have an effect.
-    """
-    given = values if given is None else given
-    values = {**DEFAULTS, **values}
-    checks = Checks()
-    with checks.collect():
-        parameters.validate(values, platform, given, typed)
-    with checks.collect():
-        parameters.require_sources(values)
-    with checks.collect():
-        _check_addresses(platform, values)
-    if checks.passed and platform != "local":
-        with checks.collect():
-            plans(values, platform, location)
-    checks.raise_errors()
-
-
-def plans(values: Mapping[str, Value], platform: str = "vertex", location: str = "") -> dict[str, TrainingPlan]:
-    """The plan of each training step, from all parameters and the size of its dataset in the table of datasets.
-
-    Raises `UserError` if a step does not fit its machines or exceeds `timeout_hours`. With `allow_partial_data` or
-    `max_examples` a dataset is planned as a complete one, and its time is not checked.
-    """
-    made = {}
-    checks = Checks()
-    for step, title in parameters.steps_of(values).items():
-        with checks.collect(title.lower()):
-            made[step] = _plan(step, values, platform, location)
-    checks.raise_errors()
-    return made
-
-
-def _plan(step: str, values: Mapping[str, Value], platform: str, location: str) -> TrainingPlan:
-    data = parameters.config_for(FetchConfig, step, values)
-    training = with_recipe(parameters.config_for(TrainConfig, step, values), step == FINETUNE)
-    machines = parameters.config_for(AcceleratorConfig, step, values)
-    made = make_plan(machines, training, data_size(data), location=location, platform=platform)
-    if platform == "vertex" and not (data.max_examples or data.allow_partial_data):
-        timeout_of(made, parameters.config_for(JobConfig, step, values).timeout_hours)
-    return made
-
-
-def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
-    """Raise `UserError` for an address that the machines of the run cannot read from or write to."""
-    checks = Checks()
-    registry, checkpoint_dir = str(values["registry"]), str(values["checkpoint_dir"])
-    if platform == "kubeflow":
-        for name, address in (("registry", registry), ("checkpoint_dir", checkpoint_dir)):
-            with checks.collect():
-                check_outside_pod(name, address)
-    if platform == "vertex":
-        unused = parameters.without_effect(values)
-        named = {name: words for name, words in KEYWORDS.items() if name not in unused}
-        for name, words in {**named, "checkpoint_dir": ("",)}.items():
-            value = str(values[name])
-            is_named = name == "base_model_uri" and REGISTERED_NAME.fullmatch(value) is not None
-            if is_named or value in words or value.startswith(REACHABLE):
-                continue
-            known = [word for word in words if word]
-            if name in ("base_model_uri", "initial_weights"):
-                known += author.WEIGHTS
-            if name == "base_model_uri":
-                known += [f"{values['model_name']}@{alias}" for alias in (DEFAULT, CHALLENGER)]
-            with checks.collect():
-                check(
-                    value in known or (name.endswith("_source") and bool(addresses_in(value))),
-                    f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// "
-                    f"address{nearest(value, known)}",
-                )
-        with checks.collect():
-            check(
-                registry.startswith((VERTEX, *REACHABLE)),
-                f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use "
-                f"{ADDRESS_SYNTAX}",
-            )
-    checks.raise_errors()
-
-
-# === The first task of a run ===
 
 
 class Prepared(NamedTuple):
@@ -148,10 +45,10 @@ class Prepared(NamedTuple):
     registry: str
     checkpoint_dir: str
     data: dict[str, Any]
-    """Settings of all data, those of `FetchConfig`."""
+    """`RunSettings.shared_data`."""
     data_gate: dict[str, Any]
     base_training: dict[str, Any]
-    """Settings of base training, its machines and its job; empty if there is none."""
+    """`TrainingSettings.by_name` of base training; empty if there is none."""
     finetune_training: dict[str, Any]
     evaluation: dict[str, Any]
     """Settings of the evaluation, by their names in `EvaluateConfig`."""
@@ -195,7 +92,7 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
     given = {name: value for name, value in {**template, **passed}.items() if name not in reset}
     checks = Checks()
     with checks.collect():
-        check_parameters(values, target.platform, target.location, given, typed)
+        settings = settle(values, target.platform, target.location, given, typed)
     with checks.collect():
         check_writable(str(values["checkpoint_dir"]))
     if target.platform != "local":
@@ -206,38 +103,33 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
     with checks.collect():
         start = _find_start(values)
     if checks.passed and target.platform == "vertex":
-        _check_images(values, target, checks)
+        for image in {plan.accelerator.image for plan in settings.plans.values()}:
+            with checks.collect():
+                _check_image(target.image_pattern.format(image), settings.pipeline.registry)
     checks.raise_errors()
-    if values["experiment"] and target.platform == "vertex":
-        _join_experiment(Address.at(str(values["registry"])), str(values["experiment"]), run)
+    pipeline, trainings = settings.pipeline, settings.trainings
+    if pipeline.experiment and target.platform == "vertex":
+        _join_experiment(Address.at(pipeline.registry), pipeline.experiment, run)
     for name, title in DATA.items():
         print(f"{title}: {'found' if data_digests[name] else 'not needed'}")
     # What an alias names may move; `version_made_of` compares the versions.
-    named = str(values["base_model_uri"]) if start.base_version else start.base_model_digest
+    named = pipeline.base_model_uri if start.base_version else start.base_model_digest
     digest = digest_of_run(values, *data_digests.values(), named, start.weights_digest)
     return Prepared(
-        Output="" if values["skip_unchanged"] and _is_unchanged(digest, start.base_version, values) else digest,
-        registry=str(values["registry"]),
-        checkpoint_dir=str(values["checkpoint_dir"]),
-        data=parameters.settings_of(FetchConfig, "", values),
-        data_gate=parameters.settings_of(DataGateConfig, "", values),
-        base_training={} if start.base_model else training_settings("base", values),
-        finetune_training=training_settings(FINETUNE, values),
-        evaluation=parameters.settings_of(EvaluateConfig, "", values),
-        evaluate_base=bool(values["evaluate_base"]),
+        Output="" if pipeline.skip_unchanged and _is_unchanged(digest, start.base_version, pipeline) else digest,
+        registry=pipeline.registry,
+        checkpoint_dir=pipeline.checkpoint_dir,
+        data=settings.shared_data,
+        data_gate=dataclasses.asdict(settings.data_gate),
+        base_training=trainings["base"].by_name() if "base" in trainings else {},
+        finetune_training=trainings[FINETUNE].by_name(),
+        evaluation=dataclasses.asdict(settings.evaluation),
+        evaluate_base=pipeline.evaluate_base,
         **start._asdict(),
         **{f"{name}_digest": digest for name, digest in data_digests.items()},
-        endpoint=str(values["endpoint"]),
-        traffic=int(values["traffic"]),
+        endpoint=pipeline.endpoint,
+        traffic=pipeline.traffic,
     )
-
-
-def training_settings(step: str, values: Mapping[str, Value]) -> dict[str, Any]:
-    """The settings of a training step, its machines and its job, by the names of their fields."""
-    configs = (TrainConfig, AcceleratorConfig, JobConfig)
-    return {
-        name: value for config in configs for name, value in parameters.settings_of(config, step, values).items()
-    }
 
 
 def check_writable(checkpoint_dir: str) -> None:
@@ -280,13 +172,6 @@ def _find_start(values: Mapping[str, Value]) -> _Start:
         base_model, version = resolve_base_model(uri, str(values["registry"]))
         return _Start(base_model, weight_sources.fingerprint(base_model), version)
     return _Start(weights_digest=weight_sources.fingerprint_of_initial(str(values["initial_weights"])))
-
-
-def _check_images(values: Mapping[str, Value], target: Target, checks: Checks) -> None:
-    """Collect an error for each image of a training that Artifact Registry does not have."""
-    for image in {plan.accelerator.image for plan in plans(values, location=target.location).values()}:
-        with checks.collect():
-            _check_image(target.image_pattern.format(image), str(values["registry"]))
 
 
 def _check_image(image: str, registry: str) -> None:
@@ -338,10 +223,9 @@ def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
     return digest_of_inputs(json.dumps(made_of, sort_keys=True), *digests)
 
 
-def _is_unchanged(digest: str, base_version: str, values: Mapping[str, Value]) -> bool:
+def _is_unchanged(digest: str, base_version: str, pipeline: PipelineConfig) -> bool:
     """Whether the registry has the model of a run with this digest and start, and the decision about it."""
-    name = str(values["model_name"])
-    version = version_made_of(digest, base_version, connect(str(values["registry"])), name)
+    version = version_made_of(digest, base_version, connect(pipeline.registry), pipeline.model_name)
     if version:
-        print(f"unchanged: version {version.number} of {name} already is this model")
+        print(f"unchanged: version {version.number} of {pipeline.model_name} already is this model")
     return version is not None

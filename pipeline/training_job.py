@@ -10,7 +10,7 @@ import math
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from pipeline import plan as planning
 from pipeline.plan import AcceleratorConfig, DataSize, TrainingPlan
@@ -18,7 +18,7 @@ from trainer import accelerators, artifacts, files
 from trainer.accelerators import FLEX_START, SPOT
 from trainer.artifacts import checkpoints_of
 from trainer.cli import flag_of
-from trainer.config import TrainConfig, check_ranges, configs_of, setting, with_recipe
+from trainer.config import TrainConfig, check_ranges, configs_of, setting
 from trainer.errors import Checks, UserError, check
 
 MODEL_FOLDER = "model"
@@ -138,7 +138,7 @@ class Outputs(NamedTuple):
     """
 
     settings: dict[str, Any] = {}  # noqa: RUF012
-    """The settings of `trainer.config.TrainConfig`, with those of the recipe."""
+    """The settings of `trainer.config.TrainConfig`, as the job has them."""
     worker_pool_specs: list[dict[str, Any]] = []  # noqa: RUF012
     strategy: str = ""
     timeout: str = ""
@@ -147,7 +147,6 @@ class Outputs(NamedTuple):
     job_dir: str = ""
     image: str = ""
     accelerator: str = ""
-    """Name of the accelerator; the settings have one for both trainings and one for this training alone."""
     accelerator_type: str = ""
     accelerator_limit: str = ""
     cpu: str = ""
@@ -161,42 +160,102 @@ class Outputs(NamedTuple):
     persistent_resource: str = ""
 
 
-def plan_step(
-    step: str,
-    config: TrainConfig,
-    machines: AcceleratorConfig,
-    job: JobConfig,
-    target: Target,
-    folders: Folders,
-    markdown: str,
-) -> Outputs:
-    """Plan one training step, write the plan as Markdown to `markdown`, and return the outputs for later tasks.
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings:
+    """The settings of one training step, with the values of its recipe and one accelerator."""
 
-    The job receives the settings with those of their recipe. The trainer resolves batch and precision for its
-    devices by the same rules as the plan, so that they are equal on every target.
+    training: TrainConfig
+    machines: AcceleratorConfig
+    job: JobConfig
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The settings with these `values`, which `by_name` returned in another task."""
+        return cls(*configs_of(values, TrainConfig, AcceleratorConfig, JobConfig))
+
+    def by_name(self) -> dict[str, Any]:
+        """All settings as one JSON object: their names are those of the fields, which differ."""
+        parts = (self.training, self.machines, self.job)
+        return {name: value for part in parts for name, value in dataclasses.asdict(part).items()}
+
+
+def fit_to_data(
+    settings: TrainingSettings, manifest: artifacts.Manifest, target: Target
+) -> tuple[TrainingSettings, TrainingPlan | None]:
+    """Settle what only the data of a training can tell: its default batch and learning rate, and its timeout.
+
+    On this machine, whose devices are not known here, the settings stay as they are, and there is no plan:
+    `trainer.training.train.Job.resolve` settles the rest.
+
+    Args:
+        settings: those of the training step, as the first task of the run settled them.
+        manifest: of the prepared data.
+        target: the platform of the run.
+
+    Returns:
+        The settings of the job, and the plan that they are from.
 
     Raises:
-        UserError: if settings contradict the recipe; if accelerator, batch, image size and precision do not fit
-            together; or if the timeout would stop the job too early.
+        UserError: if accelerator, batch, image size, precision and the number of images do not fit together; or if
+            the timeout would stop the job too early.
     """
-    config = with_recipe(config, fine_tuning=folders.base_model is not None)
+    training = settings.training
+    data = DataSize(
+        images=manifest.counts["train"],
+        valid_images=manifest.counts["valid"],
+        image_size=manifest.image_size,
+    )
+    if target.platform == LOCAL:
+        if training.batch_size:
+            accelerators.check_shares(training.batch_size, 1, training.accumulation, data.images)
+        return settings, None
+    plan = planning.make_plan(
+        settings.machines, training, data, location=target.location, platform=target.platform
+    )
+    is_vertex = target.platform == "vertex"  # the other targets have no timeout
+    timeout_hours = planning.timeout_of(plan, settings.job.timeout_hours) if is_vertex else 0.0
+    job = dataclasses.replace(settings.job, timeout_hours=timeout_hours)
+    return TrainingSettings(plan.training, plan.machines, job), plan
+
+
+def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[str, str], target: Target) -> None:
+    """Raise `UserError` unless each training fits its machines and its prepared data, before any of them starts.
+
+    Args:
+        trainings: Title of a training step -> its `TrainingSettings.by_name`; empty if there is no such training.
+        data: Title of a training step -> the folder of its prepared data.
+        target: The platform of the run.
+    """
+    checks = Checks()
+    for title, settings in trainings.items():
+        if settings:
+            with checks.collect(title):
+                fit_to_data(TrainingSettings.of(settings), artifacts.Manifest.load(data[title]), target)
+    checks.raise_errors()
+
+
+def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Folders, markdown: str) -> Outputs:
+    """Plan one training step, write the plan as Markdown to `markdown`, and return the outputs for later tasks.
+
+    Raises `UserError` as `fit_to_data`.
+    """
     manifest = artifacts.Manifest.load(folders.dataset)
-    plan = plan_on(config, machines, target, manifest)
+    settings, plan = fit_to_data(settings, manifest, target)
+    training, job = settings.training, settings.job
     if plan is None:
-        n_train, batch = manifest.counts["train"], config.batch_size
+        n_train, batch = manifest.counts["train"], training.batch_size
         steps = f"{n_train // batch} steps per epoch of batch {batch}" if batch else "the default batch"
         _publish(f"on this machine: {steps}\n", markdown)
-        return Outputs(settings=dataclasses.asdict(config))
-    timeout_hours = planning.timeout_of(plan, job.timeout_hours) if target.platform == "vertex" else 0.0
-    _publish(planning.plan_markdown(plan, timeout_hours), markdown)
+        return Outputs(settings=dataclasses.asdict(training))
+    _publish(planning.plan_markdown(plan, job.timeout_hours), markdown)
     image = target.image_pattern.format(plan.accelerator.image)
     chosen = plan.accelerator.name
-    arguments = _arguments(step, config, folders, chosen)
+    arguments = _arguments(step, training, folders, chosen)
     return Outputs(
-        settings=dataclasses.asdict(config),
+        settings=dataclasses.asdict(training),
         worker_pool_specs=worker_pool_specs(plan, image, COMMAND, arguments),
         strategy=scheduling_strategy(plan),
-        timeout=f"{round(3600 * timeout_hours)}s",
+        timeout=f"{round(3600 * job.timeout_hours)}s",
         max_wait_duration=f"{round(3600 * job.max_wait_hours)}s",
         labels=parse_labels(job.training_labels),
         job_dir=folders.job_dir,
@@ -214,45 +273,6 @@ def plan_step(
         tensorboard=job.tensorboard,
         persistent_resource=job.persistent_resource,
     )
-
-
-def plan_on(
-    config: TrainConfig, machines: AcceleratorConfig, target: Target, manifest: artifacts.Manifest
-) -> TrainingPlan | None:
-    """The plan of a training on prepared data; None on this machine, whose devices are not known here.
-
-    Raises `UserError` if accelerator, batch, image size, precision and the number of images do not fit together.
-    """
-    data = DataSize(
-        images=manifest.counts["train"],
-        valid_images=manifest.counts["valid"],
-        image_size=manifest.image_size,
-    )
-    if target.platform != LOCAL:
-        return planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
-    planning.check_platform(LOCAL, machines, config)
-    if config.batch_size:
-        accelerators.check_shares(config.batch_size, 1, config.accumulation, data.images)
-    return None
-
-
-def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[str, str], target: Target) -> None:
-    """Raise `UserError` unless each training fits its machines and its prepared data, before any of them starts.
-
-    Args:
-        trainings: Title of a training step -> its settings, machines and job; empty if there is no such training.
-        data: Title of a training step -> the folder of its prepared data.
-        target: The platform of the run.
-    """
-    checks = Checks()
-    for title, settings in trainings.items():
-        if settings:
-            config, machines, job = configs_of(settings, TrainConfig, AcceleratorConfig, JobConfig)
-            with checks.collect(title):
-                plan = plan_on(config, machines, target, artifacts.Manifest.load(data[title]))
-                if plan and target.platform == "vertex":
-                    planning.timeout_of(plan, job.timeout_hours)
-    checks.raise_errors()
 
 
 def _publish(text: str, markdown: str) -> None:

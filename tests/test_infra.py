@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from pipeline import preflight
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
-from pipeline.parameters import DEFAULTS, require_sources, validate
+from pipeline.parameters import DEFAULTS
+from pipeline.settings import require_sources, settle, validate
 from pipeline.vertex import submit
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.config import PRETRAINED
@@ -107,10 +107,10 @@ def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, writt
     parameters = (environment if written else load_environment("vertex")).parameters
     assert parameters["base_model_uri"] == PRETRAINED
     for passed in ({}, {"base_model_uri": ""}):
-        values = DEFAULTS | layered(parameters, passed)
+        values = DEFAULTS | environment.derived | layered(parameters, passed)
         require_sources(values)
         assert not values["base_source"]
-        plans = preflight.plans(values, location=environment.location)
+        plans = settle(values, "vertex", environment.location, given={}).plans
         assert len(plans) == 1 + len(passed)
         assert all(plan.hours < 1 for plan in plans.values())
 

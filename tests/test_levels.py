@@ -31,6 +31,7 @@ LEVELS = [
     pipeline.plan pipeline.registry
     pipeline.training_job
     pipeline.parameters
+    pipeline.settings
     pipeline.preflight
     pipeline.news
     components

@@ -11,10 +11,10 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
-from pipeline import parameters
 from pipeline.commands.flags import add_parameters, passed_parameters
 from pipeline.graph import compiled
 from pipeline.graph.environment import layered, load_environment
+from pipeline.settings import validate
 from trainer.cli import Parser
 from trainer.errors import check, check_choice
 
@@ -49,7 +49,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
                 f"{FILES[target]} is compiled for {target}.toml; name your file with --output",
             )
         environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
-        parameters.validate({**environment.derived, **environment.parameters}, target, typed=passed)
+        validate({**environment.derived, **environment.parameters}, target, typed=passed)
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:
             compiled.check_pipeline(environment, output)

@@ -106,7 +106,7 @@ class TrainingStepInputs:
     """Task that ends before the plan starts, so that a mistake in any data is found before hours of training."""
 
     def plan(self, environment: Environment, cached: bool) -> dsl.PipelineTask:
-        """The task that checks the settings and plans the machines of the step."""
+        """The task that fits the settings to the data and plans the machines of the step."""
         task = plan_training(
             step=self.name,
             platform=environment.target,
@@ -124,7 +124,7 @@ class TrainingStepInputs:
     def train(self, plan: dsl.PipelineTask, accelerator: PipelineChannel | str) -> dsl.PipelineTask:
         """The task that trains with the settings of `plan`, on the devices it finds if `accelerator` is empty.
 
-        What a batch size of 0 and a precision of `auto` mean depends on the devices, so the task resolves them.
+        These devices then tell what a batch size of 0 and a precision of `auto` mean.
         """
         task = train_model(
             step=self.name,

@@ -200,7 +200,7 @@ def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
     A layer that chooses the sample dataset as the source of a step that is trained also sets the sample's other
     settings of this step, except those that the layer or a recipe sets. A layer that chooses a recipe takes this
     recipe's settings out of earlier layers. Settings of the same layer or a later one stay, and
-    `parameters.validate` refuses those that contradict the recipe.
+    `pipeline.settings.validate` refuses those that contradict the recipe.
     """
     values: dict[str, Value] = {}
     for layer in layers:

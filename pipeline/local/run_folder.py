@@ -7,11 +7,12 @@ import pathlib
 import sys
 from collections.abc import Mapping
 
-from pipeline import parameters, preflight
+from pipeline import parameters
 from pipeline.graph.environment import layered, load_environment
 from pipeline.parameters import Value
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import REGISTERED_NAME, check_endpoint, connect, resolve_base_model
+from pipeline.settings import settle
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
@@ -127,7 +128,7 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     run = dataclasses.replace(run, folder=run.folder.absolute())
     files.check_output_path(run.folder / RUN_FILE)
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
-    preflight.check_parameters(run.parameters, "local", typed=passed)
+    settle(run.parameters, "local", typed=passed)
     if not run.finished:
         registry = str(run.parameters.get("registry", ""))
         _require_registry(registry, run.model_name)

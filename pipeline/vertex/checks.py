@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from pipeline import cloud, preflight
+from pipeline import cloud
 from pipeline.cloud import Api, UnansweredError
 from pipeline.graph.environment import Environment
 from pipeline.parameters import Value, effective
 from pipeline.plan import TrainingPlan
+from pipeline.settings import settle
 from trainer import storage
 from trainer.errors import UserError, check
 from trainer.storage import is_archive
@@ -171,7 +172,7 @@ def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -
 def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -> str:
     """Why the training steps on the accelerator `name` cannot be run; empty if they can."""
     try:
-        made = preflight.plans(values, location=environment.location)
+        made = settle(values, "vertex", environment.location, given={}).plans
     except UserError as error:
         return str(error)
     questions = about_quota(

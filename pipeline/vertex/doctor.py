@@ -15,13 +15,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pipeline import cloud, parameters, preflight, training_job
+from pipeline import cloud, parameters, training_job
 from pipeline.cloud import Api, UnansweredError
 from pipeline.graph.environment import COMMON_IMAGES, Environment, layered
 from pipeline.parameters import PARAMETERS, Value
 from pipeline.plan import TrainingPlan
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.versions import OWNER
+from pipeline.settings import settle
 from pipeline.vertex import checks, submit
 from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Finding, Question, ask
 from trainer import accelerators, datasets, storage
@@ -190,10 +191,10 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     plans: dict[str, TrainingPlan] = {}
     case = Case(environment, values, plans)
     try:
-        preflight.check_parameters(values, "vertex", environment.location, typed=passed)
+        settled = settle(values, "vertex", environment.location, typed=passed)
         chosen, passed_over = checks.choose_accelerators(environment, values)
         values |= chosen
-        plans |= preflight.plans(values, location=environment.location)
+        plans |= settle(values, "vertex", environment.location).plans if chosen else settled.plans
     except UserError as error:
         remedy = f"correct environment {environment.name}, or the parameters of this command"
         return case, ("Settings", [Finding(MISSING, str(error), remedy)])

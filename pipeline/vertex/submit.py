@@ -8,11 +8,11 @@ import datetime
 import json
 import secrets
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from components import IMAGE
-from pipeline import cloud, parameters, preflight
+from pipeline import cloud, parameters
 from pipeline.cloud import Api
 from pipeline.graph import compiled
 from pipeline.graph.compiled import Template
@@ -20,6 +20,7 @@ from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
 from pipeline.parameters import DEFAULTS, STEPS, Value
 from pipeline.plan import TrainingPlan
 from pipeline.registry.versions import OWNER
+from pipeline.settings import settle
 from pipeline.vertex import checks, runs
 from pipeline.vertex.checks import MISSING, Question, ask
 from trainer import config, storage
@@ -32,6 +33,23 @@ class Planned:
 
     environment: Environment
     job: Mapping[str, Any]
+
+    @cached_property
+    def values(self) -> dict[str, Value]:
+        """All parameters of our pipeline; none of any other pipeline."""
+        chosen = Template(self.job["pipelineSpec"])
+        if chosen.name != PIPELINE_NAME:
+            return {}
+        return {
+            **DEFAULTS,
+            **parameters.converted(chosen.values(self.job["runtimeConfig"]["parameterValues"])),
+        }
+
+    @cached_property
+    def plans(self) -> Mapping[str, TrainingPlan]:
+        """The plan of each training step of our pipeline; none of any other pipeline."""
+        # Nothing here was given by a person, as far as it has its default.
+        return settle(self.values, "vertex", self.environment.location, given={}).plans if self.values else {}
 
 
 PlannedJob = TypeVar("PlannedJob", bound=Planned)
@@ -97,7 +115,7 @@ def compose(
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
         every = {**parameters.converted(chosen.values()), **values}
-        preflight.check_parameters(every, "vertex", environment.location, given, passed)
+        settle(every, "vertex", environment.location, given, passed)
         lost = parameters.without_effect(every)  # the first task could not tell them from what a person gave
         arguments = parameters.form_of({name: value for name, value in values.items() if name not in lost})
     chosen.check_names(arguments)
@@ -118,22 +136,7 @@ def compose(
 
 def estimates(planned: Planned) -> list[str]:
     """One line per training step of our pipeline: its machines, and its estimated time and cost."""
-    return plan_lines(_plans(planned))
-
-
-def _plans(planned: Planned) -> dict[str, TrainingPlan]:
-    """The plan of each training step of our pipeline; none of any other pipeline."""
-    values = _values(planned)
-    return preflight.plans(values, location=planned.environment.location) if values else {}
-
-
-def _values(planned: Planned) -> dict[str, Any]:
-    """All parameters of our pipeline; none of any other pipeline."""
-    chosen = Template(planned.job["pipelineSpec"])
-    if chosen.name != PIPELINE_NAME:
-        return {}
-    values = chosen.values(planned.job["runtimeConfig"]["parameterValues"])
-    return {**DEFAULTS, **parameters.converted(values)}
+    return plan_lines(planned.plans)
 
 
 def choose_accelerator(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
@@ -141,7 +144,7 @@ def choose_accelerator(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
 
     Raises `UserError` if no accelerator is left.
     """
-    chosen, sentences = checks.choose_accelerators(planned.environment, _values(planned))
+    chosen, sentences = checks.choose_accelerators(planned.environment, planned.values)
     runtime = planned.job["runtimeConfig"]
     given = parameters.form_of({**parameters.values_of(runtime["parameterValues"]), **chosen})
     runtime = {**runtime, "parameterValues": given if chosen else runtime["parameterValues"]}
@@ -183,7 +186,7 @@ def check_bucket_images_and_quota(planned: Planned) -> None:
     Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
     What cannot be asked for passes.
     """
-    spec, plans = planned.job["pipelineSpec"], _plans(planned)
+    spec, plans = planned.job["pipelineSpec"], planned.plans
     api, bucket = Api(planned.environment), storage.split(planned.environment.bucket)[0]
     questions: list[Question] = [(bucket, partial(checks.check_bucket, api, bucket, True))]
     if plans:

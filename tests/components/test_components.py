@@ -408,7 +408,7 @@ def test_plan_of_a_local_run_leaves_batch_memory_and_precision_to_its_devices(tm
     assert "on this machine: the default batch" in capsys.readouterr().out
     planned(tmp_path / "given", prepared, **local, batch_size=4, accumulation=2)
     assert "on this machine: 1 steps per epoch of batch 4" in capsys.readouterr().out
-    for changes in ({"accelerator": "l4"}, {"batch_size": 7}, {"batch_size": 3, "accumulation": 2}):
+    for changes in ({"batch_size": 7}, {"batch_size": 3, "accumulation": 2}):
         with pytest.raises(SystemExit, match=f"^error: {next(iter(changes))} is"):
             planned(tmp_path / "refused", prepared, **local | changes)
     assert not (tmp_path / "refused").exists()

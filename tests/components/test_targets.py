@@ -12,8 +12,8 @@ from components.plan_training import plan_training
 from components.train_model import train_model
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
-from pipeline.parameters import DEFAULTS, parameter_name
-from pipeline.preflight import training_settings
+from pipeline.parameters import parameter_name
+from pipeline.settings import settle
 from tests.prepared import write_prepared
 from trainer import __main__ as trainer
 from trainer.accelerators import ACCELERATORS
@@ -44,6 +44,8 @@ OTHER = TrainConfig(
     profile_steps="3-5",
 )
 """For each setting a value other than its default."""
+PLACES = {"registry": "gs://bucket/models", "checkpoint_dir": "gs://bucket/state", "finetune_batch_size": 0}
+"""Parameters of the run beside those of base training."""
 VERTEX_ONLY = ("profile_steps",)
 """Settings that the other targets refuse."""
 
@@ -108,8 +110,14 @@ def reached(pipelines, data, tmp_path, monkeypatch):
 
     def run(target, accelerator, changes):
         here = {} if target == "local" else {"accelerator": accelerator}
-        values = DEFAULTS | here | {parameter_name(name, "base"): value for name, value in changes.items()}
-        outputs = {"base_training": training_settings("base", values), "checkpoint_dir": "", "weights_digest": ""}
+        changed = {parameter_name(name, "base"): value for name, value in changes.items()}
+        values = {**PLACES, **here, **changed}
+        settled = settle(values, target, load_environment(target).location)
+        outputs = {
+            "base_training": settled.trainings["base"].by_name(),
+            "checkpoint_dir": "",
+            "weights_digest": "",
+        }
         with pytest.raises(ReachedError) as reached:
             start(target, outputs)
         return *reached.value.args, (tmp_path / target / "plan").read_text()
@@ -124,7 +132,7 @@ def resolved(config, named, accelerator, data):
     chips = types.SimpleNamespace(num_replicas_in_sync=row.chips)
     devices = Devices(chips, row.image, row.chip if named else None, Cluster({"worker": ["localhost"]}))
     precision = row.chip.precision if config.precision == "auto" else config.precision
-    config = dataclasses.replace(with_recipe(config, fine_tuning=False), precision=precision)
+    config = dataclasses.replace(config, precision=precision)
     return Job.resolve(config, Manifest.load(data), devices, named).config
 
 
@@ -134,13 +142,17 @@ def test_other_settings_are_all_of_them():
 
 
 @pytest.mark.parametrize("named", ["all but the recipe", "recipe"])
-def test_every_setting_reaches_the_training_equally_on_every_target(reached, named):
+def test_every_setting_reaches_the_training_equally_on_every_target(reached, data, named):
     others = {name: value for name, value in vars(OTHER).items() if name not in (*VERTEX_ONLY, "recipe")}
     changes = {"recipe": OTHER.recipe} if named == "recipe" else others
     calls = {target: reached(target, "l4", changes)[:2] for target in TARGET_NAMES}
     assert [accelerator for _, accelerator in calls.values()] == ["", "l4", "l4"]
-    expected = with_recipe(TrainConfig(**changes), fine_tuning=False)
-    assert [config for config, _ in calls.values()] == [expected] * len(TARGET_NAMES)
+    given = with_recipe(TrainConfig(**changes), fine_tuning=False)
+    precision = "bfloat16" if given.precision == "auto" else given.precision
+    planned = dataclasses.replace(given, precision=precision)
+    assert [config for config, _ in calls.values()] == [given, planned, planned]
+    trained = [resolved(config, accelerator, "l4", data) for config, accelerator in calls.values()]
+    assert trained == [planned] * len(TARGET_NAMES)
 
 
 @pytest.mark.parametrize("target", ["vertex", "kubeflow"])
@@ -174,6 +186,7 @@ def test_default_batch_and_its_learning_rate_are_those_of_the_plan_on_every_targ
     for target in TARGET_NAMES:
         changes = {"batch_size": 0, "accumulation": accumulation}
         config, named, plan = reached(target, accelerator, changes)
+        assert config.batch_size == (0 if target == "local" else batch_size)
         trained = resolved(config, named, accelerator, data)
         assert (trained.batch_size, step.peak_learning_rate(trained)) == (batch_size, pytest.approx(rate))
         assert target == "local" or f"| Batch | {batch_size} images per step" in plan

@@ -104,8 +104,6 @@ def test_images_that_are_kept_apart_are_not_evaluated_after_each_epoch(settings,
         ("v5e-1", {"batch_size": 160}, r"16\.2 GB.* 14\.4 GB .* at most 141, or accumulation to 2"),
         ("t4", {"precision": "bfloat16"}, "bfloat16; set precision to float16 or float32"),
         ("v5e-4", {"location": "europe-west4"}, "v5e-4 .*europe-west4; it is in us-central1"),
-        ("l4", {"platform": "local"}, "accelerator is 'l4', but a local run"),
-        ("cpu", {"platform": "kubeflow", "profile_steps": "10-20"}, "profile_steps is 10-20, .* --logs-dir DIR"),
     ],
 )
 def test_misfit_is_refused_with_numbers_and_a_remedy(accelerator, changes, named):
@@ -204,5 +202,3 @@ def test_several_accelerators_are_refused_if_one_is_unknown_not_offered_or_none_
         planned("l4,h100")
     with pytest.raises(UserError, match=r"v5e-1 is not available .* in me-west1; .*; l4 is not available"):
         planned("v5e-1,l4", location="me-west1")
-    with pytest.raises(UserError, match=r"'cpu,l4', but a local run trains on this machine"):
-        planned("cpu,l4", platform="local")

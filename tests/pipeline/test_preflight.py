@@ -14,7 +14,6 @@ from google.protobuf import json_format
 from components.check_run import check_run
 from pipeline import preflight
 from pipeline.__main__ import main
-from pipeline.commands.compile import FILES
 from pipeline.graph.compiled import Template, write_pipeline
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import REQUIRED_KEYS, Environment, load_environment
@@ -23,7 +22,6 @@ from pipeline.parameters import (
     CONSOLE_FIELDS,
     DEFAULTS,
     PARAMETERS,
-    converted,
     effective,
     form_of,
     parameter_name,
@@ -359,27 +357,7 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
         assert preflight.digest_of_run(DEFAULTS, "data") == register.UNKNOWN
 
 
-@pytest.mark.parametrize("target", ["vertex", "kubeflow"])
-def test_run_with_the_defaults_of_a_compiled_pipeline_trains_for_minutes(target):
-    (spec, *_) = yaml.safe_load_all((ROOT / FILES[target]).read_text())
-    values = {**DEFAULTS, **converted(Template(spec).values())}
-    preflight.check_parameters(values, target)
-    (plan,) = preflight.plans(values, target).values()
-    assert plan.hours < 1
-    assert len(preflight.plans({**values, "base_model_uri": ""}, target)) == 2
-
-
 # === Places ===
-
-KUBEFLOW = {"registry": "gs://bucket/models", "checkpoint_dir": "gs://bucket/state"}
-
-
-@pytest.mark.parametrize("name", ["registry", "checkpoint_dir"])
-@pytest.mark.parametrize("address", ["", "models", "./models", "/gcs/bucket/models", "/minio"])
-def test_folder_in_the_pod_is_refused(name, address):
-    preflight.check_parameters(KUBEFLOW, "kubeflow")
-    with pytest.raises(UserError, match=rf"{name} is .*lost with the pod; set {name} to gs://NAME/FOLDER"):
-        preflight.check_parameters(KUBEFLOW | {name: address}, "kubeflow")
 
 
 def test_checkpoints_can_be_written_and_nothing_is_left(tmp_path, bucket):

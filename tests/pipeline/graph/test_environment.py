@@ -9,7 +9,7 @@ from pipeline.graph.compiled import Template, load
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.local.run_folder import prepare_run
-from pipeline.parameters import validate
+from pipeline.settings import validate
 from trainer.errors import ContentError, UserError
 
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline import parameters
 from pipeline.__main__ import main
 from pipeline.registry import endpoint as endpoints
 from pipeline.registry.register import check_shared, connect
+from pipeline.settings import validate
 from tests import vertex_endpoints
 from tests.pipeline.registry.test_contract import record
 from tests.vertex import DROP, LOCATION, PROJECT
@@ -236,8 +236,8 @@ def test_endpoint_must_exist_and_have_no_other_model(vertex, registry, address, 
 )
 def test_parameters_that_deploy_nothing_are_refused(given, named):
     with pytest.raises(UserError, match=named):
-        parameters.validate(given)
-    parameters.validate({"endpoint": "maps", "registry": f"vertex://{PROJECT}/{LOCATION}"})
+        validate(given)
+    validate({"endpoint": "maps", "registry": f"vertex://{PROJECT}/{LOCATION}"})
 
 
 @pytest.mark.parametrize(

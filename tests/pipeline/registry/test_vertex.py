@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipeline import parameters
 from pipeline.local import run_folder
 from pipeline.parameters import PipelineConfig
 from pipeline.registry import address as addresses
 from pipeline.registry.address import VERTEX
 from pipeline.registry.register import connect
 from pipeline.registry.vertex import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
+from pipeline.settings import validate
 from tests.pipeline.registry.test_contract import add
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
 from trainer.artifacts import CHALLENGER, DEFAULT
@@ -259,11 +259,11 @@ def test_malformed_address_is_refused(address, complaint):
 def test_googles_container_is_refused_before_a_run_once_it_has_ended(address, monkeypatch):
     ours = {"registry": f"{ADDRESS}?serving={SERVING}"}
     monkeypatch.setattr(addresses, "GOOGLES_END", datetime.date.today() + datetime.timedelta(1))
-    parameters.validate({"registry": address}, "vertex")
+    validate({"registry": address}, "vertex")
     monkeypatch.setattr(addresses, "GOOGLES_END", datetime.date.today())
     with pytest.raises(UserError, match=r"tf2-[cg]pu\.2-15, which ended on"):
-        parameters.validate({"registry": address}, "vertex")
+        validate({"registry": address}, "vertex")
     with pytest.raises(UserError, match="which ended on"):  # the task of a template that is older than the end
         connect(address).check_writable("msinet")
-    parameters.validate(ours, "vertex")
+    validate(ours, "vertex")
     connect(address)  # to look at what is there needs no container

@@ -263,9 +263,9 @@ def test_accelerator_without_quota_or_in_other_regions_is_passed_over(vertex, tm
     assert [line.split(",")[0] for line in lines[1:3]] == ["Base training: 1 x l4", "Fine-tuning: 1 x a100"]
 
     elsewhere = dataclasses.replace(vertex.environment, location="europe-west4")
+    given = {"accelerator": "v5e-1,l4", "base_batch_size": 0, "finetune_batch_size": 0}
     chosen, (why, *_) = checks.choose_accelerators(
-        elsewhere,
-        {**parameters.DEFAULTS, "accelerator": "v5e-1,l4", "base_batch_size": 0, "finetune_batch_size": 0},
+        elsewhere, {**parameters.DEFAULTS, **elsewhere.derived, **given}
     )
     assert chosen == {"accelerator": "l4"}
     assert "not v5e-1: v5e-1 is not available for training in europe-west4" in why
