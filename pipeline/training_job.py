@@ -6,6 +6,7 @@ backend/src/v2/.
 """
 
 import dataclasses
+import json
 import math
 import pathlib
 import re
@@ -17,7 +18,6 @@ from pipeline.plan import AcceleratorConfig, DataSize, TrainingPlan
 from trainer import accelerators, artifacts, files
 from trainer.accelerators import FLEX_START, SPOT
 from trainer.artifacts import checkpoints_of
-from trainer.cli import flag_of
 from trainer.config import TrainConfig, check_ranges, configs_of, setting
 from trainer.errors import Checks, UserError, check
 
@@ -282,19 +282,18 @@ def _publish(text: str, markdown: str) -> None:
     print(text)
 
 
-def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
-    """The flags of `python -m trainer train`."""
-    digest = folders.initial_weights_fingerprint
+def _arguments(step: str, training: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
+    """The flags of `python -m trainer train`, with the settings as one value."""
     flags = {
-        "dataset_dir": folders.dataset,
-        "output_dir": f"{folders.workspace}/{MODEL_FOLDER}",
-        **({"checkpoint_dir": f"{folders.checkpoint_dir}/{step}"} if folders.checkpoint_dir else {}),
-        **({"base_model": folders.base_model} if folders.base_model else {}),
+        "dataset-dir": folders.dataset,
+        "output-dir": f"{folders.workspace}/{MODEL_FOLDER}",
+        "checkpoint-dir": f"{folders.checkpoint_dir}/{step}" if folders.checkpoint_dir else "",
+        "base-model": folders.base_model,
         "accelerator": accelerator,
-        **({"initial_weights_fingerprint": digest} if digest else {}),
-        **dataclasses.asdict(config),
+        "initial-weights-fingerprint": folders.initial_weights_fingerprint,
+        "settings": json.dumps(dataclasses.asdict(training)),
     }
-    return [f"{flag_of(name)}={value}" for name, value in flags.items()]
+    return [f"--{name}={value}" for name, value in flags.items() if value]
 
 
 def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What Vertex AI and Kubeflow receive of a plan, as the real launcher sends it, and where a step keeps things."""
 
+import dataclasses
 import json
 
 import pytest
@@ -26,7 +27,8 @@ from trainer.errors import UserError
 IMAGE = "us-central1-docker.pkg.dev/proj/msinet/msinet-gpu:v1"
 COMMAND = ["python", "-m", "trainer", "train"]
 RUN, SALT = "0b3a7c52-6a5c-4c39-9d5e-1f1b1f4f8a01", "5d6ff1de-9c0b-4c36-8a0c-7d3c7e9b2a02"
-ARGS = ["--epochs=10", "--base-model=", "--deterministic=True"]
+SETTINGS = json.dumps(dataclasses.asdict(TrainConfig(initial_weights='a "b\\.h5', learning_rate=3e-4)))
+ARGS = ["--base-model=", f"--settings={SETTINGS}"]
 
 DOCUMENTED = {
     "cpu": ("n1-standard-16", "", 0),

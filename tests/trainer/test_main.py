@@ -1,6 +1,7 @@
 """The trainer's command line."""
 
 import contextlib
+import dataclasses
 import importlib
 import json
 import os
@@ -15,8 +16,11 @@ import pytest
 
 from tests.narrow import quick_trainings
 from tests.prepared import write_prepared
-from trainer.__main__ import main
+from trainer.__main__ import _parser, main
 from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
+from trainer.commands.train import config_of
+from trainer.config import RECIPES, TrainConfig
+from trainer.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -52,6 +56,34 @@ def test_command_that_moved_to_the_studio_says_so(typed, now, capsys):
         main(typed)
     assert stop.value.code == 2
     assert capsys.readouterr().err.endswith(f"is now `python -m {now}`\n")
+
+
+def trained_with(*flags):
+    """The settings that `train` trains with."""
+    return config_of(_parser().parse_args(["train", "--dataset-dir=data", "--output-dir=model", *flags]))
+
+
+@pytest.mark.parametrize("base", [(), ("--base-model=pretrained",)], ids=["base", "finetune"])
+def test_settings_of_a_job_are_those_that_its_plan_has_settled(base):
+    typed = trained_with("--recipe=small", "--seed=7", *base)
+    assert typed == TrainConfig(recipe="small", seed=7, **RECIPES["small"].settings(bool(base)))
+    assert trained_with(f"--settings={json.dumps(dataclasses.asdict(typed))}", *base) == typed
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--settings={}", "--epochs=10", "--no-flip"], "leave out --epochs and --flip"),
+        (["--settings=[1]"], r"--settings is \[1\]"),
+        (["--settings={"], "--settings is {"),
+        (['--settings={"epoch": 3}'], "did you mean 'epochs'"),
+        (['--settings={"epochs": "x"}'], "--settings is .*'x'"),
+        (['--settings={"epochs": 0}'], "epochs is 0"),
+    ],
+)
+def test_settings_of_a_job_that_are_wrong_are_refused(flags, named):
+    with pytest.raises(UserError, match=named):
+        trained_with(*flags)
 
 
 COMMANDS = (

@@ -1,6 +1,8 @@
 """Train on a prepared dataset. Run the same command again to resume an interrupted training."""
 
 import argparse
+import dataclasses
+import json
 import shlex
 
 from trainer.artifacts import checkpoints_of
@@ -14,7 +16,8 @@ from trainer.cli import (
     output_file,
     settings,
 )
-from trainer.config import CACHES, TrainConfig, with_recipe
+from trainer.config import CACHES, TrainConfig, configs_of, with_recipe
+from trainer.errors import UserError, check
 
 HELP = "train on a prepared dataset"
 
@@ -63,17 +66,48 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--curve", type=output_file, metavar="HTML", help="HTML page to write, with the learning curve."
     )
+    parser.add_argument(
+        "--settings",
+        type=settled,
+        metavar="JSON",
+        help="All settings as one JSON object, in place of their flags: the pipeline gives its jobs those that it "
+        "has settled.",
+    )
     add_settings(parser, TrainConfig)
+
+
+def settled(text: str) -> TrainConfig:
+    """Type of the flag `--settings`: raises `UserError` for what is no JSON object of settings."""
+    try:
+        values = json.loads(text)
+        check(isinstance(values, dict), f"--settings is {text}; write a JSON object")
+        (config,) = configs_of(values, TrainConfig)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--settings is {text}: {error}") from None
+    assert isinstance(config, TrainConfig)
+    return config
+
+
+def config_of(parsed: argparse.Namespace) -> TrainConfig:
+    """The settings of the flags with those of their recipe, or those of `--settings`, which are settled already.
+
+    Raises `UserError` for both, and for flags that contradict the recipe.
+    """
+    if not parsed.settings:
+        return with_recipe(settings(TrainConfig, parsed), bool(parsed.base_model), vars(parsed), named=flag_of)
+    typed = [field.name for field in dataclasses.fields(TrainConfig) if field.name in vars(parsed)]
+    check(not typed, f"--settings has all settings; leave out {' and '.join(map(flag_of, typed))}")
+    config: TrainConfig = parsed.settings
+    return config
 
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.find import find_model
     from trainer.training.start import train_checked
 
-    config = with_recipe(settings(TrainConfig, parsed), bool(parsed.base_model), vars(parsed), named=flag_of)
     checkpoints = parsed.checkpoint_dir or checkpoints_of(parsed.output_dir)
     train_checked(
-        config,
+        config_of(parsed),
         parsed.dataset_dir,
         parsed.output_dir,
         checkpoints,
