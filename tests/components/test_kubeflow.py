@@ -131,6 +131,25 @@ def test_task_takes_what_kubeflow_hands_to_it(pods, outputs, storage_address, ru
     outputs[run, task] = pods.run(task, message)
 
 
+HANDED_ON = {
+    ("check-run", "base_training"): "plan-training",
+    ("check-run", "finetune_training"): "plan-training-2",
+    ("plan-training", "settings"): "train-model",
+    ("plan-training-2", "settings"): "train-model-2",
+}
+"""Task and its output -> the task that takes it as `settings`."""
+
+
+@pytest.mark.parametrize(
+    ("run", "task", "name"),
+    [(run, *output) for run, tasks in RUNS.items() for output, taker in HANDED_ON.items() if taker in tasks],
+)
+def test_settings_that_a_task_hands_on_are_those_that_the_next_one_takes(pods, outputs, run, task, name):
+    message = pods.recorded(f"{run}-{HANDED_ON[task, name]}")
+    expected = message["inputs"]["parameterValues"]["settings"]
+    assert outputs[run, task][name] | SHORTER == expected | SHORTER
+
+
 def test_runs_end_with_a_version_that_is_fine_tuned_from_the_base_model(pods, outputs):
     # All have the same weights. A run adds those from the cache, and not those that it has made again.
     versions = {"sample": 1, "again": 2, "imported": 1, "bucket": 1}

@@ -18,7 +18,7 @@ from tests.narrow import quick_trainings
 from tests.prepared import write_prepared
 from trainer.__main__ import _parser, main
 from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
-from trainer.commands.train import config_of
+from trainer.commands.train import chosen_settings
 from trainer.config import RECIPES, TrainConfig
 from trainer.errors import UserError
 
@@ -60,7 +60,7 @@ def test_command_that_moved_to_the_studio_says_so(typed, now, capsys):
 
 def trained_with(*flags):
     """The settings that `train` trains with."""
-    return config_of(_parser().parse_args(["train", "--dataset-dir=data", "--output-dir=model", *flags]))
+    return chosen_settings(_parser().parse_args(["train", "--dataset-dir=data", "--output-dir=model", *flags]))
 
 
 @pytest.mark.parametrize("base", [(), ("--base-model=pretrained",)], ids=["base", "finetune"])

@@ -68,7 +68,7 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument(
         "--settings",
-        type=settled,
+        type=parse_settings,
         metavar="JSON",
         help="All settings as one JSON object, in place of their flags: the pipeline gives its jobs those that it "
         "has settled.",
@@ -76,7 +76,7 @@ def configure(parser: Parser) -> None:
     add_settings(parser, TrainConfig)
 
 
-def settled(text: str) -> TrainConfig:
+def parse_settings(text: str) -> TrainConfig:
     """Type of the flag `--settings`: raises `UserError` for what is no JSON object of settings."""
     try:
         values = json.loads(text)
@@ -88,7 +88,7 @@ def settled(text: str) -> TrainConfig:
     return config
 
 
-def config_of(parsed: argparse.Namespace) -> TrainConfig:
+def chosen_settings(parsed: argparse.Namespace) -> TrainConfig:
     """The settings of the flags with those of their recipe, or those of `--settings`, which are settled already.
 
     Raises `UserError` for both, and for flags that contradict the recipe.
@@ -107,7 +107,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
     checkpoints = parsed.checkpoint_dir or checkpoints_of(parsed.output_dir)
     train_checked(
-        config_of(parsed),
+        chosen_settings(parsed),
         parsed.dataset_dir,
         parsed.output_dir,
         checkpoints,
