@@ -14,7 +14,8 @@ from trainer.config import TrainConfig
 from trainer.data.batches import Split
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
-from trainer.training.loop import Data, Loop, memory_bytes
+from trainer.training.loop import Data, Loop
+from trainer.training.meter import memory_bytes
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
 from trainer.training.train import Job, connect, make_network

@@ -5,7 +5,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from trainer.training.loop import Meter, memory_bytes, timed_next
+from trainer.training.meter import Meter, memory_bytes, timed_next
 
 
 def test_meter_measures_a_chunk_and_says_how_long_it_waited_if_that_is_worth_it():
