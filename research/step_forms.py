@@ -31,7 +31,7 @@ from trainer import model as current
 from trainer.accelerators import STEP_FLOP
 from trainer.config import parse_image_size
 from trainer.training import step, strategy
-from trainer.training.step import EPSILON
+from trainer.training.step import EPSILON, Network
 from trainer.training.train import make_deterministic
 
 PRODUCT = "matrix product"
@@ -87,11 +87,15 @@ def _step(module: Any, size: tuple[int, int], count: int, policy: str) -> Any:
     model = module.build_model(size, policy)
     optimizer = keras.optimizers.Adam(1e-5, epsilon=EPSILON)
     optimizer.build(model.trainable_variables)
-    return tf.function(
-        lambda batch: step.train_step(
-            model, optimizer, batch, lambda part: step.gradients(model, optimizer, part, count)
-        )
-    )
+    network = Network(model, optimizer)
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def take(batch: step.Batch) -> tf.Tensor:
+        loss, computed = step.gradients(network, batch, count)
+        step.apply_gradients(network, computed)
+        return loss
+
+    return take
 
 
 def _product(flop: float, resolved: str) -> Any:

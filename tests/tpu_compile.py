@@ -15,7 +15,6 @@ Exits with 1 if a step does not fit into the memory of a chip, or has an operati
 
 import argparse
 import dataclasses
-import functools
 import json
 import pathlib
 import subprocess
@@ -32,7 +31,7 @@ from trainer.config import parse_image_size
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.training import step
-from trainer.training.step import EPSILON
+from trainer.training.step import EPSILON, Network
 
 CHIP = accelerators.get("v5e-1").chip
 CHIPS = {row.tpu_topology: row.chips for row in accelerators.ACCELERATORS.values() if row.image == "tpu"}
@@ -134,16 +133,14 @@ def lower(case: Case) -> str:
     model = build_model(case.image_size, step.POLICIES[case.precision])
     optimizer = keras.optimizers.Adam(1e-5, epsilon=EPSILON)
     optimizer.build(model.trainable_variables)
-    chips = CHIPS[case.topology]
-    compute = functools.partial(step.gradients, model, optimizer, batch_size=case.batch * chips)
-
-    def reduced(batch: step.Batch) -> step.Computed:
-        loss, computed = compute(batch)
-        return loss, [_sum_over(chips, gradient) for gradient in computed]
+    network, chips = Network(model, optimizer), CHIPS[case.topology]
 
     @tf.function(jit_compile=True)
     def train(stimulus: tf.Tensor, density: tf.Tensor) -> tf.Tensor:
-        return step.train_step(model, optimizer, {"stimulus": stimulus, "density": density}, reduced)
+        batch = {"stimulus": stimulus, "density": density}
+        loss, computed = step.gradients(network, batch, case.batch * chips)
+        step.apply_gradients(network, [_sum_over(chips, gradient) for gradient in computed])
+        return loss
 
     shape = (case.batch, *case.image_size)
     batch = [tf.TensorSpec((*shape, channels), tf.uint8) for channels in (3, 1)]

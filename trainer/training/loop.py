@@ -299,8 +299,7 @@ class CompiledSteps:
         self._strategy, self._network = devices.strategy, network
         compute = functools.partial(
             step.gradients,
-            network.model,
-            network.optimizer,
+            network,
             batch_size=config.batch_size,
             accumulation=config.accumulation,
         )
@@ -314,7 +313,9 @@ class CompiledSteps:
 
     def replica_step(self, batch: Batch) -> tf.Tensor:
         """Take one step on one replica; return its share of the loss over the global batch."""
-        return step.train_step(self._network.model, self._network.optimizer, batch, self._compute)
+        loss, computed = self._compute(batch)
+        step.apply_gradients(self._network, computed)
+        return loss
 
     def _train(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Take `steps` steps: the loss before each, (steps,), and the seconds spent waiting for data."""
@@ -340,7 +341,7 @@ class CompiledSteps:
         return tf.while_loop(lambda index, _: index < steps, take, start)[1]
 
     def _validation_step(self, batch: Batch) -> tf.Tensor:
-        return step.validation_step(self._network.model, batch)
+        return step.validation_loss(self._network.model, batch)
 
     def _predict(self, stimuli: tf.Tensor) -> tf.Tensor:
         """Predict the maps, (n, H, W, 1), of stimuli (n, H, W, 3) uint8."""

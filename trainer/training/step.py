@@ -47,18 +47,11 @@ class Network(NamedTuple):
 # === The step ===
 
 
-def gradients(
-    model: keras.Model,
-    optimizer: Any,
-    batch: Batch,
-    batch_size: int,
-    accumulation: int = 1,
-) -> Computed:
+def gradients(network: Network, batch: Batch, batch_size: int, accumulation: int = 1) -> Computed:
     """Compute the share of this replica of the loss and the gradients over the global batch.
 
     Args:
-        model: the network.
-        optimizer: scales the loss in float16.
+        network: its optimizer scales the loss in float16.
         batch: stimulus (b, H, W, 3) uint8 and density (b, H, W, 1) uint8.
         batch_size: images of the step over all replicas; this replica has b of them.
         accumulation: number of parts into which this replica splits its images; divides b. It computes one after
@@ -68,36 +61,33 @@ def gradients(
         The sum of the loss over b images divided by `batch_size`, () float32; and its gradients with respect to
         `model.trainable_variables`, float32, times the optimizer's loss scale.
     """
-    if accumulation == 1:
-        return _part_gradients(model, optimizer, batch, batch_size)
-    loss, sums = tf.constant(0.0), [tf.zeros_like(variable) for variable in model.trainable_variables]
-    share = batch["stimulus"].shape[0] // accumulation
-    for first in range(0, accumulation * share, share):
-        # Unrolled in Python: a tf.while_loop over the parts sometimes fails inside the loop over the steps.
-        with tf.control_dependencies([loss, *sums]):
-            part = {key: tf.identity(batch[key][first : first + share]) for key in ("stimulus", "density")}
-        part_loss, computed = _part_gradients(model, optimizer, part, batch_size)
-        loss, sums = loss + part_loss, [total + gradient for total, gradient in zip(sums, computed, strict=True)]
+    loss = tf.constant(0.0)
+    sums: list[tf.Tensor] = []
+    # Unrolled in Python: a tf.while_loop over the parts sometimes fails inside the loop over the steps.
+    parts = (tf.split(batch[key], accumulation) for key in ("stimulus", "density"))
+    for stimulus, density in zip(*parts, strict=True):
+        with tf.control_dependencies([loss, *sums]):  # so that one part at a time is in memory
+            images = tf.cast(stimulus, tf.float32)
+        with tf.GradientTape() as tape:
+            predictions = network.model(images, training=True)
+            part_loss = tf.reduce_sum(kld(density, predictions)) / batch_size
+            scaled_loss = network.optimizer.scale_loss(part_loss)
+        computed = tape.gradient(scaled_loss, network.model.trainable_variables)
+        loss += part_loss
+        sums = [total + gradient for total, gradient in zip(sums, computed, strict=True)] if sums else computed
     return loss, sums
 
 
-def _part_gradients(model: keras.Model, optimizer: Any, batch: Batch, batch_size: int) -> Computed:
-    with tf.GradientTape() as tape:
-        predictions = model(tf.cast(batch["stimulus"], tf.float32), training=True)
-        loss = tf.reduce_sum(kld(batch["density"], predictions)) / batch_size
-        scaled_loss = optimizer.scale_loss(loss)
-    return loss, tape.gradient(scaled_loss, model.trainable_variables)
+def apply_gradients(network: Network, computed: list[tf.Tensor]) -> None:
+    """Update the weights with the gradients of all replicas.
 
-
-def train_step(
-    model: keras.Model, optimizer: Any, batch: Batch, compute: Callable[[Batch], Computed]
-) -> tf.Tensor:
-    """Update the weights with the gradients of all replicas; return this replica's share of the loss."""
-    loss, computed = compute(batch)
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+    Args:
+        network: its weights and its optimizer's variables change.
+        computed: gradients of this replica, as `gradients` returns them.
+    """
+    if isinstance(network.optimizer, keras.optimizers.LossScaleOptimizer):
         computed = _finite_together(computed)
-    optimizer.apply(computed, model.trainable_variables)
-    return loss
+    network.optimizer.apply(computed, network.model.trainable_variables)
 
 
 def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -112,7 +102,7 @@ def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
     return [computed[0] + tf.where(bad > 0, float("nan"), 0.0), *computed[1:]]
 
 
-def validation_step(model: keras.Model, batch: Batch) -> tf.Tensor:
+def validation_loss(model: keras.Model, batch: Batch) -> tf.Tensor:
     """Sum KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
     predictions = model(tf.cast(batch["stimulus"], tf.float32))
     return tf.reduce_sum(kld(batch["density"], predictions) * batch["mask"])

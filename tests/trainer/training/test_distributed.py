@@ -93,9 +93,9 @@ def test_devices_and_parts_of_a_batch_have_the_losses_of_one(folder, single, dev
 
 @pytest.fixture(scope="module")
 def together(folder):
-    """Two machines that train to the end."""
+    """Two machines that train to the end, each in two parts of its images."""
     cluster = addresses(2)
-    machines = [start(folder, "two", cluster=cluster, index=index) for index in range(2)]
+    machines = [start(folder, "two", "--accumulation=2", cluster=cluster, index=index) for index in range(2)]
     assert [finish(machine) for machine in machines] == [0, 0], log(folder, "two") + log(folder, "two", 1)
     return losses(folder, "two")
 

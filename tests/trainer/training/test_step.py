@@ -15,6 +15,7 @@ from trainer import convolution, layers
 from trainer.config import LEARNING_RATE_SCALING, TrainConfig, with_batch
 from trainer.model import build_model
 from trainer.training import step
+from trainer.training.step import Network
 
 pytestmark = pytest.mark.numerics
 SIZE = (32, 40)
@@ -27,18 +28,14 @@ def batch():
     return {"stimulus": tf.constant(image(1, 4, *SIZE)), "density": tf.constant(fixation_map(1, 4, *SIZE))}
 
 
-def network(policy="float32", widths=SHALLOW):
-    """A network with layers of each kind; the same weights in any precision."""
+def network(policy="float32", widths=SHALLOW, resolved="float32"):
+    """A network with layers of each kind, with the same weights in any precision, and its optimizer."""
     with narrowed(widths):
         model, of_float32 = (build_model(SIZE, name, "he_normal", seed=1) for name in (policy, "float32"))
     model.set_weights(of_float32.get_weights())
-    return model
-
-
-def optimizer_of(model, resolved="float32"):
-    made = step.with_loss_scaling(keras.optimizers.Adam(1e-4), resolved)
-    made.build(model.trainable_variables)
-    return made
+    optimizer = step.with_loss_scaling(keras.optimizers.Adam(1e-4), resolved)
+    optimizer.build(model.trainable_variables)
+    return Network(model, optimizer)
 
 
 def flat(computed, scale=1.0):
@@ -47,8 +44,7 @@ def flat(computed, scale=1.0):
 
 @pytest.fixture(scope="module")
 def whole(batch):
-    model = network()
-    return step.gradients(model, optimizer_of(model), batch, batch_size=4)
+    return step.gradients(network(), batch, batch_size=4)
 
 
 @pytest.fixture
@@ -66,8 +62,7 @@ def exact(batch):
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(convolution, "_has_dilated_gradient", lambda dtype: False)
-        model = network("float64")
-        return step.gradients(model, optimizer_of(model), batch, batch_size=4)
+        return step.gradients(network("float64"), batch, batch_size=4)
 
 
 HEAD = 3 * 6 * math.sqrt(SIZE[0] * SIZE[1]) * rounding.UNIT
@@ -76,28 +71,24 @@ the network: the loss, and shifting and scaling the map. The rest is linear."""
 
 
 def test_parts_sum_to_the_whole(batch, exact, by_keras):
-    model = network("float64")
-    loss, computed = step.gradients(model, optimizer_of(model), batch, batch_size=4, accumulation=2)
+    loss, computed = step.gradients(network("float64"), batch, batch_size=4, accumulation=2)
     assert float(loss) == pytest.approx(float(exact[0]), rel=4 * rounding.UNIT)  # a sum of four losses
     np.testing.assert_allclose(flat(computed), flat(exact[1]), atol=1e-6 * np.abs(flat(exact[1])).max())
 
 
 def test_gradients_are_added_two_at_a_time(batch):
     # The order of three or more summands differs between runs.
-    model = network()
-    optimizer = optimizer_of(model)
-    graph = (
-        tf.function(lambda: step.gradients(model, optimizer, batch, batch_size=4)).get_concrete_function().graph
-    )
+    narrow = network()
+    graph = tf.function(lambda: step.gradients(narrow, batch, batch_size=4)).get_concrete_function().graph
     sums = [operation for operation in graph.get_operations() if operation.type == "AddN"]
     assert sums
     assert {len(operation.inputs) for operation in sums} == {2}
 
 
 def test_share_of_a_replica_is_over_the_global_batch(batch, whole):
-    model = network()
+    narrow = network()
     halves = [{key: values[index : index + 2] for key, values in batch.items()} for index in (0, 2)]
-    shares = [step.gradients(model, optimizer_of(model), half, batch_size=4)[0] for half in halves]
+    shares = [step.gradients(narrow, half, batch_size=4)[0] for half in halves]
     assert float(sum(shares)) == pytest.approx(float(whole[0]), rel=1e-6)
 
 
@@ -105,8 +96,7 @@ def test_step_as_on_a_gpu_is_that_of_a_processor(batch, exact, monkeypatch):
     """XLA compiles with deterministic operations."""
     monkeypatch.setattr(layers, "own_gradient", True)
     monkeypatch.setattr(convolution, "chip", True)
-    model = network("float64")
-    compute = functools.partial(step.gradients, model, optimizer_of(model), batch_size=4)
+    compute = functools.partial(step.gradients, network("float64"), batch_size=4)
     with determinism.operations(deterministic=True):
         loss, computed = tf.function(compute, jit_compile=True)(batch)
     assert float(loss) == pytest.approx(float(exact[0]), rel=HEAD)
@@ -115,8 +105,7 @@ def test_step_as_on_a_gpu_is_that_of_a_processor(batch, exact, monkeypatch):
 
 def test_float32_has_the_gradients_of_float64_but_for_activations_that_rounding_turns(batch, exact):
     """One of n active units changes a gradient by 1/sqrt(n) of it; the smallest layer has n = 5,120."""
-    model = network("float32")
-    loss, computed = step.gradients(model, optimizer_of(model), batch, batch_size=4)
+    loss, computed = step.gradients(network("float32"), batch, batch_size=4)
     assert float(loss) == pytest.approx(float(exact[0]), rel=HEAD)
     largest = max(np.linalg.norm(expected) for expected in exact[1])
     for gradient, expected in zip(computed, exact[1], strict=True):
@@ -129,11 +118,9 @@ def test_float32_has_the_gradients_of_float64_but_for_activations_that_rounding_
     [("float16", SHALLOW), pytest.param("bfloat16", WIDE, marks=rounding.needs_bfloat16)],
 )
 def test_half_precision_points_the_same_way(batch, resolved, widths, monkeypatch):
-    exact = network(widths=widths)
-    whole = step.gradients(exact, optimizer_of(exact), batch, batch_size=4)
-    model = network(step.POLICIES[resolved], widths)
-    optimizer = optimizer_of(model, resolved)
-    compute = functools.partial(step.gradients, model, optimizer, batch_size=4)
+    whole = step.gradients(network(widths=widths), batch, batch_size=4)
+    model, optimizer = network(step.POLICIES[resolved], widths, resolved)
+    compute = functools.partial(step.gradients, Network(model, optimizer), batch_size=4)
     # TensorFlow's own CPU kernels have no gradient of dilated convolutions in float16.
     monkeypatch.setattr(layers, "own_gradient", resolved == "float16")
     loss, computed = tf.function(compute, jit_compile=resolved == "float16")(batch)
@@ -147,22 +134,17 @@ def test_half_precision_points_the_same_way(batch, resolved, widths, monkeypatch
 
 
 def test_step_with_overflowing_gradients_is_skipped_and_halves_the_scale(batch):
-    model = network()
-    optimizer = optimizer_of(model, "float16")
-    compute = functools.partial(step.gradients, model, optimizer, batch_size=4)
+    model, optimizer = network(resolved="float16")
+    _, computed = step.gradients(Network(model, optimizer), batch, batch_size=4)
     before = [variable.numpy() for variable in model.variables]
 
-    def overflowing(batch):
-        loss, computed = compute(batch)
-        return loss, [*computed[:-1], computed[-1] * np.inf]
-
-    step.train_step(model, optimizer, batch, overflowing)
+    step.apply_gradients(Network(model, optimizer), [*computed[:-1], computed[-1] * np.inf])
     assert float(optimizer.dynamic_scale) == 2.0**14
     assert int(optimizer.iterations) == 0
     assert all(
         (variable.numpy() == values).all() for variable, values in zip(model.variables, before, strict=True)
     )
-    step.train_step(model, optimizer, batch, compute)
+    step.apply_gradients(Network(model, optimizer), computed)
     assert int(optimizer.iterations) == 1
     assert any(
         (variable.numpy() != values).any() for variable, values in zip(model.variables, before, strict=True)
@@ -170,12 +152,12 @@ def test_step_with_overflowing_gradients_is_skipped_and_halves_the_scale(batch):
 
 
 def test_validation_leaves_out_what_fills_up(batch):
-    model = network()
+    model = network().model
     mask = tf.constant([1.0, 0.0, 1.0, 0.0])
-    masked = step.validation_step(model, {**batch, "mask": mask})
+    masked = step.validation_loss(model, {**batch, "mask": mask})
     two = {key: tf.gather(values, [0, 2]) for key, values in batch.items()}
     assert float(masked) == pytest.approx(
-        float(step.validation_step(model, {**two, "mask": tf.ones(2)})), rel=1e-6
+        float(step.validation_loss(model, {**two, "mask": tf.ones(2)})), rel=1e-6
     )
 
 
