@@ -23,7 +23,7 @@ from trainer.models import compact, find, saved_model
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
-from trainer.training.loop import CompiledSteps
+from trainer.training.loop import CompiledSteps, compile_steps
 from trainer.training.step import Network
 from trainer.training.train import Job
 
@@ -75,7 +75,7 @@ class _Compiled:
     """One network of each shape and its compiled steps; a later training assigns its own initial weights to it."""
 
     def __init__(self) -> None:
-        self._make_network, self._compile = train.make_network, CompiledSteps
+        self._make_network, self._compile = train.make_network, compile_steps
         self._networks: dict[Any, Network] = {}
         self._steps: dict[Any, CompiledSteps] = {}
 
@@ -128,7 +128,7 @@ def shared_steps() -> Iterator[None]:
     compiled = _compiled()
     with narrowed(), unoptimized(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "make_network", compiled.make_network)
-        patch.setattr(loop, "CompiledSteps", compiled.compile)
+        patch.setattr(loop, "compile_steps", compiled.compile)
         for name in ("clear_session", "set_random_seed"):  # they would discard the compiled steps
             patch.setattr(keras.utils, name, lambda *_: None)
         yield

@@ -70,6 +70,14 @@ class Progress:
         """Whether all epochs are taken, or `patience` epochs (0: any number) brought no better validation loss."""
         return self.epoch >= epochs or 0 < patience <= self.epoch - self.best_epoch
 
+    def after_epoch(self, row: dict[str, Any]) -> "Progress":
+        """Return the progress at the start of the next epoch; `row` is that of the finished one in the history."""
+        best_epoch, best_loss = self.best_epoch, self.best_loss
+        if row["best"]:
+            best_epoch, best_loss = row["epoch"], row["valid_loss"]
+        history = [*self.history, row]
+        return Progress(self.epoch + 1, best_epoch=best_epoch, best_loss=best_loss, history=history)
+
 
 @dataclasses.dataclass(frozen=True)
 class _State:

@@ -1,4 +1,9 @@
-"""The loop of a training: epochs of compiled steps, a validation after each, checkpoints, and the history."""
+"""The loop of a training: epochs of compiled steps, a validation after each, checkpoints, and the history.
+
+`Loop.run` tells it from the first epoch to the last, and `compile_steps` has what TensorFlow compiles for it. The
+way to the gradient: `Loop.run` (epochs, and in them chunks of steps), `train_steps` (a chunk), `take` (a step),
+`replica_step` (a step on one device), `step.gradients`.
+"""
 
 import dataclasses
 import functools
@@ -6,8 +11,7 @@ import math
 import signal
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -80,7 +84,7 @@ class Loop:
         self.config, self.data, self.devices, self.network = config, data, devices, network
         self.checkpoints, self.board, self.stop = checkpoints, board, stop
         self.progress = progress  # a new one follows each epoch
-        self.compiled = CompiledSteps(devices, network, config)
+        self.compiled = compile_steps(devices, network, config)
         self._steps_per_epoch = data.manifest.counts["train"] // config.batch_size
         self._chunk_steps = 1
         self._saved_at = time.monotonic()
@@ -88,12 +92,55 @@ class Loop:
 
     def run(self) -> Progress:
         """Train the remaining epochs; return the progress after the last one."""
-        if not self.is_over:
-            announce("compiling the training step")
-        while not self.is_over:
-            epoch = self.progress.epoch
-            self.train_epoch(epoch)
-            self._finish_epoch(epoch, self.validate(epoch))
+        config, board, per_epoch = self.config, self.board, self._steps_per_epoch
+        meter = Meter(config.batch_size)
+        announce("compiling the training step")
+        while not self.is_over:  # ends early after `patience` epochs without a better one
+            progress, epoch = self.progress, self.progress.epoch
+            # The seed and the epoch decide the order of the images, so that a resumed epoch goes on at its step.
+            iterator = self.devices.iterate(
+                batches.training_batches,
+                self.data.train,
+                config.batch_size,
+                config.seed,
+                epoch,
+                skip_steps=progress.step,
+                flip=config.flip,
+            )
+            title, later = f"training, epoch {epoch + 1}/{config.epochs}", (config.epochs - 1 - epoch) * per_epoch
+            with Tracker(title, per_epoch, "steps", progress.step, later) as tracker:
+                while progress.step < per_epoch:
+                    # Several steps in one call of TensorFlow: the host is needed about once a second.
+                    done = epoch * per_epoch + progress.step
+                    steps = board.limit_to_profile(done, min(self._chunk_steps, per_epoch - progress.step))
+                    board.update_profile(done)
+                    start = time.monotonic()
+                    step_losses, waited_s = self.compiled.train(iterator, tf.constant(steps))
+                    step_losses = step_losses.numpy()  # waits for the devices
+                    seconds = time.monotonic() - start
+
+                    self._check_finite(epoch, progress.step, step_losses)
+                    progress.step += steps
+                    progress.loss_sum += float(step_losses.sum(dtype=np.float64))
+                    progress.seconds += seconds
+                    meter.add(steps, seconds, float(waited_s))
+                    board.chunk(done + steps, step_losses, self.network.optimizer, meter.scalars)
+                    loss = f"loss {progress.loss_sum / progress.step:.4f}"
+                    tracker.advance(steps, ", ".join(filter(None, [loss, meter.text])))
+
+                    self._synchronize(steps, seconds)  # saves and exits if a machine of the job was told to stop
+                    if self._unsaved_s() > 60 * config.checkpoint_minutes:
+                        self._save()
+            board.update_profile((epoch + 1) * per_epoch)
+
+            # Each epoch ends with a validation; the weights with the lowest loss become the model.
+            row = self._report(epoch, self.validate(epoch))
+            if row["best"]:
+                self.checkpoints.keep_best()
+            self.progress = progress.after_epoch(row)
+            # A checkpoint after each epoch, unless epochs are so short that saving would take much of the time.
+            if self.is_over or self._save_duration_s <= SAVING_SHARE * self._unsaved_s():
+                self._save()
         return self.progress
 
     @property
@@ -101,57 +148,10 @@ class Loop:
         """Whether all epochs are done, or `patience` ended the training early."""
         return self.progress.is_over(self.config.epochs, self.config.patience)
 
-    def train_epoch(self, epoch: int) -> None:
-        """Take the remaining steps of an epoch, and save checkpoints when they are due."""
-        config, progress = self.config, self.progress
-        iterator = self._iterator(
-            lambda **replicas: batches.training_batches(
-                self.data.train,
-                config.batch_size,
-                config.seed,
-                epoch,
-                progress.step,
-                flip=config.flip,
-                **replicas,
-            )
-        )
-        meter = Meter(config.batch_size)
-        title = f"training, epoch {epoch + 1}/{config.epochs}"
-        later = (config.epochs - 1 - epoch) * self._steps_per_epoch
-        with Tracker(title, self._steps_per_epoch, "steps", progress.step, later) as tracker:
-            while progress.step < self._steps_per_epoch:
-                steps, seconds = self._run_chunk(epoch, iterator, meter)
-                loss = f"loss {progress.loss_sum / progress.step:.4f}"
-                tracker.advance(steps, ", ".join(filter(None, [loss, meter.text])))
-                self._synchronize(steps, seconds)
-                if self._unsaved_s() > 60 * config.checkpoint_minutes:
-                    self._save()
-        self.board.update_profile((epoch + 1) * self._steps_per_epoch)
-
-    def _run_chunk(self, epoch: int, iterator: Iterator[Any], meter: Meter) -> tuple[int, float]:
-        """Take and record the next steps of an epoch; return their number and the seconds that they took."""
-        progress = self.progress
-        done = epoch * self._steps_per_epoch + progress.step
-        steps = self.board.limit_to_profile(done, min(self._chunk_steps, self._steps_per_epoch - progress.step))
-        self.board.update_profile(done)
-        start = time.monotonic()
-        step_losses, waited = self.compiled.train(iterator, tf.constant(steps))
-        step_losses = step_losses.numpy()
-        seconds = time.monotonic() - start
-        self._check_finite(epoch, progress.step, step_losses)
-        progress.step += steps
-        progress.loss_sum += float(step_losses.sum(dtype=np.float64))
-        progress.seconds += seconds
-        meter.add(steps, seconds, float(waited))
-        self.board.chunk(done + steps, step_losses, self.network.optimizer, meter.scalars)
-        return steps, seconds
-
     def validate(self, epoch: int) -> float:
         """Compute the mean loss over the validation images."""
         count, batch_size = self.data.manifest.counts["valid"], self.config.batch_size
-        iterator = self._iterator(
-            lambda **replicas: batches.validation_batches(self.data.valid, batch_size, **replicas)
-        )
+        iterator = self.devices.iterate(batches.validation_batches, self.data.valid, batch_size)
         total, done, steps_left = 0.0, 0, -(-count // batch_size)
         with Tracker(f"validation, epoch {epoch + 1}/{self.config.epochs}", count, "images") as tracker:
             while steps_left:
@@ -170,73 +170,21 @@ class Loop:
             )
         return total / count
 
-    def _iterator(self, dataset: Callable[..., tf.data.Dataset]) -> Iterator[Any]:
-        """Return the batches for all replicas of this machine, each on its own device."""
-
-        def of_machine(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            n_replicas_here = context.num_replicas_in_sync // context.num_input_pipelines
-            return dataset(
-                n_replicas_here=n_replicas_here,
-                first_replica=n_replicas_here * context.input_pipeline_id,
-                n_replicas=context.num_replicas_in_sync,
-            )
-
-        return iter(self.devices.strategy.distribute_datasets_from_function(of_machine))
-
-    def _finish_epoch(self, epoch: int, valid_loss: float) -> None:
-        """Record and print the result of an epoch, and save the state."""
-        progress, steps = self.progress, self._steps_per_epoch
-        best = valid_loss < progress.best_loss
-        row = {
-            "epoch": epoch + 1,
-            "steps": steps,
-            "loss": progress.loss_sum / steps,
-            "valid_loss": valid_loss,
-            "seconds": round(progress.seconds, 3),
-            "images_per_s": round(steps * self.config.batch_size / max(progress.seconds, 1e-9), 3),
-            "best": best,
-            "weights_crc32": self._weights_checksum(),
-        }
-        print(
-            f"epoch {epoch + 1}/{self.config.epochs}: loss {row['loss']:.4f}, validation {valid_loss:.4f}"
-            f"{' (best so far)' if best else ''}, {row['images_per_s']:.3g} images/s",
-            flush=True,
-        )
-        self.board.epoch(epoch + 1, (epoch + 1) * steps, row)
-        self._show((epoch + 1) * steps)
-        if best:
-            self.checkpoints.keep_best()
-            progress.best_epoch, progress.best_loss = epoch + 1, valid_loss
-        self.progress = Progress(
-            epoch + 1,
-            best_epoch=progress.best_epoch,
-            best_loss=progress.best_loss,
-            history=[*progress.history, row],
-        )
-        if self.is_over or self._save_duration_s <= SAVING_SHARE * self._unsaved_s():
-            self._save()
-
-    def _show(self, steps_done: int) -> None:
-        if self.board.quiet or self.devices.cluster.size > 1:  # all machines would have to predict
-            return
-        first_images = slice(0, min(MAX_SHOWN, self.data.manifest.counts["valid"]))
-        stimuli = self.data.valid.stimulus[first_images]
-        predictions = self.compiled.predict(stimuli).numpy()
-        self.board.images(steps_done, stimuli, self.data.valid.density[first_images], predictions)
-
-    def _weights_checksum(self) -> str:
-        """Compute the CRC-32 of all weights; it must be the same on all machines."""
-        checksum = 0
-        for variable in self.network.model.variables:
-            checksum = zlib.crc32(variable.value.read_value().numpy().tobytes(), checksum)
-        checksums = self.devices.gather([float(checksum)])
-        if (checksums != checksum).any():  # the losses alone would not show it
-            raise RuntimeError(
-                f"the weights differ between machines: CRC-32 {checksums.ravel().astype(int).tolist()}"
-            )
-        return f"{checksum:08x}"
-
     # === Between chunks of steps ===
+
+    def _check_finite(self, epoch: int, first_step: int, step_losses: np.ndarray) -> None:
+        """Stop at the first loss that is not finite; name the images in that batch."""
+        bad = np.flatnonzero(~np.isfinite(step_losses))
+        if not bad.size:
+            return
+        bad_step, config = first_step + int(bad[0]), self.config
+        order = batches.epoch_order(len(self.data.train), config.seed, epoch)
+        indices = set(order[bad_step * config.batch_size : (bad_step + 1) * config.batch_size].tolist())
+        names = [example.name for example in tfrecords.read(self.data.folder, "train") if example.index in indices]
+        raise UserError(
+            f"the loss is {step_losses[bad[0]]} at step {bad_step + 1} of epoch {epoch + 1}, on the images "
+            f"{', '.join(names)}; lower learning_rate (now {config.learning_rate:g}), or check these images"
+        )
 
     def _synchronize(self, steps: int, seconds: float) -> None:
         """Agree with the other machines on the length of the next chunk, and on whether to stop."""
@@ -266,26 +214,74 @@ class Loop:
     def _unsaved_s(self) -> float:
         return time.monotonic() - self._saved_at
 
-    def _check_finite(self, epoch: int, first_step: int, step_losses: np.ndarray) -> None:
-        """Stop at the first loss that is not finite; name the images in that batch."""
-        bad = np.flatnonzero(~np.isfinite(step_losses))
-        if not bad.size:
-            return
-        bad_step, config = first_step + int(bad[0]), self.config
-        order = batches.epoch_order(len(self.data.train), config.seed, epoch)
-        indices = set(order[bad_step * config.batch_size : (bad_step + 1) * config.batch_size].tolist())
-        names = [example.name for example in tfrecords.read(self.data.folder, "train") if example.index in indices]
-        raise UserError(
-            f"the loss is {step_losses[bad[0]]} at step {bad_step + 1} of epoch {epoch + 1}, on the images "
-            f"{', '.join(names)}; lower learning_rate (now {config.learning_rate:g}), or check these images"
+    # === The end of an epoch ===
+
+    def _report(self, epoch: int, valid_loss: float) -> dict[str, Any]:
+        """Print and log the result of an epoch; return it as a row of the history."""
+        progress, steps = self.progress, self._steps_per_epoch
+        row = {
+            "epoch": epoch + 1,
+            "steps": steps,
+            "loss": progress.loss_sum / steps,
+            "valid_loss": valid_loss,
+            "seconds": round(progress.seconds, 3),
+            "images_per_s": round(steps * self.config.batch_size / max(progress.seconds, 1e-9), 3),
+            "best": valid_loss < progress.best_loss,
+            "weights_crc32": self._weights_checksum(),
+        }
+        print(
+            f"epoch {epoch + 1}/{self.config.epochs}: loss {row['loss']:.4f}, validation {valid_loss:.4f}"
+            f"{' (best so far)' if row['best'] else ''}, {row['images_per_s']:.3g} images/s",
+            flush=True,
         )
+        self.board.epoch(epoch + 1, (epoch + 1) * steps, row)
+        self._show((epoch + 1) * steps)
+        return row
+
+    def _show(self, steps_done: int) -> None:
+        """Log the predictions for the first validation images."""
+        if self.board.quiet or self.devices.cluster.size > 1:  # all machines would have to predict
+            return
+        first_images = slice(0, min(MAX_SHOWN, self.data.manifest.counts["valid"]))
+        stimuli = self.data.valid.stimulus[first_images]
+        predictions = self.compiled.predict(stimuli).numpy()
+        self.board.images(steps_done, stimuli, self.data.valid.density[first_images], predictions)
+
+    def _weights_checksum(self) -> str:
+        """Compute the CRC-32 of all weights; it must be the same on all machines."""
+        checksum = 0
+        for variable in self.network.model.variables:
+            checksum = zlib.crc32(variable.value.read_value().numpy().tobytes(), checksum)
+        checksums = self.devices.gather([float(checksum)])
+        if (checksums != checksum).any():  # the losses alone would not show it
+            raise RuntimeError(
+                f"the weights differ between machines: CRC-32 {checksums.ravel().astype(int).tolist()}"
+            )
+        return f"{checksum:08x}"
 
 
-class CompiledSteps:
-    """The steps of a network. Each is traced once: all shapes are static, and numbers of steps are tensors.
+# === What TensorFlow compiles ===
 
-    The loops are `tf.while_loop` rather than loops of Python for AutoGraph to convert, because AutoGraph rewrites
-    Python's syntax trees, which change with each release: that of TensorFlow 2.20 warns on 3.13 and fails on 3.15.
+
+class CompiledSteps(NamedTuple):
+    """Functions of TensorFlow. Each is traced once: all shapes are static, and numbers of steps are tensors."""
+
+    train: Any
+    """Takes an iterator and a number of steps, () int32. Returns the loss before each step, (steps,) float32, and
+    the seconds spent waiting for data, () float64."""
+    validate: Any
+    """Takes an iterator and a number of batches, () int32. Returns the sum of the loss over their images, ()
+    float64."""
+    predict: Any
+    """Takes stimuli, (n, H, W, 3) uint8. Returns their maps, (n, H, W, 1)."""
+
+
+def compile_steps(devices: Devices, network: Network, config: TrainConfig) -> CompiledSteps:
+    """Make the functions of a training that TensorFlow compiles when they are first called.
+
+    Their loops are `tf.while_loop` rather than loops of Python for AutoGraph to convert, because AutoGraph
+    rewrites Python's syntax trees, which change with each release: that of TensorFlow 2.20 warns on 3.13 and fails
+    on 3.15.
 
     Args:
         devices: run the steps. On GPUs, XLA compiles the gradients, because it fuses many kernels into one; it
@@ -294,35 +290,19 @@ class CompiledSteps:
         network: made within the strategy's scope.
         config: the settings, with the batch size in use.
     """
+    strategy = devices.strategy
+    waits = devices.kind == "cpu"  # an accelerator computes while its host continues
+    gradients = functools.partial(
+        step.gradients, network, batch_size=config.batch_size, accumulation=config.accumulation
+    )
+    if devices.kind == "gpu":
+        gradients = tf.function(gradients, jit_compile=True, autograph=False)
 
-    def __init__(self, devices: Devices, network: Network, config: TrainConfig) -> None:
-        self._strategy, self._network = devices.strategy, network
-        compute = functools.partial(
-            step.gradients,
-            network,
-            batch_size=config.batch_size,
-            accumulation=config.accumulation,
-        )
-        self._compute = (
-            tf.function(compute, jit_compile=True, autograph=False) if devices.kind == "gpu" else compute
-        )
-        self._waits = devices.kind == "cpu"  # an accelerator computes while its host continues
-        self.train = tf.function(self._train, autograph=False)
-        self.validate = tf.function(self._validate, autograph=False)
-        self.predict = tf.function(self._predict, autograph=False)
-
-    def replica_step(self, batch: Batch) -> tf.Tensor:
-        """Take one step on one replica; return its share of the loss over the global batch."""
-        loss, computed = self._compute(batch)
-        step.apply_gradients(self._network, computed)
-        return loss
-
-    def _train(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Take `steps` steps: the loss before each, (steps,), and the seconds spent waiting for data."""
-
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def train_steps(iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         def take(index: tf.Tensor, step_losses: tf.TensorArray, waited: tf.Tensor, loss: tf.Tensor) -> Any:
-            batch, seconds = timed_next(iterator, after=[loss] if self._waits else [])
-            loss = self._strategy.reduce(SUM, self._strategy.run(self.replica_step, args=(batch,)), axis=None)
+            batch, seconds = timed_next(iterator, after=[loss] if waits else [])
+            loss = strategy.reduce(SUM, strategy.run(replica_step, args=(batch,)), axis=None)
             return index + 1, step_losses.write(index, loss), waited + seconds, loss
 
         step_losses = tf.TensorArray(tf.float32, size=steps)
@@ -330,20 +310,28 @@ class CompiledSteps:
         _, step_losses, waited, _ = tf.while_loop(lambda index, *_: index < steps, take, start)
         return step_losses.stack(), waited
 
-    def _validate(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
-        """Sum the loss over the images of the next `steps` batches, () float64."""
+    def replica_step(batch: Batch) -> tf.Tensor:
+        """Take one step on one replica; return its share of the loss over the global batch."""
+        loss, computed = gradients(batch)
+        step.apply_gradients(network, computed)
+        return loss
 
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def validate_steps(iterator: Any, steps: tf.Tensor) -> tf.Tensor:
         def take(index: tf.Tensor, total: tf.Tensor) -> Any:
-            sums = self._strategy.run(self._validation_step, args=(next(iterator),))
-            return index + 1, total + tf.cast(self._strategy.reduce(SUM, sums, axis=None), tf.float64)
+            sums = strategy.run(replica_loss, args=(next(iterator),))
+            return index + 1, total + tf.cast(strategy.reduce(SUM, sums, axis=None), tf.float64)
 
         start = tf.constant(0), tf.constant(0.0, tf.float64)
         return tf.while_loop(lambda index, _: index < steps, take, start)[1]
 
-    def _validation_step(self, batch: Batch) -> tf.Tensor:
-        return step.validation_loss(self._network.model, batch)
+    def replica_loss(batch: Batch) -> tf.Tensor:
+        """Sum the loss over the images of one replica."""
+        return step.validation_loss(network.model, batch)
 
-    def _predict(self, stimuli: tf.Tensor) -> tf.Tensor:
-        """Predict the maps, (n, H, W, 1), of stimuli (n, H, W, 3) uint8."""
-        maps = self._strategy.run(lambda: self._network.model(tf.cast(stimuli, tf.float32)))
-        return self._strategy.experimental_local_results(maps)[0]
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def predict(stimuli: tf.Tensor) -> tf.Tensor:
+        maps = strategy.run(lambda: network.model(tf.cast(stimuli, tf.float32)))
+        return strategy.experimental_local_results(maps)[0]
+
+    return CompiledSteps(train_steps, validate_steps, predict)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import datetime
-import tempfile
+import time
 from typing import Any
 
 import numpy as np
@@ -11,32 +11,16 @@ import tensorflow as tf
 from trainer import runtime
 from trainer.artifacts import Manifest, code_version
 from trainer.config import TrainConfig
-from trainer.data.batches import Split
-from trainer.training.checkpoints import Checkpoints, Progress
-from trainer.training.exits import Stop
-from trainer.training.loop import Data, Loop
+from trainer.data.batches import Split, training_batches
+from trainer.progress import Tracker
+from trainer.training.loop import CHUNK_S, compile_steps
 from trainer.training.meter import memory_bytes
+from trainer.training.step import Network
 from trainer.training.strategy import Devices
-from trainer.training.tensorboard import Board
 from trainer.training.train import Job, connect, make_network
 
 MADE = 16
 """Different images; they are repeated, because the speed does not depend on what they show."""
-
-
-class _TimedLoop(Loop):
-    """A loop that keeps the steps and the seconds of each chunk, and when the first chunk had ended."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.chunks: list[tuple[int, float]] = []
-        self.first_step_at = ""
-
-    def _run_chunk(self, *arguments: Any) -> tuple[int, float]:
-        chunk = super()._run_chunk(*arguments)
-        self.chunks.append(chunk)
-        self.first_step_at = self.first_step_at or datetime.datetime.now(datetime.UTC).isoformat()
-        return chunk
 
 
 def measure(config: TrainConfig, image_size: tuple[int, int], steps: int, accelerator: str = "") -> dict[str, Any]:
@@ -61,19 +45,12 @@ def measure(config: TrainConfig, image_size: tuple[int, int], steps: int, accele
     with devices.strategy.scope():
         network = make_network(job, None)
     print(job.summary(), flush=True)
-    data = Data("", job.manifest, _images(job.manifest, "train"), _images(job.manifest, "valid"))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Checkpoints(folder, network, {}) as checkpoints,
-        Board() as board,
-        job.errors_explained(),
-    ):
-        loop = _TimedLoop(job.config, data, devices, network, checkpoints, Progress(), board, Stop())
-        loop.train_epoch(0)
+    with job.errors_explained():
+        first_step_at, seconds = _train(job, network, steps)
     return {
-        "images_per_s": round(steps * job.config.batch_size / sum(seconds for _, seconds in loop.chunks[1:]), 4),
+        "images_per_s": round(steps * job.config.batch_size / seconds, 4),
         "memory_bytes": memory_bytes().get("peak"),
-        "first_step_at": loop.first_step_at,
+        "first_step_at": first_step_at,
         "steps": steps,
         "image_size": list(image_size),
         "batch_size": job.config.batch_size,
@@ -82,6 +59,32 @@ def measure(config: TrainConfig, image_size: tuple[int, int], steps: int, accele
         "devices": _named(devices),
         "versions": f"{code_version()}, TensorFlow {tf.__version__}",
     }
+
+
+def _train(job: Job, network: Network, steps: int) -> tuple[str, float]:
+    """Return when the first step had ended, as ISO 8601, and the seconds that `steps` more took."""
+    config, devices = job.config, job.devices
+    compiled = compile_steps(devices, network, config)
+    images = _images(job.manifest)
+    iterator = devices.iterate(training_batches, images, config.batch_size, config.seed, epoch=0, flip=config.flip)
+
+    def timed(chunk: int) -> float:
+        start = time.monotonic()
+        step_losses, _ = compiled.train(iterator, tf.constant(chunk))
+        step_losses.numpy()  # waits for the devices
+        return time.monotonic() - start
+
+    with Tracker("measuring", steps, "steps") as tracker:
+        timed(1)
+        first_step_at = datetime.datetime.now(datetime.UTC).isoformat()
+        taken, chunk, seconds = 0, 1, 0.0
+        while taken < steps:
+            seconds += timed(chunk)
+            taken += chunk
+            tracker.advance(chunk)
+            slowest = float(devices.gather([seconds]).max())  # all machines must take the same number of steps
+            chunk = min(steps - taken, max(1, int(CHUNK_S * taken / slowest)))
+    return first_step_at, seconds
 
 
 def _named(devices: Devices) -> str:
@@ -113,9 +116,9 @@ def _manifest(image_size: tuple[int, int], images: int) -> Manifest:
     )
 
 
-def _images(manifest: Manifest, split: str) -> Split:
-    """Noise in place of images and of maps."""
-    random, images = np.random.default_rng(0), Split.allocate(manifest, split)
+def _images(manifest: Manifest) -> Split:
+    """Noise in place of training images and of their maps."""
+    random, images = np.random.default_rng(0), Split.allocate(manifest, "train")
     for array in (images.stimulus, images.density):
         made = random.integers(0, 256, (MADE, *array.shape[1:]), np.uint8)
         for first in range(0, len(array), MADE):

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,28 @@ class Devices:
             return row
         rows = self._gather(tf.constant(row)).numpy()
         return np.asarray(rows[:: self.replicas // self.cluster.size])
+
+    def iterate(self, dataset: Callable[..., tf.data.Dataset], *arguments: Any, **settings: Any) -> Iterator[Any]:
+        """Return the batches of a dataset for all replicas of this machine, each on its own device.
+
+        Args:
+            dataset: a function of `trainer.data.batches`; it also gets `n_replicas_here`, `first_replica` and
+                `n_replicas`.
+            arguments: its arguments.
+            settings: its named arguments.
+        """
+
+        def of_machine(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            n_replicas_here = context.num_replicas_in_sync // context.num_input_pipelines
+            return dataset(
+                *arguments,
+                **settings,
+                n_replicas_here=n_replicas_here,
+                first_replica=n_replicas_here * context.input_pipeline_id,
+                n_replicas=context.num_replicas_in_sync,
+            )
+
+        return iter(self.strategy.distribute_datasets_from_function(of_machine))
 
     @functools.cached_property
     def _gather(self) -> Any:

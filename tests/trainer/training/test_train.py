@@ -6,7 +6,6 @@ import pathlib
 import shutil
 import types
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
 
 import h5py
 import numpy as np
@@ -25,7 +24,7 @@ from trainer.errors import UserError
 from trainer.models import weight_sources
 from trainer.models.load import ENCODER, load_model
 from trainer.training import loop
-from trainer.training.loop import CompiledSteps
+from trainer.training.loop import CompiledSteps, compile_steps
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job, initial_model, train
 
@@ -42,7 +41,7 @@ def trained(dataset, tmp_path_factory):
     """One complete run with steps of its own: (model folder, folder of checkpoints)."""
     folder = tmp_path_factory.mktemp("trained")
     with narrowed(), unexported(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "CompiledSteps", Kept)
+        patch.setattr(loop, "compile_steps", keep)
         train(CONFIG, dataset, folder / "model", folder / "checkpoints")
     return folder / "model", folder / "checkpoints"
 
@@ -74,18 +73,17 @@ def exhausted():
         yield pool.submit(tf.zeros, [2**50])
 
 
-class Kept(CompiledSteps):
-    """Records the compiled steps."""
+KEPT: list[CompiledSteps] = []
+"""What `keep` has made."""
 
-    made: ClassVar[list[CompiledSteps]] = []
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.made.append(self)
+def keep(*arguments):
+    KEPT.append(compile_steps(*arguments))
+    return KEPT[-1]
 
 
 def test_each_step_is_compiled_once(trained):
-    (compiled,) = Kept.made
+    (compiled,) = KEPT
     assert compiled.train.experimental_get_tracing_count() == 1
     assert compiled.validate.experimental_get_tracing_count() == 1
 
@@ -309,7 +307,8 @@ def test_batch_too_large_for_the_memory_is_refused_with_the_size_that_fits(datas
 
 
 def test_out_of_memory_in_a_step_suggests_a_smaller_batch(dataset, quick, exhausted, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop.Loop, "train_epoch", lambda *_: exhausted.result())
+    steps = CompiledSteps(train=lambda *_: exhausted.result(), validate=None, predict=None)
+    monkeypatch.setattr(loop, "compile_steps", lambda *_: steps)
     with pytest.raises(UserError, match=r"2 images of 32x40 .*set batch_size to 1, or accumulation to 2"):
         train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
 
