@@ -90,10 +90,10 @@ class _Compiled:
                 variable.assign(value)
         return kept
 
-    def compile(self, devices: Any, network: Network, config: TrainConfig) -> CompiledSteps:
-        key = id(network.model), config.batch_size, config.accumulation
+    def compile(self, devices: Any, its_network: Network, config: TrainConfig) -> CompiledSteps:
+        key = id(its_network.model), config.batch_size, config.accumulation
         if key not in self._steps:
-            self._steps[key] = self._compile(devices, network, config)
+            self._steps[key] = self._compile(devices, its_network, config)
         return self._steps[key]
 
 

@@ -523,7 +523,7 @@ class Version(TypedDict, total=False):
     lineage: Lineage
 
 
-class Run(TypedDict):
+class RunRecord(TypedDict):
     """RUN_FILE: a run of the pipeline on this machine."""
 
     environment: str

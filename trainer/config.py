@@ -44,6 +44,8 @@ PREDICT_FORMATS = {
 }
 """Name of each output format of `predict` -> its files."""
 MEGAPIXEL = 10**6
+MOST_MEGAPIXELS = 100.0
+"""Largest image that is read, unless a user sets another limit."""
 GATE_ON = ("finetune", "test")
 EXPORT_FORMATS = ("saved-model", "int8")
 SIGNATURES = ("serving_default", "serve_bytes")
@@ -295,7 +297,7 @@ RECIPES = {
 }
 
 
-def _described() -> str:
+def described_recipes() -> str:
     """Describe all recipes and their settings for a help text."""
     return "; ".join(f"{name}: {recipe.summary}{_steps(recipe)}" for name, recipe in RECIPES.items())
 
@@ -462,7 +464,7 @@ class TrainConfig:
     TITLE: ClassVar[str] = "training"
     recipe: str = setting(
         PAPER,
-        f"Set of settings of the trainings. {_described()}. Each ends with a calibration (calibrate). "
+        f"Set of settings of the trainings. {described_recipes()}. Each ends with a calibration (calibrate). "
         "A setting of a recipe cannot be given as well. "
         "In a form that gives every setting, as in the console, one with its default value becomes the recipe's.",
         choices=RECIPES,
@@ -691,7 +693,7 @@ class PredictConfig:
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
     batch_size: int = setting(8, "Images per batch of the network.", ge=1)
     most_megapixels: float = setting(
-        100.0, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
+        MOST_MEGAPIXELS, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
     )
 
     def __post_init__(self) -> None:

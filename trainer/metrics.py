@@ -115,7 +115,7 @@ def scale_points(points: Points, size: tuple[int, int], new_size: tuple[int, int
 
 def count_points(points: Points, size: tuple[int, int]) -> npt.NDArray[np.int64]:
     """Count the points (n, 2) in each pixel of an image of `size` (height, width): (height, width)."""
-    flat = _flat_indices("points", points, size)
+    flat = flat_indices("points", points, size)
     return np.bincount(flat, minlength=size[0] * size[1]).reshape(size)
 
 
@@ -158,7 +158,7 @@ def _pair(prediction: npt.ArrayLike, truth: npt.ArrayLike, name: str = "density"
     return prediction, truth
 
 
-def _flat_indices(name: str, points: Points, size: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def flat_indices(name: str, points: Points, size: tuple[int, ...]) -> npt.NDArray[np.int64]:
     points = np.asarray(points)
     if points.ndim != 2 or points.shape[1] != 2 or not np.issubdtype(points.dtype, np.integer):
         raise ValueError(f"{name} have shape {points.shape} and type {points.dtype}; they must be (n, 2) integers")
@@ -175,7 +175,7 @@ def _flat_indices(name: str, points: Points, size: tuple[int, ...]) -> npt.NDArr
 
 def _at(name: str, values: Map, points: Points) -> Map:
     """The values of the map at the points, (n,)."""
-    return values.ravel()[_flat_indices(name, points, values.shape)]
+    return values.ravel()[flat_indices(name, points, values.shape)]
 
 
 def _as_distribution(values: Map) -> Map:

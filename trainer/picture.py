@@ -13,7 +13,7 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
-from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS
+from trainer.config import MEGAPIXEL, MOST_MEGAPIXELS
 from trainer.errors import UserError, first_line
 
 Pixels = npt.NDArray[np.uint8]
@@ -24,7 +24,7 @@ REMEDY = "download or export it again"
 NAMES = "JPEG, PNG, WebP, GIF, TIFF or BMP"
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
 """File name endings of these formats."""
-MAX_PIXELS = PREDICT_DEFAULTS.most_pixels
+MAX_PIXELS = int(MOST_MEGAPIXELS * MEGAPIXEL)
 """Pixels of the largest image that is read by default."""
 MAX_SIDE_PX = 65_535
 """JPEG's limit; memory grows with the sides too."""

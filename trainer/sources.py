@@ -91,17 +91,17 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
     else:
         path = local_path(source)
         folder = path.parent if path.is_file() else path
-    files = {file.name: folder / file.name for file in objects}
-    with opened_files(files, scratch) as members:
+    paths = {entry.name: folder / entry.name for entry in objects}
+    with opened_files(paths, scratch) as members:
         yield members
 
 
 @contextmanager
-def opened_files(files: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> Iterator[list[Member]]:
+def opened_files(paths: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> Iterator[list[Member]]:
     """The members of local files while they are open, sorted by path.
 
     Args:
-        files: their names below the source, and where they are.
+        paths: their names below the source, and where they are.
         scratch: an existing folder for unpacked tarballs. Tarballs in it are removed when they are unpacked.
 
     Raises:
@@ -109,7 +109,7 @@ def opened_files(files: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> It
     """
     with ExitStack() as archives:
         members: list[Member] = []
-        for number, (name, path) in enumerate(files.items()):
+        for number, (name, path) in enumerate(paths.items()):
             if name.lower().endswith(".zip"):
                 members += archives.enter_context(_opened_zip(path, name))
             elif is_archive(name):

@@ -90,7 +90,7 @@ def find_archive(address: str) -> tuple[SourceObject, str]:
         blob = client().bucket(bucket).get_blob(path, retry=retry())
     if blob is None:
         list_blobs(address, _root(path), max_results=1)  # raises an error if the bucket does not exist
-        raise _nothing_at(address)
+        raise nothing_at(address)
     return _entry(blob, address, _root(path)), str(blob.generation or "")
 
 
@@ -114,7 +114,7 @@ def find_objects(address: str) -> list[tuple[str, int]]:
         blob for blob in blobs if not path or blob.name.startswith(f"{path}/")
     ]
     if not found:
-        raise _nothing_at(address)
+        raise nothing_at(address)
     sizes = {entry.name: entry.size_bytes for entry in (_entry(blob, address, "") for blob in found)}
     return [(f"{REMOTE}{bucket_name}/{name}", sizes[name]) for name in sorted(sizes)]
 
@@ -146,7 +146,7 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
     names = {entry.name for entry in objects}
     for name in names:
         check_path(name, source)
-    if both := sorted(names & _folders_of(names)):
+    if both := sorted(names & folders_of(names)):
         raise both_kinds(both[0], source)
     folder.mkdir(parents=True, exist_ok=True)
     total_bytes, room = sum(entry.size_bytes for entry in objects), room_bytes(folder)
@@ -262,7 +262,7 @@ def both_kinds(name: str, origin: str) -> UserError:
     return UserError(f"{origin} has a file {name[:80]!r}, and files below a folder of this name; rename one")
 
 
-def _folders_of(names: Iterable[str]) -> set[str]:
+def folders_of(names: Iterable[str]) -> set[str]:
     """The folders of files, and those that they are in."""
     folders: set[str] = set()
     for name in names:
@@ -442,13 +442,13 @@ def _list_remote(source: str) -> list[SourceObject]:
         if not is_junk(blob.name.removeprefix(root))
     ]
     if not objects:
-        raise _nothing_at(source)
+        raise nothing_at(source)
     return objects
 
 
 def _without_folders(blobs: Sequence[Any]) -> list[Any]:
     """The objects that are files: a folder is one whose name ends with a slash, or is empty with others below."""
-    folders = _folders_of(blob.name for blob in blobs)
+    folders = folders_of(blob.name for blob in blobs)
     return [blob for blob in blobs if not blob.name.endswith("/") and (blob.size or blob.name not in folders)]
 
 
@@ -465,7 +465,7 @@ def _entry(blob: Any, source: str, root: str) -> SourceObject:
     return SourceObject(name, blob.size, crc32c)
 
 
-def _nothing_at(address: str) -> UserError:
+def nothing_at(address: str) -> UserError:
     bucket = split(address)[0]
     return UserError(f"there is nothing at {address}; `gcloud storage ls {REMOTE}{bucket}` lists the bucket")
 

@@ -89,7 +89,7 @@ def _local_ends() -> Iterator[tuple[str, str, str]]:
 
     ends = []
     for path in RUNS.glob(f"*/{RUN_FILE}"):
-        run = read_json(path, "remove it", artifacts.Run)
+        run = read_json(path, "remove it", artifacts.RunRecord)
         if run.get("ended"):
             ends.append((run["ended"].removesuffix(" UTC"), path.parent.name, run["result"]))
     yield from sorted(ends, reverse=True)

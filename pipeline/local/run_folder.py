@@ -64,7 +64,7 @@ class Run:
     def load(cls, folder: pathlib.Path) -> "Run":
         """Read the run in `folder`; raises `UserError` if there is none, or if it has other parameters."""
         remedy = f"{folder} is not a run; name one below {RUNS}/"
-        content = files.read_json(folder / RUN_FILE, remedy, artifacts.Run)
+        content = files.read_json(folder / RUN_FILE, remedy, artifacts.RunRecord)
         earlier = tuple(content.get("earlier", ()))
         try:
             values = parameters.converted(content["parameters"])

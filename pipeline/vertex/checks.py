@@ -205,7 +205,7 @@ def _limit(metric: Mapping[str, Any], location: str) -> float | None:
     """
     limits = []
     for limit in metric.get("consumerQuotaLimits", ()):
-        buckets = {each.get("dimensions", {}).get("region", ""): each for each in limit.get("quotaBuckets", ())}
-        if buckets:
-            limits.append(int(buckets.get(location, buckets.get("", {})).get("effectiveLimit", 0)))
+        quotas = {each.get("dimensions", {}).get("region", ""): each for each in limit.get("quotaBuckets", ())}
+        if quotas:
+            limits.append(int(quotas.get(location, quotas.get("", {})).get("effectiveLimit", 0)))
     return min((math.inf if limit < 0 else limit for limit in limits), default=None)

@@ -163,13 +163,13 @@ def cluster(monkeypatch, tmp_path):
         address = kubernetes.client.Configuration(host=f"http://127.0.0.1:{server.server_port}")
         kubernetes.client.Configuration.set_default(address)
 
-    def record(name, workflow):
+    def record(name, run):
         (tmp_path / "namespace").write_text("kubeflow")
         content = (WORKFLOWS / f"{name}.json").read_bytes()
-        answers[f"/apis/argoproj.io/v1alpha1/namespaces/kubeflow/workflows/{workflow}"] = content
+        answers[f"/apis/argoproj.io/v1alpha1/namespaces/kubeflow/workflows/{run}"] = content
         for node in json.loads(content)["status"]["nodes"].values():
             if node["type"] == "Pod" and node["phase"] == "Failed":
-                pod = "-".join([workflow, node["templateName"], node["id"].rpartition("-")[2]])
+                pod = "-".join([run, node["templateName"], node["id"].rpartition("-")[2]])
                 answers[f"/api/v1/namespaces/kubeflow/pods/{pod}/log"] = LOG.encode()
 
     monkeypatch.setattr(kubernetes.config, "load_incluster_config", configure)

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from tests.gcs import upload
-from tests.small_sources import files, write_tar, write_zip
+from tests.small_sources import files as files_in, write_tar, write_zip
 from trainer import sources, storage
 from trainer.errors import UserError
 from trainer.storage import is_archive
@@ -47,7 +47,7 @@ def test_folders_and_archives_are_read_alike_locally_and_in_a_bucket(archive, tm
 def test_one_archive_in_a_bucket_is_unpacked_and_not_kept(archive, tmp_path, bucket):
     found = read(upload(bucket, archive), tmp_path / "scratch")
     assert found == {f"x/{name}": data for name, data in CONTENT.items()}
-    kept = {name for name in files(tmp_path / "scratch") if is_archive(name)}
+    kept = {name for name in files_in(tmp_path / "scratch") if is_archive(name)}
     assert kept == ({"download/x.zip"} if archive.suffix == ".zip" else set())
 
 
@@ -104,7 +104,7 @@ def test_a_member_of_a_tarball_whose_path_climbs_out_is_refused(tmp_path, name):
     archive = write_tar(tmp_path / "set" / "x.tar.gz", {name: b"x"})
     with pytest.raises(UserError, match=r"out\.png"):
         read(archive, tmp_path / "scratch")
-    assert set(files(tmp_path)) == {"set/x.tar.gz"}
+    assert set(files_in(tmp_path)) == {"set/x.tar.gz"}
 
 
 def test_an_absolute_path_in_a_tarball_stays_below_the_scratch_folder(tmp_path):

@@ -126,9 +126,9 @@ def test_dry_run_says_in_few_lines_what_would_be_started_and_sends_nothing(verte
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 10
     assert lines[:2] == ["Run:        mine-1", "Project:    proj, us-central1"]
-    (parameters,) = (line for line in lines if line.startswith("Parameters: "))
-    assert "base_epochs=3" in parameters.split()
-    assert "finetune_epochs" not in parameters
+    (written,) = (line for line in lines if line.startswith("Parameters: "))
+    assert "base_epochs=3" in written.split()
+    assert "finetune_epochs" not in written
     assert any(line.startswith("Fine-tuning: 1 x cpu") for line in lines)
     assert main([*command, "--dry-run", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

@@ -146,11 +146,11 @@ def test_without_an_answer_the_fetch_takes_the_cache(internet, tmp_path, capsys)
 def test_addresses_can_be_given_instead(internet, tmp_path, capsys):
     """Without a cache the downloads go with the fetch. What may be a key is neither shown nor recorded."""
     author_forms.write("salicon", tmp_path / "made", 4)
-    archives = ("images", "maps", "fixations")
-    for name in archives:
+    names = ("images", "maps", "fixations")
+    for name in names:
         content = (tmp_path / "made" / f"{name}.zip").read_bytes()
         internet.serve(f"data.example.org/{name}.zip?key=secret", content)
-    plain = " ".join(f"https://data.example.org/{name}.zip" for name in archives)
+    plain = " ".join(f"https://data.example.org/{name}.zip" for name in names)
     source = " ".join(f"{each}?key=secret" for each in plain.split())
     arguments = ["fetch", "--image-size", "24x32", "--allow-partial-data", "true", "--source", source]
     main([*arguments, "--output-dir", str(tmp_path / "sets" / "set")])
