@@ -27,12 +27,12 @@ def check_data(
     With `data_gate=strict`, a large difference is a failure too. So is a training that does not fit its data, or a
     gate that cannot be measured on them: nothing has been trained yet.
     """
-    from pipeline.registry.data_gate import check_gate, compare_data, require
-    from pipeline.registry.register import fetched_of
-    from pipeline.training_job import Target, check_trainings
+    from lifecycle.machines.training_job import Target, check_trainings
+    from lifecycle.registry.data_gate import check_gate, compare_data, require
+    from lifecycle.registry.register import fetched_of
     from trainer.config import DataGateConfig, EvaluateConfig, configs_of
     from trainer.errors import reported
-    from trainer.reports.data_check import write_data_check
+    from trainer.evaluation.reports.data_check import write_data_check
 
     with reported():
         (config,) = configs_of(settings, DataGateConfig)

@@ -63,8 +63,8 @@ def check_run(
     that the form does not show. Output is empty if the registry already has the model of this run.
     """
     arguments = dict(locals())
-    from pipeline.preflight import prepare
-    from pipeline.training_job import Target
+    from lifecycle.machines.training_job import Target
+    from lifecycle.preflight import prepare
     from trainer.errors import reported
 
     run = arguments.pop("run")

@@ -44,12 +44,12 @@ def evaluate_model(
     """
     import pathlib
 
-    from pipeline.registry.register import compare, fetched_of
+    from lifecycle.registry.register import compare, fetched_of
     from trainer.config import EvaluateConfig, configs_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
-    from trainer.reports.report import write_report
-    from trainer.reports.score_tables import comparable, decision_page
+    from trainer.evaluation.reports.report import write_report
+    from trainer.evaluation.reports.score_tables import comparable, decision_page
 
     with reported():
         (config,) = configs_of(settings, EvaluateConfig)

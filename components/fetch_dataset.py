@@ -35,7 +35,7 @@ def fetch_dataset(
     from trainer.config import FetchConfig, configs_of
     from trainer.data import fetch
     from trainer.errors import check, reported
-    from trainer.reports.report import write_preview
+    from trainer.evaluation.reports.report import write_preview
 
     with reported():
         if not fingerprint:

@@ -50,7 +50,7 @@ def plan_training(
     `settings` are those of check_run. The output `settings` has those of the training as one value, with its batch
     and precision.
     """
-    from pipeline.training_job import Folders, Target, TrainingSettings, plan_step
+    from lifecycle.machines.training_job import Folders, Target, TrainingSettings, plan_step
     from trainer.errors import reported
 
     with reported():

@@ -22,10 +22,10 @@ def train_model(
     `settings` has those of `trainer.config.TrainConfig`. Checkpoints are below the folder `step` of
     `checkpoint_dir`, or beside the model if that is empty.
     """
-    from pipeline.training_job import checkpoint_folder
+    from lifecycle.machines.training_job import checkpoint_folder
     from trainer.config import TrainConfig, configs_of
     from trainer.errors import reported
-    from trainer.reports.report import write_curve
+    from trainer.evaluation.reports.report import write_curve
     from trainer.training.start import train_checked
 
     with reported():

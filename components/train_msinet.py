@@ -38,10 +38,10 @@ def train_msinet(
         model: The trained model: its weights, its settings, and a SavedModel.
         curve: The learning curve.
     """
-    from pipeline.training_job import checkpoint_folder
+    from lifecycle.machines.training_job import checkpoint_folder
     from trainer.config import TrainConfig, configs_of, with_recipe
     from trainer.errors import reported
-    from trainer.reports.report import write_curve
+    from trainer.evaluation.reports.report import write_curve
     from trainer.training.start import train_checked
 
     with reported():

@@ -30,7 +30,7 @@ def upload_model(
     an output outside of the run's folder. Output is the endpoint to deploy it to: `endpoint` for a new default,
     otherwise empty.
     """
-    from pipeline.registry.register import connect, fetched_of, lineage, pipeline_job, register, resource_of
+    from lifecycle.registry.register import connect, fetched_of, lineage, pipeline_job, register, resource_of
     from trainer.artifacts import DEFAULT
     from trainer.errors import reported
 

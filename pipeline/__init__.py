@@ -1,1 +1,1 @@
-"""The pipeline: what it is, where it runs, and the registry that it fills. Never imports TensorFlow."""
+"""What builds, sends, runs and lists pipelines, on a person's machine: never in a pod, never with TensorFlow."""

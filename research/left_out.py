@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from trainer import files
 from trainer.artifacts import MODEL_CONFIG, Manifest
 from trainer.errors import reported
-from trainer.metric_table import METRICS
+from trainer.evaluation.metric_table import METRICS
+from trainer.io import files
+from trainer.io.runtime import load_tensorflow
 from trainer.models.find import find_answering
-from trainer.runtime import load_tensorflow
 
 
 def main() -> None:

@@ -25,10 +25,11 @@ import numpy as np
 from PIL import Image
 
 from tests.narrow_tasks.sitecustomize import SHIPPED
-from trainer import artifacts, files
+from trainer import artifacts
 from trainer.artifacts import EVALUATION, PER_IMAGE, WEIGHTS
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CHAMPION
+from trainer.io import files
 from trainer.models.find import PRETRAINED_VERSION, VERSION, model_in, read_aliases
 
 ROOT = pathlib.Path(__file__).parents[1]

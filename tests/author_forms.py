@@ -12,7 +12,7 @@ from PIL import Image
 from scipy import io as mat
 
 from tests.small_sources import write_tar, write_zip
-from trainer import datasets
+from trainer.data import datasets
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""

@@ -21,7 +21,7 @@ from pipeline.graph.environment import load_environment
 from tests import containers, mounting, tpu_runtime
 from tests.backend import Backend
 from tests.install_requirements import PROGRAM
-from trainer.files import UNFINISHED
+from trainer.io.files import UNFINISHED
 
 SPEC = mounting.ROOT / "pipeline.yaml"
 RUN = "msinet-1"

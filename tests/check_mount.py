@@ -12,8 +12,9 @@ import pytest
 from tests import mounting
 from tests.mount_writes import MODEL, write_model
 from tests.test_mount import OWNERS, check_writes
-from trainer import artifacts, files, storage
+from trainer import artifacts, storage
 from trainer.errors import UserError
+from trainer.io import files
 from trainer.storage import Folder
 from trainer.training.checkpoints import Marker
 

@@ -10,8 +10,9 @@ import traceback
 
 import pytest
 
-from pipeline import measured
-from trainer import runtime
+from lifecycle.machines import benchmark_results
+from trainer import artifacts
+from trainer.io import runtime
 
 pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
 
@@ -41,17 +42,17 @@ LONG = (
     "trainer/training/test_step.py",
     "test_serving.py",
     "trainer/evaluation/test_evaluate.py",
-    "trainer/reports/test_gallery.py",
+    "trainer/evaluation/reports/test_gallery.py",
     "trainer/models/test_importing.py",
     "trainer/models/test_load.py",
     "trainer/models/test_saved_model.py",
     "trainer/test_main.py",
-    "trainer/test_isolated.py",
-    "trainer/test_model.py",
-    "pipeline/registry/test_numbered.py",
+    "trainer/io/test_untrusted.py",
+    "trainer/models/test_network.py",
+    "lifecycle/registry/test_numbered.py",
     "pipeline/vertex/test_submit.py",
     "pipeline/vertex/test_runs.py",
-    "pipeline/registry/test_data_gate.py",
+    "lifecycle/registry/test_data_gate.py",
     "studio/test_check.py",
     "test_bad_samples.py",
     "studio/test_demo_server.py",
@@ -147,4 +148,18 @@ def clean_environment(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("KERAS_HOME", str(home / "keras"))
     monkeypatch.setenv("MSINET_CACHE", "")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(home / "gcloud"))
-    monkeypatch.setattr(measured, "FILE", tmp_path_factory.mktemp("configs") / "measured.json")
+    monkeypatch.setattr(benchmark_results, "FILE", tmp_path_factory.mktemp("configs") / "measured.json")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A folder laid out as `train` leaves it; the registry reads none of it but the configuration."""
+    folder = tmp_path / "model"
+    variables = folder / artifacts.SAVED_MODEL / "variables"
+    variables.mkdir(parents=True)
+    (folder / artifacts.SAVED_MODEL / "saved_model.pb").write_bytes(b"graph")
+    (variables / "variables.index").write_bytes(b"index")
+    (folder / artifacts.WEIGHTS).write_bytes(b"weights")
+    (folder / artifacts.HISTORY).write_text('{"epoch": 1}\n')
+    (folder / artifacts.MODEL_CONFIG).write_text('{"best_epoch": 1, "image_size": [32, 40]}')
+    return folder

@@ -1,10 +1,10 @@
-"""The sections of docs/datasets.md, made from `trainer.datasets`: `python -m tests.dataset_page` writes them."""
+"""Writes the sections of docs/datasets.md from `trainer.data.datasets`: `python -m tests.dataset_page`."""
 
 import pathlib
 import re
 
+from trainer.data.datasets import DATASETS, DRIVE, OWN_SHARE, Dataset
 from trainer.data.layout import ROLES
-from trainer.datasets import DATASETS, DRIVE, OWN_SHARE, Dataset
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"
 BLOCK = re.compile(r"(?s)(?<=\n## One by one\n).*?(?=\n## )")

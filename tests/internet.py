@@ -3,7 +3,7 @@
 import pytest
 
 from tests import site as sites
-from trainer.downloads import servers
+from trainer.data.downloads import servers
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import os
 import pathlib
 import sys
 
-from pipeline.registry.numbered import LocalRegistry
-from trainer import artifacts, files
+from lifecycle.registry.numbered import LocalRegistry
+from trainer import artifacts
 from trainer.errors import PlaceError, reported
+from trainer.io import files
 from trainer.models.find import PRETRAINED_VERSION
 from trainer.storage import Folder
 from trainer.training.checkpoints import MARKER, Marker

@@ -1,7 +1,7 @@
 """MSI-Net with a quarter of each layer's filters, for tests that do not depend on the network's size.
 
 It has the same layers with 1.6 instead of 24.9 million parameters. No layer has fewer filters than
-`trainer.convolution.MIN_CHANNELS`, except the last one, so that its step uses the same operations.
+`trainer.models.convolution.MIN_CHANNELS`, except the last one, so that its step uses the same operations.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ import tensorflow as tf
 
 from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
-from trainer import files, isolated, model
 from trainer.config import TrainConfig
-from trainer.models import compact, find, saved_model
+from trainer.io import files, untrusted
+from trainer.models import compact, find, network, saved_model
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
@@ -38,18 +38,19 @@ _load_predictor = functools.lru_cache(8)(Predictor)
 
 @contextlib.contextmanager
 def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
-    """`trainer.model.build_model` makes the narrow network inside the block, and in the worker of imports too.
+    """`trainer.models.network.build_model` makes the narrow network inside the block, and in the worker of imports
+    too.
 
     A model is loaded and traced once, however many commands predict with it or score it.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictor, "Predictor", _load_predictor)
         for name, width in widths.items():
-            patch.setattr(model, name, width)
+            patch.setattr(network, name, width)
         patch.setenv("PYTHONPATH", str(pathlib.Path(sitecustomize.__file__).parent), prepend=os.pathsep)
-        isolated.end()
+        untrusted.end()
         yield
-        isolated.end()
+        untrusted.end()
 
 
 @functools.cache
@@ -58,7 +59,7 @@ def _shipped() -> pathlib.Path:
     folder = files.folder_for_now() / "pretrained"
     with narrowed():
         keras.utils.set_random_seed(0)
-        compact.write_compact(model.build_model((None, None), "float32"), (16, 16), folder, PHOTOGRAPHS)
+        compact.write_compact(network.build_model((None, None), "float32"), (16, 16), folder, PHOTOGRAPHS)
     return folder
 
 

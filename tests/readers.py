@@ -23,7 +23,7 @@ from tests.narrow import narrowed, unexported
 from tests.trainer import predictable
 from trainer.artifacts import MODEL_CONFIG
 from trainer.errors import UserError
-from trainer.files import write_json
+from trainer.io.files import write_json
 from trainer.models import saved_model
 from trainer.models.importing import convert
 from trainer.models.load import Trained

@@ -5,8 +5,8 @@ import os
 import signal
 import time
 
-from pipeline.registry.numbered import BucketRegistry
-from pipeline.registry.versions import GRAPH
+from lifecycle.registry.numbered import BucketRegistry
+from lifecycle.registry.versions import GRAPH
 from trainer import artifacts
 from trainer.artifacts import DEFAULT
 from trainer.errors import UserError

@@ -16,21 +16,21 @@ import pytest
 
 import studio.__main__
 import trainer.__main__
+from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.__main__ import WITH_ASSIGNMENTS
 from pipeline.__main__ import parse as parse_pipeline
 from pipeline.commands.flags import passed_parameters
-from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
 from tests import dataset_page
 from tests.guide import BLOCK, PAGES, RESEARCH, ROOT
 from tests.narrow import narrowed
 from tests.test_makefile import make
 from tests.trainer import predictable
 from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA
+from trainer.data.datasets import DATASETS
 from trainer.data.layout import assign_roles
-from trainer.datasets import DATASETS
-from trainer.files import write_json
+from trainer.io.archive_files import Member
+from trainer.io.files import write_json
 from trainer.models import find
-from trainer.sources import Member
 
 PROGRAMS = {"trainer": trainer.__main__, "studio": studio.__main__}
 """Package -> its command line; `pipeline` has one of another form."""

@@ -17,7 +17,7 @@ import yaml
 from pipeline.__main__ import parse
 from pipeline.graph.environment import IMAGE_KINDS, Environment, load_environment
 from tests.images import DOCKERFILE, environment_of, stages
-from trainer.accelerators import ACCELERATORS
+from trainer.training.accelerators import ACCELERATORS
 
 ROOT = DOCKERFILE.parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

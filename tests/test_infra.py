@@ -7,10 +7,10 @@ import re
 
 import pytest
 
+from lifecycle.parameters import DEFAULTS
+from lifecycle.run_settings import require_sources, settle, validate
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
-from pipeline.parameters import DEFAULTS
-from pipeline.settings import require_sources, settle, validate
 from pipeline.vertex import submit
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.config import PRETRAINED

@@ -7,33 +7,33 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.errors trainer.metric_table trainer.runtime
-    trainer.progress
-    trainer.isolated
-    trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files
+    trainer.errors trainer.evaluation.metric_table trainer.io.runtime
+    trainer.io.progress
+    trainer.io.untrusted
+    trainer.config trainer.evaluation.metrics trainer.data.datasets trainer.training.accelerators trainer.io.files
 
     trainer.artifacts
 
-    trainer.storage trainer.cli trainer.generated
-    trainer.downloads trainer.sources
-    trainer.convolution
-    trainer.layers trainer.preprocess trainer.picture trainer.heat
-    trainer.model
+    trainer.storage trainer.cli trainer.models.provenance
+    trainer.data.downloads trainer.io.archive_files
+    trainer.models.convolution
+    trainer.models.layers trainer.data.preprocess trainer.io.pictures trainer.prediction.heat
+    trainer.models.network
     trainer.data trainer.models
     trainer.training trainer.prediction
     trainer.evaluation
-    trainer.reports
-    trainer.api trainer.probe
+    trainer.evaluation.reports
+    trainer.training.probe
     trainer.commands
-    trainer.__main__
-    pipeline.cloud pipeline.measured
-    pipeline.jobs pipeline.webhook pipeline.workflow
-    pipeline.plan pipeline.registry
-    pipeline.training_job
-    pipeline.parameters
-    pipeline.settings
-    pipeline.preflight
-    pipeline.news
+    trainer.api trainer.__main__
+    lifecycle.vertex_api lifecycle.machines.benchmark_results
+    lifecycle.run_state lifecycle.webhook lifecycle.argo
+    lifecycle.machines.plan lifecycle.registry
+    lifecycle.machines.training_job
+    lifecycle.parameters
+    lifecycle.run_settings
+    lifecycle.preflight
+    lifecycle.run_outcome
     components
     pipeline.graph
     pipeline.local pipeline.vertex
@@ -53,8 +53,8 @@ LEVELS = [
 
 
 def modules(root):
-    """Name -> file of every module of the four packages."""
-    folders = (root / package for package in ("trainer", "pipeline", "components", "studio"))
+    """Name -> file of every module of the five packages."""
+    folders = (root / package for package in ("trainer", "lifecycle", "components", "pipeline", "studio"))
     files = (path for folder in folders for path in folder.rglob("*.py"))
     return {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in files
@@ -85,8 +85,8 @@ def place(module):
         for name in names
         if module == name or module.startswith(f"{name}.")
     ]
-    assert len(levels) == 1, f"{module} has {len(levels)} places in the table of levels: {levels}"
-    return levels[0]
+    assert levels, f"{module} has no place in the table of levels"
+    return max(levels, key=lambda place: len(place[1]))
 
 
 def upward(graph):
@@ -110,7 +110,7 @@ def cycle(graph):
 
 def import_graph():
     known = modules(ROOT)
-    packages = {"trainer", "pipeline", "studio"}  # empty, and above nothing
+    packages = {module for module, path in known.items() if path.name == "__init__.py"}  # they import nothing
     return {
         module: imports(path, known.keys() - packages) - {module}
         for module, path in known.items()

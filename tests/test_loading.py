@@ -12,11 +12,12 @@ import pytest
 from PIL import Image
 
 from tests.prepared import write_prepared
-from trainer import artifacts, files
+from trainer import artifacts
 from trainer.evaluation import per_image
+from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
-from trainer.metric_table import METRICS
-from trainer.runtime import LOADING, TPU_LOCKED_BYTES
+from trainer.io import files
+from trainer.io.runtime import LOADING, TPU_LOCKED_BYTES
 
 WANTED = ["--output-dir=new"]
 TRAINER = [
@@ -160,7 +161,9 @@ def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, 
 def load(folder, code="pass", stub=STUB, prefix=()):
     """What a process says that loads a package called tensorflow, twice."""
     (folder / "tensorflow.py").write_text(stub)
-    call = f"import sys; {code}; from trainer.runtime import load_tensorflow; load_tensorflow(); load_tensorflow()"
+    call = (
+        f"import sys; {code}; from trainer.io.runtime import load_tensorflow; load_tensorflow(); load_tensorflow()"
+    )
     return subprocess.run(
         [*prefix, sys.executable, "-c", f"{call}; print(sys.modules.get('matplotlib.pyplot', 'free'))"],
         capture_output=True,
@@ -177,7 +180,9 @@ def test_loading_is_said_once_on_stderr_and_leaves_pyplot_as_it_was(tmp_path):
 
 def test_tensorflow_writes_nothing_itself(monkeypatch):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-    code = "from trainer.runtime import load_tensorflow as load; load(); import tensorflow as tf; tf.zeros(1) + 1"
+    code = (
+        "from trainer.io.runtime import load_tensorflow as load; load(); import tensorflow as tf; tf.zeros(1) + 1"
+    )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert (finished.stdout, finished.stderr) == ("", f"{LOADING} ...\n")
 

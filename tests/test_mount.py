@@ -8,7 +8,7 @@ import pytest
 
 from tests import mounting
 from tests.mount_writes import LINES, MODEL
-from trainer.files import UNFINISHED
+from trainer.io.files import UNFINISHED
 
 pytestmark = pytest.mark.skipif(bool(mounting.missing()), reason=mounting.missing())
 OWNERS = [

@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 
-from pipeline.registry.address import SERVING_PORT, Address
+from lifecycle.registry.address import SERVING_PORT, Address
 from tests.images import DOCKERFILE, stages
 from tests.serving_server import Handler, Server
 

@@ -26,11 +26,11 @@ import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from trainer import accelerators, convolution
 from trainer.config import parse_image_size
 from trainer.errors import UserError
-from trainer.model import build_model
-from trainer.training import step
+from trainer.models import convolution
+from trainer.models.network import build_model
+from trainer.training import accelerators, step
 from trainer.training.step import EPSILON, Network
 
 CHIP = accelerators.get("v5e-1").chip

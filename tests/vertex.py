@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from lifecycle.registry.address import VERTEX
+
 PROJECT, LOCATION = "proj", "us-central1"
 PROJECT_NUMBER = "123456789"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
@@ -251,12 +253,12 @@ def vertex(bucket, monkeypatch):
 
     Its project has all that runs need (tests/vertex_project.py).
     """
-    from pipeline import cloud
+    from lifecycle import vertex_api
     from pipeline.vertex import runs
     from tests import vertex_endpoints, vertex_models, vertex_pipelines, vertex_project  # noqa: F401
 
     for module, values in (
-        (cloud, {"FIRST_PAUSE_S": 0.001, "LONGEST_PAUSE_S": 0.002, "RETRY_S": 1.5}),
+        (vertex_api, {"FIRST_PAUSE_S": 0.001, "LONGEST_PAUSE_S": 0.002, "RETRY_S": 1.5}),
         (runs, {"POLL_S": 0.0, "OUTAGE_S": 0.5}),
     ):
         for name, value in values.items():
@@ -323,3 +325,10 @@ def write_config(environment, folder):
     path = folder / f"{environment.name}.toml"
     path.write_text("\n".join(lines))
     return str(path)
+
+
+@pytest.fixture
+def address(vertex, bucket):
+    """The address of the registry on the server of the tests."""
+    options = f"endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models&serving={SERVING}"
+    return f"{VERTEX}{PROJECT}/{LOCATION}?{options}"

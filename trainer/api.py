@@ -38,6 +38,7 @@ from trainer.cli import (
     settings,
     summarize,
 )
+from trainer.commands.shared_maps import add_map_flags, text_table, write_maps
 from trainer.config import PREDICT_DEFAULTS, PredictConfig, check_ranges, setting
 from trainer.errors import (
     UsageError,
@@ -50,8 +51,12 @@ from trainer.errors import (
     some,
     terminable,
 )
-from trainer.files import local_path, replacing
-from trainer.heat import (
+from trainer.io.files import local_path, replacing
+from trainer.io.pictures import MAX_PIXELS, SUFFIXES, Pixels, read_picture
+from trainer.io.runtime import announce, load_tensorflow
+from trainer.models.find import Answering, choose, image_size_of
+from trainer.prediction import regions
+from trainer.prediction.heat import (
     CHANGE,
     CHANGE_LIMIT,
     DIMMED,
@@ -64,15 +69,10 @@ from trainer.heat import (
     draw_grey,
     tint,
 )
-from trainer.models.find import Answering, choose, image_size_of
-from trainer.picture import MAX_PIXELS, SUFFIXES, Pixels, read_picture
-from trainer.prediction import regions
-from trainer.prediction.command import add_map_flags, text_table, write_maps
 from trainer.prediction.inputs import Input, Listing, find_image
 from trainer.prediction.predict import open_input, protect
 from trainer.prediction.regions import Measure, Region, check_names, parse_regions, read_regions
 from trainer.prediction.screens import ONE_SCREEN, SCREENS, TALL, count_screens, screens_of
-from trainer.runtime import announce, load_tensorflow
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
@@ -144,7 +144,7 @@ __all__ = [
     "write_maps",
 ]
 
-COLORS_CSS = pathlib.Path(__file__).parent / "reports" / "templates" / "colors.css"
+COLORS_CSS = pathlib.Path(__file__).parent / "evaluation" / "reports" / "templates" / "colors.css"
 """Style sheet with the colours of all pages, light and dark, as variables of CSS."""
 Image = str | os.PathLike[str] | npt.NDArray[np.uint8]
 """A file, a `gs://` address, or pixels: (h, w, 3), RGB, 0..255."""

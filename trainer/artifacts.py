@@ -21,7 +21,7 @@ from typing_extensions import TypedDict  # pydantic takes that of `typing` from 
 
 from trainer.config import CUSTOM
 from trainer.errors import UserError
-from trainer.files import checked_json, read_json, write_json
+from trainer.io.files import checked_json, read_json, write_json
 
 StrPath = str | os.PathLike[str]
 """The path of a file or folder, as the standard library takes it."""
@@ -292,7 +292,7 @@ def code_version() -> str:
     return f"{version}+{commit}" if commit else version
 
 
-# === The contents of JSON files, for `trainer.files.read_json` ===
+# === The contents of JSON files, for `trainer.io.files.read_json` ===
 #
 # Each is a TypedDict of the keys that a reader needs or may find. A file may have more keys, as one of another
 # version has; they are kept where the content goes into another file, such as a model's into its evaluation.

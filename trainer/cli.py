@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from trainer.artifacts import MODEL_NAME, code_version
 from trainer.config import PRETRAINED, group_of
 from trainer.errors import UsageError, UserError, nearest
-from trainer.files import check_output_path, write_json
+from trainer.io.files import check_output_path, write_json
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -271,7 +271,7 @@ def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> N
 
 
 def add_cache_dir(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag `--cache-dir`, for `trainer.downloads.cache.cache_folder`."""
+    """Give `parser` the flag `--cache-dir`, for `trainer.data.downloads.cache.cache_folder`."""
     parser.add_argument(
         "--cache-dir",
         metavar="DIR",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
 
 from trainer.errors import Checks, UserError, check, check_choice, look_up, nearest
-from trainer.metric_table import DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
+from trainer.evaluation.metric_table import DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
@@ -23,7 +23,7 @@ SAMPLE = "sample"
 NO_FILE = ("imagenet", "none")
 """Values of `initial_weights` that name neither a file nor an address."""
 PRETRAINED = "pretrained"
-"""Name of the trained model that comes with this package, in the folder trainer/pretrained."""
+"""Name of the trained model that comes with this package, in the folder trainer/models/pretrained."""
 
 
 class ResultFormat(NamedTuple):
@@ -327,7 +327,7 @@ class FetchConfig:
     """Settings of `fetch`, which turns one dataset into prepared shards."""
 
     TITLE: ClassVar[str] = "dataset"
-    dataset: str = setting("salicon", "Name of a dataset in trainer/datasets.py.")
+    dataset: str = setting("salicon", "Name of a dataset in trainer/data/datasets.py.")
     source: str = setting(
         "",
         "Location of the dataset: a folder or an archive, here or on gs://; an archive at an https:// address or "
@@ -337,7 +337,7 @@ class FetchConfig:
     image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the dataset's.")
     allow_partial_data: bool = setting(
         False,
-        "Accept a number of images that differs from trainer/datasets.py; not needed for the sample dataset.",
+        "Accept a number of images that differs from trainer/data/datasets.py; not needed for the sample dataset.",
     )
     max_bad_share: float = setting(
         0.01,
@@ -440,7 +440,7 @@ class FetchConfig:
 
     @property
     def accepts_partial(self) -> bool:
-        """Whether the numbers of images may differ from trainer/datasets.py, as those of the sample dataset do."""
+        """Whether the numbers of images may differ from the table of datasets; those of the sample dataset do."""
         return self.allow_partial_data or self.source == SAMPLE
 
 
@@ -661,15 +661,15 @@ class HeldOutConfig:
     TITLE: ClassVar[str] = "test set"
     test_dataset: str = setting(
         "",
-        "Name of a dataset in trainer/datasets.py to use for testing only: all its images, or if its split is "
-        "given, its validation images (of custom, those labelled test, if there are any), or with test_share, "
+        "Name of a dataset in trainer/data/datasets.py to use for testing only: all its images, or if its split "
+        "is given, its validation images (of custom, those labelled test, if there are any), or with test_share, "
         "that share of its validation images. Images that are also in the training data are left out. Empty "
         "for none.",
     )
     test_source: str = setting(
         "",
         "Location of the test set, of the same kinds as that of a dataset to train on, or `sample`; empty for the "
-        "location in trainer/datasets.py.",
+        "location in trainer/data/datasets.py.",
     )
 
     def __post_init__(self) -> None:

@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
-from trainer import files
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError, first_line, shown
-from trainer.files import MOUNT as MOUNT
-from trainer.files import checksum, local_path
-from trainer.progress import Tracker, map_ahead, open_pool
+from trainer.io import files
+from trainer.io.files import MOUNT as MOUNT
+from trainer.io.files import checksum, local_path
+from trainer.io.progress import Tracker, map_ahead, open_pool
 
 REMOTE = "gs://"
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")

@@ -14,16 +14,16 @@ afterwards have the file too. --target local measures this machine, which `plan`
 import argparse
 from collections.abc import Sequence
 
-from pipeline import measured, plan
+from lifecycle.machines import benchmark_results, plan
+from lifecycle.machines.benchmark_results import Measurement
+from lifecycle.machines.plan import AcceleratorConfig, TrainingPlan
 from pipeline.commands.flags import add_environment, confirmed
 from pipeline.graph.environment import load_environment
-from pipeline.measured import Measurement
-from pipeline.plan import AcceleratorConfig, TrainingPlan
 from pipeline.vertex import benchmark
-from trainer import accelerators
 from trainer.cli import Parser, add_settings, settings
 from trainer.config import FetchConfig, TrainConfig
 from trainer.errors import check, format_duration
+from trainer.training import accelerators
 
 HELP = "measure accelerators, or this machine, for better plans"
 TARGETS = ("vertex", "local")
@@ -87,12 +87,12 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _keep(measurement: Measurement, estimated: TrainingPlan | None = None) -> None:
     """Keep and print a measurement, beside what the plan had said."""
-    measured.add(measurement)
+    benchmark_results.add(measurement)
     memory = measurement.memory_bytes
     before = "" if estimated is None else f" (planned {estimated.batch_size / estimated.seconds_per_step:.3g})"
     print(
         f"{measurement.accelerator}: {measurement.images_per_s:.3g} images/s{before}, memory "
         f"{'unknown' if memory is None else f'{memory / 1e9:.1f} GB'}, first step after "
-        f"{format_duration(measurement.start_s)}; kept in {measured.FILE}",
+        f"{format_duration(measurement.start_s)}; kept in {benchmark_results.FILE}",
         flush=True,
     )

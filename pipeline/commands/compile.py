@@ -11,10 +11,10 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
+from lifecycle.run_settings import validate
 from pipeline.commands.flags import add_parameters, passed_parameters
 from pipeline.graph import compiled
 from pipeline.graph.environment import layered, load_environment
-from pipeline.settings import validate
 from trainer.cli import Parser
 from trainer.errors import check, check_choice
 

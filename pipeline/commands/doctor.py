@@ -16,12 +16,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipeline.cloud import Api
+from lifecycle.vertex_api import Api
 from pipeline.commands.flags import add_environment, add_parameters, confirmed, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import doctor
-from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Finding
 from pipeline.vertex.doctor import examine, make_case
+from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding
 from trainer.cli import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"

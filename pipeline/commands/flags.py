@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from pipeline.parameters import PARAMETERS, Value, converted
+from lifecycle.parameters import PARAMETERS, Value, converted
 from trainer.cli import Parser, add_flag
 from trainer.errors import UserError, check
 

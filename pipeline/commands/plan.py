@@ -13,12 +13,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipeline import measured, plan
-from pipeline.plan import AcceleratorConfig, TrainingPlan
-from trainer import accelerators, datasets
+from lifecycle.machines import benchmark_results, plan
+from lifecycle.machines.plan import AcceleratorConfig, TrainingPlan
 from trainer.cli import Parser, add_settings, settings
 from trainer.config import FetchConfig, TrainConfig
+from trainer.data import datasets
 from trainer.errors import check, format_duration, nearest
+from trainer.training import accelerators
 
 HELP = "compare the accelerators: time, cost, and which fit"
 DATA = ("dataset", "image_size")
@@ -84,8 +85,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _local_notes(training: TrainConfig, data: plan.DataSize) -> Iterator[str]:
     """A sentence for each measurement of this machine; its batch and precision are its own."""
-    for each in measured.load():
-        if each.accelerator == measured.LOCAL:
+    for each in benchmark_results.load():
+        if each.accelerator == benchmark_results.LOCAL:
             pixels = math.prod(data.image_size) / math.prod(each.image_size)
             seconds = training.epochs * data.images / each.images_per_s * pixels
             yield (

@@ -20,16 +20,16 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.parameters import PipelineConfig
-from pipeline.registry.register import connect
-from pipeline.registry.versions import Version, numbered
-from pipeline.registry.vertex import VertexRegistry
-from trainer import generated
+from lifecycle.parameters import PipelineConfig
+from lifecycle.registry.register import connect
+from lifecycle.registry.versions import Version, numbered
+from lifecycle.registry.vertex import VertexRegistry
 from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
 from trainer.config import PRETRAINED
 from trainer.errors import check, printable
-from trainer.metric_table import METRICS, SHOWN
+from trainer.evaluation.metric_table import METRICS, SHOWN
+from trainer.models import provenance
 from trainer.models.find import PRETRAINED_VERSION, number_of
 
 HELP = "list model versions, show one, set the default, or give it all traffic"
@@ -96,7 +96,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _tell(version: Version) -> bool:
     """Print what a user must know of a version that was trained on generated shapes; whether it was."""
-    notice = generated.of_model(version.model_config)
+    notice = provenance.of_model(version.model_config)
     if notice:
         print(f"note: {notice}", file=sys.stderr)
     return bool(notice)
@@ -159,7 +159,7 @@ def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]
     return (
         f"{name}@{version.number}",
         printable(str(record.get("created", UNKNOWN))[:10]),
-        printable(", ".join(generated.datasets(version.model_config))) or UNKNOWN,
+        printable(", ".join(provenance.datasets(version.model_config))) or UNKNOWN,
         *(f"{scores[metric]:.3f}" if metric in scores else UNKNOWN for metric in SHOWN),
         ", ".join(aliases) or UNKNOWN,
         printable(version.address),
@@ -169,7 +169,7 @@ def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]
 def _data(step: str, data: Mapping[str, Any]) -> str:
     """One prepared dataset of a run, such as `base salicon (160 training and 40 validation)`."""
     counts = " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in data.get("counts", {}).items())
-    source = ", generated" if generated.is_sample(data) else ""
+    source = ", generated" if provenance.is_sample(data) else ""
     return f"{step} {data.get('dataset', '')}{source}" + (f" ({counts})" if counts else "")
 
 

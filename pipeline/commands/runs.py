@@ -11,17 +11,17 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipeline import cloud, news
+from lifecycle import run_outcome, vertex_api
+from lifecycle.registry.register import connect
+from lifecycle.run_state import FAILED, as_json, failed_tasks, failures, state_of, tasks_of, titles_of_job
 from pipeline.commands.flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
-from pipeline.jobs import FAILED, as_json, failed_tasks, failures, state_of, tasks_of, titles_of_job
-from pipeline.registry.register import connect
 from pipeline.vertex import runs
 from trainer import artifacts
 from trainer.artifacts import RUN_FILE
 from trainer.errors import check
-from trainer.files import read_json
+from trainer.io.files import read_json
 
 HELP = "list, show or cancel runs on Vertex AI"
 MAX_LISTED = 10
@@ -56,7 +56,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "cancel":
         check(bool(parsed.run), "name the run: `python -m pipeline runs cancel RUN`")
         runs.cancel(environment, parsed.run)
-        print(f"{parsed.run} is being cancelled: {cloud.run_link(environment, parsed.run)}")
+        print(f"{parsed.run} is being cancelled: {vertex_api.run_link(environment, parsed.run)}")
         return 0
     if parsed.run:
         run = parsed.run
@@ -66,7 +66,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         run = jobs[0].name.rpartition("/")[2]
     job = runs.find(environment, run)
     titles = titles_of_job(job)
-    print(f"Run:     {run}\nConsole: {cloud.run_link(environment, run)}")
+    print(f"Run:     {run}\nConsole: {vertex_api.run_link(environment, run)}")
     if parsed.wait:
         return runs.follow(environment, run, titles)
     print(f"State:   {state_of(job)}\nCreated: {job.create_time:%Y-%m-%d %H:%M} UTC")
@@ -108,11 +108,15 @@ def _vertex_ends(environment: Environment) -> Iterator[tuple[str, str, str]]:
 def _result(job: Any, run: str, versions: Any) -> str:
     """How a run on Vertex AI ended; `versions` returns those of a registry and a model."""
     if state_of(job) != runs.SUCCEEDED:
-        return news.failed_at(failed_tasks(job, titles_of_job(job))) if state_of(job) == FAILED else state_of(job)
+        return (
+            run_outcome.failed_at(failed_tasks(job, titles_of_job(job)))
+            if state_of(job) == FAILED
+            else state_of(job)
+        )
     arguments = dict(as_json(job)["runtimeConfig"].get("parameterValues", {}))
     values = Template(as_json(job)["pipelineSpec"]).values(arguments)
-    version = news.version_of(run, versions(values["registry"], values["model_name"]))
+    version = run_outcome.version_of(run, versions(values["registry"], values["model_name"]))
     if version is not None:
-        return f"{values['model_name']}@{version.number}: {news.decided(version.record)}"
+        return f"{values['model_name']}@{version.number}: {run_outcome.decided(version.record)}"
     added = any(task.task_name == "upload-model" and state_of(task) == runs.SUCCEEDED for task in tasks_of(job))
-    return "its version was removed" if added else news.UNCHANGED
+    return "its version was removed" if added else run_outcome.UNCHANGED

@@ -14,10 +14,10 @@ import json
 import sys
 from collections.abc import Sequence
 
-from pipeline import cloud
+from lifecycle import vertex_api
+from lifecycle.run_state import titles_of
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
-from pipeline.jobs import titles_of
 from pipeline.vertex import runs, submit
 from trainer.cli import Parser
 from trainer.errors import UserError, check
@@ -59,7 +59,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         doctor = f"`python -m pipeline doctor --env {parsed.env}`"
         raise UserError(f"{error}; {doctor} says what a run needs") from None
     print(f"Run:     {submission.run}")
-    print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)
+    print(f"Console: {vertex_api.run_link(environment, submission.run)}", flush=True)
     if parsed.wait:
         return runs.follow(environment, submission.run, titles_of(submission.job["pipelineSpec"]))
     print(f"Status:  {runs.command(environment, 'show', submission.run)}")

@@ -1,1 +1,1 @@
-"""The pipeline itself: its parameters, environments, tasks and compiled files."""
+"""The pipeline: its tasks and arrows, its form, environments and compiled files; nothing is run or sent here."""

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components import NEVER_CACHED
-from pipeline import cloud
+from lifecycle import vertex_api
+from lifecycle.parameters import as_type, without_settings
 from pipeline.graph.environment import Environment
-from pipeline.parameters import as_type, without_settings
 from trainer.errors import UserError, check, nearest
-from trainer.files import read_yaml, replacing
+from trainer.io.files import read_yaml, replacing
 
 REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
 """Address of a repository of templates in Artifact Registry."""
@@ -180,7 +180,7 @@ def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> list
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
         write_pipeline(environment, path)
-        with cloud.reported_errors():
+        with vertex_api.reported_errors():
             client = registry_client(environment.template_repository)
             addresses = []
             for file in (path, *write_components(environment, path.parent)):
@@ -218,7 +218,7 @@ def _download(environment: Environment, address: str, path: pathlib.Path) -> Non
     if parts is None:
         # A tag may have moved since you looked, and Vertex AI has returned error 500 for tags.
         raise UserError(f"template {address} does not name one version; {WRITE_VERSION}")
-    with cloud.reported_errors():
+    with vertex_api.reported_errors():
         client = registry_client(address.removesuffix(f"/{parts['package']}/{parts['version']}"))
         client.download_pipeline(parts["package"], version=parts["version"], file_name=str(path))
 
@@ -231,6 +231,6 @@ def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
         assert spec["pipelineInfo"]["name"]
     except (AssertionError, TypeError, KeyError) as error:
         raise UserError(
-            f"{source} is not a pipeline compiled for Vertex AI ({cloud.brief(error)}); {remedy}"
+            f"{source} is not a pipeline compiled for Vertex AI ({vertex_api.brief(error)}); {remedy}"
         ) from None
     return dict(spec)

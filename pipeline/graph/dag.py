@@ -55,10 +55,10 @@ from components.plan_training import plan_training
 from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
+from lifecycle.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS
+from lifecycle.webhook import VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
-from pipeline.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS
-from pipeline.webhook import VARIABLE
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import IMAGE
-from pipeline.cloud import check_api_address
-from pipeline.parameters import FINETUNE, PARAMETERS, STEPS, Value, converted, steps_of
-from pipeline.plan import check_outside_pod, check_region
-from pipeline.registry.address import VERTEX
-from pipeline.registry.versions import OWNER
-from pipeline.webhook import VARIABLE
+from lifecycle.machines.plan import check_outside_pod, check_region
+from lifecycle.parameters import FINETUNE, PARAMETERS, STEPS, Value, converted, steps_of
+from lifecycle.registry.address import VERTEX
+from lifecycle.registry.versions import OWNER
+from lifecycle.vertex_api import check_api_address
+from lifecycle.webhook import VARIABLE
 from trainer.config import PAPER, RECIPES, SAMPLE, Recipe, TrainConfig
 from trainer.errors import UserError, check, check_choice, nearest
-from trainer.files import read_toml
+from trainer.io.files import read_toml
 
 PIPELINE_NAME = "msinet"
 IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")
@@ -200,7 +200,7 @@ def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
     A layer that chooses the sample dataset as the source of a step that is trained also sets the sample's other
     settings of this step, except those that the layer or a recipe sets. A layer that chooses a recipe takes this
     recipe's settings out of earlier layers. Settings of the same layer or a later one stay, and
-    `pipeline.settings.validate` refuses those that contradict the recipe.
+    `lifecycle.run_settings.validate` refuses those that contradict the recipe.
     """
     values: dict[str, Value] = {}
     for layer in layers:

@@ -7,13 +7,13 @@ files of this project, so the texts are for a person who has only the form.
 import inspect
 from collections.abc import Mapping
 
-from pipeline.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS, Value
-from pipeline.plan import TrainingPlan, compare_accelerators, data_size
-from trainer import datasets
-from trainer.accelerators import ACCELERATORS, PROVISIONING
+from lifecycle.machines.plan import TrainingPlan, compare_accelerators, data_size
+from lifecycle.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS, Value
 from trainer.config import RECIPES, FetchConfig, TrainConfig
+from trainer.data import datasets
 from trainer.errors import format_duration
-from trainer.metric_table import DENSITY, METRICS, metrics_that_need
+from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
+from trainer.training.accelerators import ACCELERATORS, PROVISIONING
 
 USUAL = ("t4", "l4", "a100", "h100", "v5e-1", "v5e-4", "cpu")
 """The most usual accelerators."""

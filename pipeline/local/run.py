@@ -27,13 +27,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pipeline import news, webhook
+from lifecycle import run_outcome, webhook
+from lifecycle.registry.address import VERTEX
+from lifecycle.registry.register import connect
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
-from pipeline.registry.address import VERTEX
-from pipeline.registry.register import connect
-from trainer import artifacts, files, generated
-from trainer.downloads.servers import without_queries
+from trainer import artifacts
+from trainer.data.downloads.servers import without_queries
 from trainer.errors import UserError, format_duration, now, visible
+from trainer.io import files
+from trainer.models import provenance
 
 LOG = "log.txt"
 GRACE_S = 10.0
@@ -291,7 +293,7 @@ def _print_end(run: Run, console: Console) -> int:
     _print_fact(console, "Registered", f"{run.model_name} version {number} ({alias})")
     _print_fact(console, "Run folder", _shown(run.folder))
     registry = str(run.parameters.get("registry", ""))
-    is_sample = generated.is_sample(((_evaluation(run) or {}).get("model_configs") or {}).get("candidate"))
+    is_sample = provenance.is_sample(((_evaluation(run) or {}).get("model_configs") or {}).get("candidate"))
     if not registry and (run.model_name, alias, is_sample) == (artifacts.MODEL_NAME, artifacts.DEFAULT, False):
         _print_fact(console, "Try it", "make demo")
     elif not registry.startswith(VERTEX):
@@ -301,7 +303,7 @@ def _print_end(run: Run, console: Console) -> int:
     option = f" --registry {shlex.quote(registry)}" if registry else ""
     _print_fact(console, "All models", f"python -m pipeline registry list{option}")
     if is_sample:
-        _print_fact(console, "Next", generated.NEXT)
+        _print_fact(console, "Next", provenance.NEXT)
     return 0
 
 
@@ -336,15 +338,17 @@ def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
     try:
         registry = connect(str(run.parameters.get("registry", "")))
         if not run.finished:
-            end = news.of_failure(registry, run.model_name, failed)
+            end = run_outcome.of_failure(registry, run.model_name, failed)
         elif _is_unchanged(run):
-            end = news.of_unchanged(registry, run.model_name)
+            end = run_outcome.of_unchanged(registry, run.model_name)
         else:
             number = int(_registered(run)["version"])
             version = next(each for each in registry.versions(run.model_name) if each.number == number)
-            end = news.of_version(registry, run.model_name, version)
+            end = run_outcome.of_version(registry, run.model_name, version)
     except UserError as error:
-        end = news.End(run.model_name, "succeeded" if run.finished else news.failed_at(failed), str(error))
+        end = run_outcome.End(
+            run.model_name, "succeeded" if run.finished else run_outcome.failed_at(failed), str(error)
+        )
     dataclasses.replace(run, result=f"{end.model}: {end.result}", ended=now()).save()
     if run.finished:  # why it failed is said already
         _print_fact(console, "Message", end.text)
@@ -367,7 +371,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     evaluation = _evaluation(run)
     if evaluation is None:
         return False
-    from trainer.reports.score_tables import print_evaluation
+    from trainer.evaluation.reports.score_tables import print_evaluation
 
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
@@ -379,7 +383,7 @@ def print_stopped(run: Run, progress: Progress, status: int, console: Console) -
     resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
     report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
     if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
-        from trainer.reports.report import write_report
+        from trainer.evaluation.reports.report import write_report
 
         # The report was written before the registration, which did not run.
         write_report(evaluation, report, registers=False)

@@ -7,18 +7,19 @@ import pathlib
 import sys
 from collections.abc import Mapping
 
-from pipeline import parameters
+from lifecycle import parameters
+from lifecycle.parameters import Value
+from lifecycle.registry.address import VERTEX, Address
+from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, connect, resolve_base_model
+from lifecycle.run_settings import settle
 from pipeline.graph.environment import layered, load_environment
-from pipeline.parameters import Value
-from pipeline.registry.address import VERTEX, Address
-from pipeline.registry.register import REGISTERED_NAME, check_endpoint, connect, resolve_base_model
-from pipeline.settings import settle
-from trainer import artifacts, files
+from trainer import artifacts
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
-from trainer.downloads.servers import addresses_in
+from trainer.data.downloads.servers import addresses_in
 from trainer.errors import UserError, check
-from trainer.files import local_path
+from trainer.io import files
+from trainer.io.files import local_path
 from trainer.models import weight_sources
 from trainer.storage import paths_at
 
@@ -49,7 +50,7 @@ class Run:
     finished: bool = False
     """Whether it succeeded with these parameters."""
     result: str = ""
-    """How its last attempt ended, in the words of `pipeline.news.End`; empty if it goes on or was interrupted."""
+    """How its last attempt ended, in the words of `run_outcome.End`; empty if it goes on or was interrupted."""
     ended: str = ""
     """When it ended, UTC."""
     earlier: tuple[str, ...] = ()

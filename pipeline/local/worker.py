@@ -21,11 +21,11 @@ def main(run_dir: pathlib.Path) -> None:
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     from kfp import local
 
+    from lifecycle.parameters import effective, form_of
     from pipeline.graph.dag import build_pipeline
     from pipeline.graph.environment import Environment
     from pipeline.local.run import TASKS_LINE
     from pipeline.local.run_folder import CACHE, Run
-    from pipeline.parameters import effective, form_of
 
     run = Run.load(run_dir)
     # kfp.local reports cached tasks through the root logger, which it does not configure for them.
@@ -55,7 +55,7 @@ def outline(spec: Any) -> dict[str, Any]:
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.local import graph_utils
 
-    from pipeline.jobs import titles_of
+    from lifecycle.run_state import titles_of
 
     titles = titles_of(json_format.MessageToDict(spec))
     tasks: dict[str, str] = {}

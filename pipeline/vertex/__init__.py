@@ -1,1 +1,1 @@
-"""Runs and schedules on Vertex AI."""
+"""Runs, schedules, quota and `doctor` on Vertex AI, from outside; the tasks of a run are in `components`."""

@@ -14,15 +14,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pipeline import cloud, measured, training_job
-from pipeline.cloud import Api, UnansweredError
+from lifecycle import vertex_api
+from lifecycle.machines import benchmark_results, training_job
+from lifecycle.machines.benchmark_results import Measurement
+from lifecycle.machines.plan import TrainingPlan
+from lifecycle.registry.versions import OWNER
+from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import Environment
-from pipeline.measured import Measurement
-from pipeline.plan import TrainingPlan
-from pipeline.registry.versions import OWNER
-from pipeline.vertex import checks
-from pipeline.vertex.checks import MISSING, Question, ask
+from pipeline.vertex import doctor_questions
 from pipeline.vertex.doctor import ENDED
+from pipeline.vertex.doctor_questions import MISSING, Question, ask
 from trainer.commands.benchmark import RESULT
 from trainer.errors import UserError, check, format_duration
 
@@ -80,7 +81,7 @@ def measure_here(flags: Sequence[str]) -> Measurement:
             else:
                 print(line, end="", flush=True)
     check(process.returncode == 0, f"`trainer benchmark` ended with status {process.returncode}; see above")
-    return measured.of_result(result, measured.LOCAL, started)
+    return benchmark_results.of_result(result, benchmark_results.LOCAL, started)
 
 
 def measure(environment: Environment, plans: Mapping[str, TrainingPlan], steps: int) -> Iterator[tuple[str, Any]]:
@@ -91,24 +92,24 @@ def measure(environment: Environment, plans: Mapping[str, TrainingPlan], steps: 
     """
     from google.cloud.aiplatform_v1 import JobServiceClient
 
-    api, service = Api(environment), cloud.client(JobServiceClient, environment)
+    api, service = Api(environment), vertex_api.client(JobServiceClient, environment)
     _check_readable(api)
     running: dict[str, str] = {}
     for name, plan in plans.items():
         image = environment.image_of(plan.accelerator.image)
         questions: list[Question] = [
-            (image, partial(checks.check_image, api, environment.name, image)),
-            *checks.about_quota(api, {name: plan}),
+            (image, partial(doctor_questions.check_image, api, environment.name, image)),
+            *doctor_questions.about_quota(api, {name: plan}),
         ]
         if lacking := [finding.text for finding in ask(questions) if finding.state == MISSING]:
             yield name, "; ".join(lacking)
             continue
         try:
-            with cloud.reported_errors():
+            with vertex_api.reported_errors():
                 job = service.create_custom_job(
-                    parent=cloud.parent_of(environment),
+                    parent=vertex_api.parent_of(environment),
                     custom_job=_job(environment, plan, image, steps),
-                    timeout=cloud.TIMEOUT_S,
+                    timeout=vertex_api.TIMEOUT_S,
                 )
         except UserError as error:
             yield name, str(error)
@@ -117,8 +118,10 @@ def measure(environment: Environment, plans: Mapping[str, TrainingPlan], steps: 
         print(f"{name}: {_link(environment, job.name)}", flush=True)
     while running:
         for name, job_name in list(running.items()):
-            with cloud.reported_errors(f"the jobs continue, such as {_link(environment, job_name)}"):
-                job = cloud.retried(partial(service.get_custom_job, name=job_name, timeout=cloud.TIMEOUT_S))
+            with vertex_api.reported_errors(f"the jobs continue, such as {_link(environment, job_name)}"):
+                job = vertex_api.retried(
+                    partial(service.get_custom_job, name=job_name, timeout=vertex_api.TIMEOUT_S)
+                )
             if job.state.name.removeprefix("JOB_STATE_").lower() in ENDED:
                 del running[name]
                 yield name, _outcome(api, job, name)
@@ -140,10 +143,10 @@ def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -
     )
 
 
-def _link(region: cloud.Region, job_name: str) -> str:
+def _link(region: vertex_api.Region, job_name: str) -> str:
     """The console's page of a job."""
     number = job_name.rpartition("/")[2]
-    return f"{cloud.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
+    return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
 
 
 # === The log of a job ===
@@ -159,7 +162,7 @@ def _outcome(api: Api, job: Any, name: str) -> Measurement | str:
     if not line:
         return f"the log of the job has no result {LOG_S:.0f} s after its end; see {link}"
     try:
-        return measured.of_result(line, name, job.start_time)
+        return benchmark_results.of_result(line, name, job.start_time)
     except UserError as error:
         return f"{error}; see {link}"
 

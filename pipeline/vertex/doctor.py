@@ -1,7 +1,8 @@
 """Checks what a first run on Vertex AI needs: what is there, what is missing, and how to get it.
 
 The groups are the settings, the APIs, the rights of two accounts (yours, and the one that runs the pipeline), then
-buckets, data, images and quota. On demand, one cheap custom job runs `python -m trainer.probe` on the accelerator.
+buckets, data, images and quota. On demand, one cheap custom job runs `python -m trainer.training.probe` on the
+accelerator.
 """
 
 import dataclasses
@@ -15,21 +16,24 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pipeline import cloud, parameters, training_job
-from pipeline.cloud import Api, UnansweredError
+from lifecycle import parameters, vertex_api
+from lifecycle.machines import training_job
+from lifecycle.machines.plan import TrainingPlan
+from lifecycle.parameters import PARAMETERS, Value
+from lifecycle.registry.address import VERTEX, Address
+from lifecycle.registry.versions import OWNER
+from lifecycle.run_settings import settle
+from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import COMMON_IMAGES, Environment, layered
-from pipeline.parameters import PARAMETERS, Value
-from pipeline.plan import TrainingPlan
-from pipeline.registry.address import VERTEX, Address
-from pipeline.registry.versions import OWNER
-from pipeline.settings import settle
-from pipeline.vertex import checks, submit
-from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Finding, Question, ask
-from trainer import accelerators, datasets, storage
+from pipeline.vertex import doctor_questions, submit
+from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding, Question, ask
+from trainer import storage
 from trainer.config import FetchConfig
-from trainer.downloads.servers import addresses_in
+from trainer.data import datasets
+from trainer.data.downloads.servers import addresses_in
 from trainer.errors import UserError, check
-from trainer.probe import BAD, REPORT, Fact
+from trainer.training import accelerators
+from trainer.training.probe import BAD, REPORT, Fact
 
 DEFAULT_ACCOUNT = "{}-compute@developer.gserviceaccount.com"
 """Account of a run that names none, by the number of the project (Vertex AI: "Use a custom service account")."""
@@ -51,7 +55,7 @@ KINDS = {
     ),
 }
 """Kind of a resource -> its API, the method that reads its policy, its path, and gcloud's command for a grant."""
-PROBE = ["python", "-m", "trainer.probe"]
+PROBE = ["python", "-m", "trainer.training.probe"]
 """Command of the job of `--live`."""
 RUN_S = 120.0
 """Time of the job itself; an estimate: 40 s on two CPU cores."""
@@ -192,7 +196,7 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     case = Case(environment, values, plans)
     try:
         settled = settle(values, "vertex", environment.location, typed=passed)
-        chosen, passed_over = checks.choose_accelerators(environment, values)
+        chosen, passed_over = doctor_questions.choose_accelerators(environment, values)
         values |= chosen
         plans |= settle(values, "vertex", environment.location).plans if chosen else settled.plans
     except UserError as error:
@@ -211,10 +215,10 @@ def examine(case: Case, api: Api) -> Iterator[Group]:
     account = case.environment.service_account or DEFAULT_ACCOUNT.format(number)
     caller, other = Account(api, member, is_caller=True), Account(api, f"serviceAccount:{account}")
     needed = (*PIPELINE, *([TENSORBOARD] if case.values.get("tensorboard") else []))
-    yield "Project", ask([("APIs", partial(checks.check_apis, api))])
+    yield "Project", ask([("APIs", partial(doctor_questions.check_apis, api))])
     yield f"Your account ({member})", ask(_rights(case, caller, DEPLOYER, account))
     yield f"Account that runs the pipeline ({account})", ask(_rights(case, other, needed, account))
-    images = re.fullmatch(cloud.REPOSITORY, case.environment.image_repository)
+    images = re.fullmatch(vertex_api.REPOSITORY, case.environment.image_repository)
     if images and images[2] != case.environment.project:
         agent = Account(api, AGENT.format(number))
         yield (
@@ -222,19 +226,19 @@ def examine(case: Case, api: Api) -> Iterator[Group]:
             ask(_rights(case, agent, [READS_IMAGES], account)),
         )
     yield "Buckets, data, images", ask(_about_addresses(case, api))
-    yield "Quota", ask(checks.about_quota(api, case.plans))
+    yield "Quota", ask(doctor_questions.about_quota(api, case.plans))
 
 
 def _about_addresses(case: Case, api: Api) -> Iterator[Question]:
     """A question for each bucket, source and image."""
     for bucket in dict.fromkeys((*case.written, *_buckets(address for _, address in case.sources))):
-        yield f"bucket gs://{bucket}", partial(checks.check_bucket, api, bucket, bucket in case.written)
+        yield f"bucket gs://{bucket}", partial(doctor_questions.check_bucket, api, bucket, bucket in case.written)
     for name, address in case.sources:
-        yield f"{name} {address}", partial(checks.check_source, api, name, address)
+        yield f"{name} {address}", partial(doctor_questions.check_source, api, name, address)
     for kind in dict.fromkeys((*COMMON_IMAGES, *(plan.accelerator.image for plan in case.plans.values()))):
         yield (
             f"image {kind}",
-            partial(checks.check_image, api, case.environment.name, case.environment.image_of(kind)),
+            partial(doctor_questions.check_image, api, case.environment.name, case.environment.image_of(kind)),
         )
 
 
@@ -303,7 +307,7 @@ def _rights(case: Case, who: Account, needed: Iterable[Grant], account: str) -> 
     read = [name for name in _buckets(address for _, address in case.sources) if name not in (*written, *public)]
     accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}
     repositories = {IMAGES: environment.image_repository, TEMPLATES: environment.template_repository}
-    found = {name: re.fullmatch(cloud.REPOSITORY, address) for name, address in repositories.items()}
+    found = {name: re.fullmatch(vertex_api.REPOSITORY, address) for name, address in repositories.items()}
     resources = {
         PROJECT: [Resource("project", environment.project)],
         BUCKET: [Resource("bucket", name) for name in written],
@@ -380,19 +384,21 @@ def try_job(case: Case) -> Iterator[Finding]:
     """
     from google.cloud.aiplatform_v1 import JobServiceClient
 
-    environment, service = case.environment, cloud.client(JobServiceClient, case.environment)
+    environment, service = case.environment, vertex_api.client(JobServiceClient, case.environment)
     folder = f"{environment.bucket}/doctor/{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
-    parent = cloud.parent_of(environment)
-    with cloud.reported_errors("the job"):
-        job = service.create_custom_job(parent=parent, custom_job=_job(case, folder), timeout=cloud.TIMEOUT_S)
+    parent = vertex_api.parent_of(environment)
+    with vertex_api.reported_errors("the job"):
+        job = service.create_custom_job(parent=parent, custom_job=_job(case, folder), timeout=vertex_api.TIMEOUT_S)
     number = job.name.rpartition("/")[2]
-    link = f"{cloud.CONSOLE}/locations/{environment.location}/training/{number}?project={environment.project}"
+    link = f"{vertex_api.CONSOLE}/locations/{environment.location}/training/{number}?project={environment.project}"
     print(f"Job: {link}", flush=True)
     state = ""
     try:
         while state not in ENDED:
-            with cloud.reported_errors(f"the job continues, see {link}"):
-                shown = cloud.retried(lambda: service.get_custom_job(name=job.name, timeout=cloud.TIMEOUT_S))
+            with vertex_api.reported_errors(f"the job continues, see {link}"):
+                shown = vertex_api.retried(
+                    lambda: service.get_custom_job(name=job.name, timeout=vertex_api.TIMEOUT_S)
+                )
             if state != (state := shown.state.name.removeprefix("JOB_STATE_").lower()):
                 print(f"Job {state}", flush=True)
             time.sleep(POLL_S)

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pipeline import cloud
+from lifecycle import vertex_api
+from lifecycle.parameters import without_settings
+from lifecycle.run_state import FAILED, as_json, failures, state_of, tasks_of
 from pipeline.graph.environment import Environment
-from pipeline.jobs import FAILED, as_json, failures, state_of, tasks_of
-from pipeline.parameters import without_settings
 from trainer.errors import format_duration
 
 SUCCEEDED, CANCELLED = "succeeded", "cancelled"
@@ -29,19 +29,21 @@ def service_of(environment: Environment) -> Any:
     """A client of the API's service for runs."""
     from google.cloud.aiplatform_v1 import PipelineServiceClient
 
-    return cloud.client(PipelineServiceClient, environment)
+    return vertex_api.client(PipelineServiceClient, environment)
 
 
 def find(environment: Environment, run: str, retry_s: float | None = None) -> Any:
     """The run with this id, asked for during `retry_s` seconds at most. Raises `UserError` if there is none."""
     service, name = service_of(environment), name_of(environment, run)
-    with cloud.reported_errors(f"run {run}, see {cloud.run_link(environment, run)}"):
-        return cloud.retried(lambda: service.get_pipeline_job(name=name, timeout=cloud.TIMEOUT_S), retry_s=retry_s)
+    with vertex_api.reported_errors(f"run {run}, see {vertex_api.run_link(environment, run)}"):
+        return vertex_api.retried(
+            lambda: service.get_pipeline_job(name=name, timeout=vertex_api.TIMEOUT_S), retry_s=retry_s
+        )
 
 
 def name_of(environment: Environment, run: str) -> str:
     """The resource name of a run."""
-    return f"{cloud.parent_of(environment)}/pipelineJobs/{run}"
+    return f"{vertex_api.parent_of(environment)}/pipelineJobs/{run}"
 
 
 def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
@@ -58,7 +60,7 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
     from google.cloud.aiplatform_v1 import ListPipelineJobsRequest
 
     request = ListPipelineJobsRequest(
-        parent=cloud.parent_of(environment),
+        parent=vertex_api.parent_of(environment),
         filter=expression,
         order_by="create_time desc",
         page_size=limit,
@@ -67,18 +69,20 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
 
     def read_pages() -> list[Any]:
         """As many jobs as asked for: the client requests the next page when a loop reaches its first job."""
-        jobs = service_of(environment).list_pipeline_jobs(request, timeout=cloud.TIMEOUT_S)
+        jobs = service_of(environment).list_pipeline_jobs(request, timeout=vertex_api.TIMEOUT_S)
         return list(itertools.islice(jobs, limit))
 
-    with cloud.reported_errors():
-        return cloud.retried(read_pages)
+    with vertex_api.reported_errors():
+        return vertex_api.retried(read_pages)
 
 
 def cancel(environment: Environment, run: str) -> None:
     """Request that a run ends; its tasks stop within minutes."""
     service = service_of(environment)
-    with cloud.reported_errors():
-        cloud.retried(lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S))
+    with vertex_api.reported_errors():
+        vertex_api.retried(
+            lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=vertex_api.TIMEOUT_S)
+        )
 
 
 def follow(

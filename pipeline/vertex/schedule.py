@@ -11,11 +11,11 @@ import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline import cloud
+from lifecycle import vertex_api
+from lifecycle.parameters import DEFAULTS, Value
+from lifecycle.run_state import as_json, state_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment
-from pipeline.jobs import as_json, state_of
-from pipeline.parameters import DEFAULTS, Value
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import Checks, UserError, check, nearest
 
@@ -79,7 +79,7 @@ class SchedulePlan(Planned):
     @property
     def request(self) -> dict[str, Any]:
         """The request, as JSON."""
-        parent = cloud.parent_of(self.environment)
+        parent = vertex_api.parent_of(self.environment)
         fields = {
             "displayName": self.name,
             "cron": self.timing.cron,
@@ -127,17 +127,17 @@ def service_of(environment: Environment) -> Any:
     """A client of the API's service for schedules."""
     from google.cloud.aiplatform_v1 import ScheduleServiceClient
 
-    return cloud.client(ScheduleServiceClient, environment)
+    return vertex_api.client(ScheduleServiceClient, environment)
 
 
 def listed(environment: Environment) -> list[Any]:
     """All schedules of pipeline runs in the project and location, oldest first."""
     from google.cloud.aiplatform_v1 import ListSchedulesRequest
 
-    request = ListSchedulesRequest(parent=cloud.parent_of(environment), order_by="create_time")
-    with cloud.reported_errors():
+    request = ListSchedulesRequest(parent=vertex_api.parent_of(environment), order_by="create_time")
+    with vertex_api.reported_errors():
         service = service_of(environment)
-        schedules = cloud.retried(lambda: list(service.list_schedules(request, timeout=cloud.TIMEOUT_S)))
+        schedules = vertex_api.retried(lambda: list(service.list_schedules(request, timeout=vertex_api.TIMEOUT_S)))
     return [schedule for schedule in schedules if schedule.create_pipeline_job_request.parent]
 
 
@@ -214,8 +214,8 @@ def _create(plan: SchedulePlan) -> Any:
     from google.cloud.aiplatform_v1 import CreateScheduleRequest
 
     request = CreateScheduleRequest.from_json(json.dumps(plan.request))
-    with cloud.reported_errors(f"schedule {plan.name!r}"):
-        return service_of(plan.environment).create_schedule(request, timeout=cloud.TIMEOUT_S)
+    with vertex_api.reported_errors(f"schedule {plan.name!r}"):
+        return service_of(plan.environment).create_schedule(request, timeout=vertex_api.TIMEOUT_S)
 
 
 def change(environment: Environment, schedule: Any, action: str) -> None:
@@ -224,11 +224,11 @@ def change(environment: Environment, schedule: Any, action: str) -> None:
     A schedule that is resumed does not make up for missed runs.
     """
     service = service_of(environment)
-    with cloud.reported_errors(f"schedule {schedule.display_name!r}"):
+    with vertex_api.reported_errors(f"schedule {schedule.display_name!r}"):
         if action == "pause":
-            service.pause_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S)
+            service.pause_schedule(name=schedule.name, timeout=vertex_api.TIMEOUT_S)
         elif action == "resume":
             request = {"name": schedule.name, "catch_up": False}
-            service.resume_schedule(request=request, timeout=cloud.TIMEOUT_S)
+            service.resume_schedule(request=request, timeout=vertex_api.TIMEOUT_S)
         else:
-            service.delete_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S).result(cloud.TIMEOUT_S)
+            service.delete_schedule(name=schedule.name, timeout=vertex_api.TIMEOUT_S).result(vertex_api.TIMEOUT_S)

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from lifecycle.parameters import converted, without_settings
+from lifecycle.registry.versions import OWNER
+from lifecycle.run_state import as_json, state_of
 from pipeline.graph.environment import PIPELINE_NAME, Environment
-from pipeline.jobs import as_json, state_of
-from pipeline.parameters import converted, without_settings
-from pipeline.registry.versions import OWNER
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
 from trainer.errors import Checks, MistakesError, UserError, check, nearest
-from trainer.files import read_toml
+from trainer.io.files import read_toml
 
 TEXT, MOMENT, CHOICE = (
     (str, "a string"),

@@ -12,17 +12,17 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from components import IMAGE
-from pipeline import cloud, parameters
-from pipeline.cloud import Api
+from lifecycle import parameters, vertex_api
+from lifecycle.machines.plan import TrainingPlan
+from lifecycle.parameters import DEFAULTS, STEPS, Value
+from lifecycle.registry.versions import OWNER
+from lifecycle.run_settings import settle
+from lifecycle.vertex_api import Api
 from pipeline.graph import compiled
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
-from pipeline.parameters import DEFAULTS, STEPS, Value
-from pipeline.plan import TrainingPlan
-from pipeline.registry.versions import OWNER
-from pipeline.settings import settle
-from pipeline.vertex import checks, runs
-from pipeline.vertex.checks import MISSING, Question, ask
+from pipeline.vertex import doctor_questions, runs
+from pipeline.vertex.doctor_questions import MISSING, Question, ask
 from trainer import config, storage
 from trainer.errors import check, check_choice, format_duration
 
@@ -64,7 +64,7 @@ class Submission(Planned):
     @property
     def request(self) -> dict[str, Any]:
         """The request, as JSON."""
-        parent = cloud.parent_of(self.environment)
+        parent = vertex_api.parent_of(self.environment)
         return {"parent": parent, "pipelineJobId": self.run, "pipelineJob": dict(self.job)}
 
 
@@ -144,7 +144,7 @@ def choose_accelerator(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
 
     Raises `UserError` if no accelerator is left.
     """
-    chosen, sentences = checks.choose_accelerators(planned.environment, planned.values)
+    chosen, sentences = doctor_questions.choose_accelerators(planned.environment, planned.values)
     runtime = planned.job["runtimeConfig"]
     given = parameters.form_of({**parameters.values_of(runtime["parameterValues"]), **chosen})
     runtime = {**runtime, "parameterValues": given if chosen else runtime["parameterValues"]}
@@ -188,7 +188,7 @@ def check_bucket_images_and_quota(planned: Planned) -> None:
     """
     spec, plans = planned.job["pipelineSpec"], planned.plans
     api, bucket = Api(planned.environment), storage.split(planned.environment.bucket)[0]
-    questions: list[Question] = [(bucket, partial(checks.check_bucket, api, bucket, True))]
+    questions: list[Question] = [(bucket, partial(doctor_questions.check_bucket, api, bucket, True))]
     if plans:
         kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
         executors = spec["deploymentSpec"]["executors"].values()
@@ -196,9 +196,10 @@ def check_bucket_images_and_quota(planned: Planned) -> None:
         # The names of the images of training jobs follow from those of the tasks.
         images = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
         questions += [
-            (image, partial(checks.check_image, api, planned.environment.name, image)) for image in images
+            (image, partial(doctor_questions.check_image, api, planned.environment.name, image))
+            for image in images
         ]
-        questions += checks.about_quota(api, plans)
+        questions += doctor_questions.about_quota(api, plans)
     for finding in ask(questions):
         check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
 
@@ -217,10 +218,10 @@ def send(submission: Submission) -> None:
         nonlocal attempts
         attempts += 1
         try:
-            service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S)
+            service.create_pipeline_job(request, timeout=vertex_api.TIMEOUT_S)
         except Conflict:
             if attempts == 1:  # a run that somebody else has started with this id
                 raise
 
-    with cloud.reported_errors(f"run {run}, see {cloud.run_link(environment, run)}"):
-        cloud.retried(create)
+    with vertex_api.reported_errors(f"run {run}, see {vertex_api.run_link(environment, run)}"):
+        vertex_api.retried(create)

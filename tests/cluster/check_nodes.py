@@ -9,11 +9,11 @@ import re
 
 import pytest
 
-from pipeline import training_job
-from pipeline.plan import TrainingPlan, compare_accelerators, data_size
+from lifecycle.machines import training_job
+from lifecycle.machines.plan import TrainingPlan, compare_accelerators, data_size
 from tests.cluster.cluster import PAUSE
-from trainer.accelerators import PROVISIONING, SPOT
 from trainer.config import FetchConfig, TrainConfig
+from trainer.training.accelerators import PROVISIONING, SPOT
 
 NOT_READY = "node.kubernetes.io/not-ready"
 """Taint of a node until the controllers have seen that it is ready."""

@@ -20,11 +20,11 @@ import kubernetes
 import pytest
 import yaml
 
-from pipeline import workflow
+from lifecycle import argo
+from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
+from lifecycle.registry.register import connect
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered
-from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
-from pipeline.registry.register import connect
 from tests import containers
 from tests.cluster.cluster import ADDRESS, NAMESPACE
 from tests.gcs import create_bucket, serving_buckets
@@ -174,7 +174,7 @@ class Kubeflow:
         for pod in sorted(items, key=lambda pod: pod.metadata.creation_timestamp):
             place = pod.metadata.annotations["workflows.argoproj.io/node-name"]
             if re.search(r"\.executor(\(\d+\))?$", place):
-                found.append((workflow.task_of(place), pod))
+                found.append((argo.task_of(place), pod))
         return found
 
     def pod(self, run, task, ready):

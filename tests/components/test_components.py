@@ -29,21 +29,22 @@ from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
-from pipeline.plan import AcceleratorConfig
-from pipeline.training_job import JobConfig, Outputs
+from lifecycle.machines.plan import AcceleratorConfig
+from lifecycle.machines.training_job import JobConfig, Outputs
 from tests import vertex_endpoints
 from tests.narrow import narrow_pretrained, narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon
 from tests.vertex import LOCATION, PROJECT
-from trainer import artifacts, files
+from trainer import artifacts
 from trainer.__main__ import main
-from trainer.accelerators import ACCELERATORS
 from trainer.config import DataGateConfig, EvaluateConfig, TrainConfig, configs_of
 from trainer.data.fetch import fingerprint
 from trainer.errors import UserError
+from trainer.io import files
 from trainer.models import weight_sources
 from trainer.training import loop
+from trainer.training.accelerators import ACCELERATORS
 
 COMPONENTS = {
     component.name: component

@@ -10,16 +10,16 @@ from kfp import dsl
 
 from components.plan_training import plan_training
 from components.train_model import train_model
+from lifecycle.parameters import parameter_name
+from lifecycle.run_settings import settle
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
-from pipeline.parameters import parameter_name
-from pipeline.settings import settle
 from tests.prepared import write_prepared
 from trainer import __main__ as trainer
-from trainer.accelerators import ACCELERATORS
 from trainer.artifacts import Manifest
 from trainer.config import TrainConfig, with_recipe
 from trainer.training import step, train
+from trainer.training.accelerators import ACCELERATORS
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job
 

@@ -1,8 +1,9 @@
 """With this folder on PYTHONPATH, every Python process has the narrow network of `tests.narrow`.
 
 For tests whose networks are made in processes that others start, such as the tasks of a run. The constants of
-`trainer.model` are replaced as soon as that is imported, so that nothing is imported for it. Graphs run as traced:
-for a few steps optimizing them takes longer. If SHIPPED is set, the model in that folder is `pretrained`.
+`trainer.models.network` are replaced as soon as that is imported, so that nothing is imported for it. Graphs run
+as traced: for a few steps optimizing them takes longer. If SHIPPED is set, the model in that folder is
+`pretrained`.
 """
 
 import gc
@@ -19,7 +20,7 @@ WIDTHS = {
     "ASPP_FILTERS": 64,
     "DECODER_FILTERS": (32, 16, 16),
 }
-"""By name of the constant in `trainer.model`: a quarter of each, at least `trainer.convolution.MIN_CHANNELS`."""
+"""Constant of `trainer.models.network` -> a quarter of it, at least `convolution.MIN_CHANNELS`."""
 
 
 class Finder:
@@ -49,7 +50,7 @@ class Finder:
 
 if __name__ == "sitecustomize":
     gc.set_threshold(100_000)  # to load TensorFlow is most of what a task does, and modules are no garbage
-    sys.meta_path.insert(0, Finder("trainer.model", WIDTHS))
+    sys.meta_path.insert(0, Finder("trainer.models.network", WIDTHS))
     if SHIPPED in os.environ:
         shipped = {"PRETRAINED_FOLDER": pathlib.Path(os.environ[SHIPPED])}
         sys.meta_path.insert(0, Finder("trainer.models.find", shipped))

@@ -3,8 +3,8 @@ import re
 import pytest
 
 from pipeline.__main__ import main
-from trainer.accelerators import ACCELERATORS, PRICE_SOURCE
 from trainer.errors import UserError
+from trainer.training.accelerators import ACCELERATORS, PRICE_SOURCE
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.studio.pages import CONFIG
 from tests.trainer import predictable
 from trainer.api import Model
 from trainer.artifacts import MODEL_CONFIG
-from trainer.files import write_json
+from trainer.io.files import write_json
 from trainer.models.find import Answering
 
 SIZE = (64, 96)

@@ -16,8 +16,9 @@ from studio.difference import is_clear, moved
 from tests.browser import Watched
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, picture, serving, write_model
-from trainer import generated, heat
 from trainer.evaluation.confidence import MINUS, TIMES
+from trainer.models import provenance
+from trainer.prediction import heat
 from trainer.prediction.regions import Region, measure, read_regions
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -129,7 +130,7 @@ def check(row, map, tolerance):
 
 
 def test_model_of_the_sample_set_says_so_above_everything(opened, tmp_path, address):
-    notice = generated.of_model({"source": "sample"})
+    notice = provenance.of_model({"source": "sample"})
     with serving(Held(write_model(tmp_path / "model", source="sample"))) as sample_address:
         shown = opened(sample_address).page.locator("#notice")
         assert shown.inner_text().strip() == notice

@@ -19,9 +19,9 @@ from studio.demo import app
 from studio.demo.app import is_loopback
 from tests import site
 from tests.studio.demo import Held, encoded, picture, serving, write_model
-from trainer import preprocess
-from trainer.heat import blend, tint
-from trainer.picture import read_picture
+from trainer.data import preprocess
+from trainer.io.pictures import read_picture
+from trainer.prediction.heat import blend, tint
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")

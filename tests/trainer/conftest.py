@@ -11,7 +11,7 @@ from tests.trainer import predictable
 from trainer.artifacts import EVALUATION, MODEL_CONFIG, PER_IMAGE, PREDICTIONS
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
-from trainer.files import write_json
+from trainer.io.files import write_json
 from trainer.prediction.predictor import Predictor
 
 

@@ -12,9 +12,10 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from tests.narrow import narrowed
-from trainer import artifacts, files, preprocess
-from trainer.data import decode, tfrecords
-from trainer.model import build_model
+from trainer import artifacts
+from trainer.data import decode, preprocess, tfrecords
+from trainer.io import files
+from trainer.models.network import build_model
 
 SIZE = (48, 64)
 ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # equal to the frame; padded left and right; shrunk and padded

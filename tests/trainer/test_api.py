@@ -10,9 +10,10 @@ import pytest
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer import api, artifacts, files
+from trainer import api, artifacts
 from trainer.artifacts import MODEL_CONFIG, VERSION_EXTRA
 from trainer.errors import UserError
+from trainer.io import files
 from trainer.prediction.predictor import Predictor
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from pipeline.parameters import PipelineConfig
-from pipeline.plan import AcceleratorConfig
-from pipeline.training_job import JobConfig
+from lifecycle.machines.plan import AcceleratorConfig
+from lifecycle.machines.training_job import JobConfig
+from lifecycle.parameters import PipelineConfig
 from studio.browser_settings import PageConfig
 from trainer.config import (
     RECIPES,

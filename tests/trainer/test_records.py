@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
+from lifecycle.registry.numbered import LocalRegistry
 from pipeline.local.run_folder import Run
-from pipeline.registry.numbered import LocalRegistry
 from tests.prepared import write_prepared
-from trainer import artifacts, files
+from trainer import artifacts
 from trainer.artifacts import (
     ALIASES,
     EVALUATION,
@@ -22,8 +22,9 @@ from trainer.artifacts import (
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
-from trainer.generated import of_folder
+from trainer.io import files
 from trainer.models.find import VERSION, find_model, image_size_of
+from trainer.models.provenance import of_folder
 from trainer.training.start import check_training
 from trainer.training.train import config_of
 

@@ -8,7 +8,7 @@ from tests.gcs import answering, crc32c, listing, refusing, serving, upload
 from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
-from trainer.files import checksum
+from trainer.io.files import checksum
 
 
 @pytest.fixture

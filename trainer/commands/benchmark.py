@@ -8,10 +8,10 @@ benchmark` runs this here or on accelerators of Vertex AI, and keeps what it mea
 import argparse
 import json
 
-from trainer import accelerators
 from trainer.cli import Parser, add_settings, settings
 from trainer.config import TrainConfig, parse_image_size
 from trainer.errors import check
+from trainer.training import accelerators
 
 HELP = "measure how fast this machine trains"
 SETTINGS = ("batch_size", "accumulation", "precision")
@@ -36,7 +36,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.runtime import load_tensorflow
+    from trainer.io.runtime import load_tensorflow
     from trainer.training import exits
 
     config, image_size = settings(TrainConfig, parsed), parse_image_size(parsed.image_size)

@@ -9,12 +9,12 @@ import pathlib
 import textwrap
 from typing import TYPE_CHECKING
 
-from trainer import datasets
 from trainer.cli import add_cache_dir
-from trainer.datasets import DATASETS, Dataset
+from trainer.data import datasets
+from trainer.data.datasets import DATASETS, Dataset
 
 if TYPE_CHECKING:
-    from trainer.downloads.cache import Download
+    from trainer.data.downloads.cache import Download
 
 HELP = "list the datasets: where they are, their licences, and what is kept of them"
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.downloads import cache
+    from trainer.data.downloads import cache
 
     root = cache.cache_folder(parsed.cache_dir)
     if parsed.name:
@@ -63,9 +63,9 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 
 
 def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Archive, Download | None]":
-    from trainer.downloads import archives
+    from trainer.data.downloads import offers
 
-    return {archive: archives.kept(archive, root) if root else None for archive in row.archives}
+    return {archive: offers.kept(archive, root) if root else None for archive in row.archives}
 
 
 def _host(address: str) -> str:

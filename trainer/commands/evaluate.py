@@ -3,11 +3,11 @@
 import argparse
 import pathlib
 
-from trainer import files
 from trainer.cli import Parser, add_model, add_settings, output_dir, output_file, settings
 from trainer.config import RECORDING_SETTINGS, EvaluateConfig, FetchConfig, HeldOutConfig, check_recordings_used
 from trainer.errors import check
-from trainer.runtime import announce
+from trainer.io import files
+from trainer.io.runtime import announce
 
 HELP = "evaluate a model, compared with baselines"
 
@@ -53,7 +53,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.evaluate import check_output, evaluate
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
-    from trainer.reports.score_tables import print_evaluation
+    from trainer.evaluation.reports.score_tables import print_evaluation
 
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.
@@ -65,7 +65,7 @@ def execute(parsed: argparse.Namespace) -> None:
         evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
     if parsed.report:
         announce(f"drawing {parsed.report}")
-        from trainer.reports.report import write_report
+        from trainer.evaluation.reports.report import write_report
 
         write_report(parsed.output_dir, parsed.report, registers=False)
     print_evaluation(evaluation, Console(), registers=False)

@@ -12,7 +12,7 @@ from typing import Any
 from trainer.cli import add_model, output_path
 from trainer.config import EXPORT_FORMATS, SIGNATURES
 from trainer.errors import UserError
-from trainer.runtime import load_tensorflow
+from trainer.io.runtime import load_tensorflow
 
 SAVED_MODEL = EXPORT_FORMATS[0]
 HELP = "export a model for servers, or in compact form"
@@ -87,7 +87,7 @@ def _export_compact(model: Any, size: tuple[int, int], path: pathlib.Path, folde
     """Write the compact form of the model in `folder`, and print what the 8 bits change."""
     from trainer import artifacts
     from trainer.artifacts import MODEL_CONFIG
-    from trainer.files import read_json
+    from trainer.io.files import read_json
     from trainer.models import load
     from trainer.models.compact import IMAGES, write_compact
 

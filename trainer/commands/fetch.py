@@ -4,11 +4,11 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
-from trainer import datasets
 from trainer.cli import Parser, add_cache_dir, add_settings, output_dir, output_file, settings
 from trainer.config import CUSTOM, PRETRAINED, SMALL, FetchConfig, check_recordings_used
+from trainer.data import datasets
 from trainer.errors import visible
-from trainer.runtime import announce
+from trainer.io.runtime import announce
 
 if TYPE_CHECKING:
     from trainer.artifacts import Manifest
@@ -45,7 +45,7 @@ def execute(parsed: argparse.Namespace) -> None:
     manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
-        from trainer.reports.report import write_preview
+        from trainer.evaluation.reports.report import write_preview
 
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)
@@ -53,7 +53,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     """Print notes, what was written, and the next command."""
-    from trainer.reports.pages import counts_text
+    from trainer.evaluation.reports.pages import counts_text
 
     if manifest.dataset != CUSTOM:  # whose notes were printed before
         print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")

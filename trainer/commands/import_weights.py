@@ -14,7 +14,7 @@ import argparse
 
 from trainer.cli import output_dir
 from trainer.config import FetchConfig
-from trainer.datasets import DATASETS
+from trainer.data.datasets import DATASETS
 from trainer.errors import visible
 
 HELP = "convert published weights to a model"

@@ -15,9 +15,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from trainer.cli import Parser
+from trainer.commands.shared_maps import add_map_flags, write_maps
 from trainer.errors import check, printable
-from trainer.files import local_path
-from trainer.prediction.command import add_map_flags, write_maps
+from trainer.io.files import local_path
 
 if TYPE_CHECKING:
     from trainer.prediction.inputs import Listing

@@ -1,1 +1,5 @@
-"""From a source to prepared datasets, and from these to batches."""
+"""From a source to prepared datasets, and from these to batches; how a model uses them is not here.
+
+`datasets.py` is the table of public datasets, `prepared_data.py` the layout of prepared data, and `preprocess.py`
+the way of an image to the network's input, for prediction too.
+"""

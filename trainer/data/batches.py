@@ -14,12 +14,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer import runtime
 from trainer.artifacts import PREPARE_AGAIN, Manifest
 from trainer.config import CACHES
 from trainer.data import tfrecords
 from trainer.errors import UserError, check_choice
-from trainer.progress import LOG_EVERY_S, Tracker
+from trainer.io import runtime
+from trainer.io.progress import LOG_EVERY_S, Tracker
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 RESERVE_BYTES = 2_500_000_000

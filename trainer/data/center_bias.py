@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from trainer.artifacts import CENTER_BIAS, PREPARE_AGAIN
-from trainer.files import read_maps
+from trainer.io.files import read_maps
 
 SIZE = (120, 160)
 """Height and width of the histogram."""

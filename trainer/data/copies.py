@@ -16,9 +16,9 @@ from scipy import fft
 
 from trainer.data.layout import MAX_PIXELS, MOST_IMAGE_BYTES, Item
 from trainer.errors import some
-from trainer.picture import open_header
-from trainer.progress import Tracker, map_ahead, open_pool
-from trainer.sources import Member
+from trainer.io.archive_files import Member
+from trainer.io.pictures import open_header
+from trainer.io.progress import Tracker, map_ahead, open_pool
 
 SIDE_PX = 64
 """Side of the grey square that a picture is shrunk to."""

@@ -20,8 +20,8 @@ from trainer.data.layout import (
     read_matlab,
 )
 from trainer.errors import ContentError, first_line
-from trainer.picture import open_header
-from trainer.sources import Member
+from trainer.io.archive_files import Member
+from trainer.io.pictures import open_header
 
 Pixels = NDArray[np.uint8]
 

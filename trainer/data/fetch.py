@@ -12,20 +12,21 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from trainer import datasets, files, sources, storage
+from trainer import storage
 from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
 from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
-from trainer.data import layout, sample, splits, statistics
+from trainer.data import datasets, layout, sample, splits, statistics
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
+from trainer.data.datasets import HASH
+from trainer.data.downloads import cache, offers
+from trainer.data.downloads.offers import Origin
 from trainer.data.splits import SplitImages
-from trainer.datasets import HASH
-from trainer.downloads import archives, cache
-from trainer.downloads.archives import Origin
 from trainer.errors import UserError, visible
-from trainer.files import is_mounted, is_taken, replacing
-from trainer.runtime import load_tensorflow
-from trainer.sources import Member
+from trainer.io import archive_files, files
+from trainer.io.archive_files import Member
+from trainer.io.files import is_mounted, is_taken, replacing
+from trainer.io.runtime import load_tensorflow
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts
@@ -38,7 +39,7 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
     what they say of a file without sending it: where that is no checksum, its ETag or date takes its place.
 
     Args:
-        dataset: a name in `trainer.datasets.DATASETS`.
+        dataset: a name in `trainer.data.datasets.DATASETS`.
         source: as `FetchConfig.source`.
         private_sources: as `FetchConfig.private_sources`.
 
@@ -48,8 +49,8 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
     row = datasets.get(dataset)
     if source == SAMPLE:
         return sample.fingerprint(dataset)
-    if origin := archives.origin_of(source, row, private_sources):
-        return _fingerprint_of(archives.offers(origin, cache.cache_folder()), row.part)
+    if origin := offers.origin_of(source, row, private_sources):
+        return _fingerprint_of(offers.offers(origin, cache.cache_folder()), row.part)
     return _fingerprint_of(storage.list_objects(source), row.part)
 
 
@@ -71,7 +72,7 @@ def fetch_dataset(
             written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
-    origin = None if config.source == SAMPLE else archives.origin_of(config.source, row, config.private_sources)
+    origin = None if config.source == SAMPLE else offers.origin_of(config.source, row, config.private_sources)
     default_size = datasets.get(test_of or config.dataset).image_size
     image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
@@ -123,16 +124,16 @@ def _open_source(
         yield _Source(SAMPLE, sample.members(config.dataset), [], sample.fingerprint(config.dataset))
     elif origin is None:
         objects = storage.list_objects(config.source)
-        with sources.opened(config.source, objects, folder) as members:
+        with archive_files.opened(config.source, objects, folder) as members:
             yield _Source(config.source, members, objects, _fingerprint_of(objects, part))
     else:
-        downloads = archives.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
+        downloads = offers.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
         try:
-            with sources.opened_files({each.offer.name: each.path for each in downloads}, folder) as members:
+            with archive_files.opened_files({each.offer.name: each.path for each in downloads}, folder) as members:
                 offered = [each.offer.object for each in downloads]
                 yield _Source(origin.source, members, objects, _fingerprint_of(offered, part))
-        except sources.DamagedError as error:
+        except archive_files.DamagedError as error:
             cache.forget(each for each in downloads if each.offer.name == error.archive)
             raise
 
@@ -148,7 +149,7 @@ def _find_images(
     try:
         images = layout.find_items(source.members, row, source.name, bad)
     except UserError as error:
-        if not config.source or isinstance(error, sources.DamagedError):
+        if not config.source or isinstance(error, archive_files.DamagedError):
             raise
         raise UserError(
             f"{error} ({source.name} was read as the dataset {config.dataset}; recordings of your own are the "

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer import isolated
 from trainer.artifacts import TEST
 from trainer.data.bad_images import BadImages
-from trainer.datasets import Dataset, FileRule
+from trainer.data.datasets import Dataset, FileRule
 from trainer.errors import UserError, some
-from trainer.sources import Member
+from trainer.io import untrusted
+from trainer.io.archive_files import Member
 
 Size = tuple[int, int]
 Points = NDArray[np.int64]
@@ -265,7 +265,7 @@ def read_matlab(member: Member, size: Size) -> Gaze:
         UserError: the file is damaged, has another form, or is of an image of another size.
     """
     content = member.origin, member.content(MOST_MATLAB_BYTES)
-    gaze: Gaze = isolated.call(f"{MATLAB}.read_one", *content, size, file=member.origin, remedy=MATLAB_REMEDY)
+    gaze: Gaze = untrusted.call(f"{MATLAB}.read_one", *content, size, file=member.origin, remedy=MATLAB_REMEDY)
     return gaze
 
 
@@ -277,7 +277,7 @@ def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixat
     """
     contents = {name: (member.origin, member.content(MOST_MATLAB_BYTES)) for name, member in files.items()}
     origin = " and ".join(member.origin for member in files.values())
-    fixations: dict[str, Fixations] = isolated.call(
+    fixations: dict[str, Fixations] = untrusted.call(
         f"{MATLAB}.read_set", reader, contents, file=origin, remedy=MATLAB_REMEDY
     )
     return fixations

@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainer import metrics, preprocess
 from trainer.artifacts import CENTER_BIAS, IMAGES, ORIGINALS, TEST
-from trainer.data import center_bias, decode, statistics, tfrecords
+from trainer.data import center_bias, decode, preprocess, statistics, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError, UserError
-from trainer.files import write_array
-from trainer.progress import Tracker, map_ahead, open_pool
+from trainer.evaluation import metrics
+from trainer.io.files import write_array
+from trainer.io.progress import Tracker, map_ahead, open_pool
 
 MAX_WORKERS = 32
 

@@ -23,8 +23,8 @@ from PIL import Image, ImageDraw
 from scipy import io as mat
 from scipy import ndimage
 
-from trainer import datasets
-from trainer.sources import Member
+from trainer.data import datasets
+from trainer.io.archive_files import Member
 
 VERSION = 1
 """Raise it when the same settings give other images."""

@@ -1,1 +1,1 @@
-"""Scores, their confidence intervals, the gate, and comparisons of models."""
+"""Scores, intervals, the gate and comparisons of finished models; nothing is trained or registered here."""

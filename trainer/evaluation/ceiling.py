@@ -22,16 +22,15 @@ import numpy.typing as npt
 from PIL import Image
 from scipy import ndimage, optimize
 
-from trainer import metrics
 from trainer.artifacts import TEST, Manifest
 from trainer.data import tfrecords
 from trainer.data.tfrecords import Example
-from trainer.evaluation import confidence
+from trainer.evaluation import confidence, metrics
 from trainer.evaluation.confidence import Values
+from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
 from trainer.evaluation.scoring import Background, Size, content
-from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.progress import Tracker, map_ahead, open_pool
+from trainer.io.progress import Tracker, map_ahead, open_pool
 
 PROTOCOLS = {LEAVE_ONE_OUT: tuple(metrics_that_need(FIXATIONS)), SPLIT_HALF: tuple(METRICS)}
 """Protocol -> its metrics. The few fixations of one observer make no density to compare with."""

@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, files, generated, storage
+from trainer import artifacts, storage
 from trainer.errors import UserError, check_choice
 from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.confidence import Gain, Interval
+from trainer.evaluation.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
-from trainer.files import local_path
-from trainer.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
+from trainer.io import files
+from trainer.io.files import local_path
+from trainer.io.runtime import load_tensorflow
+from trainer.models import provenance
 from trainer.models.find import find_model
-from trainer.runtime import load_tensorflow
 
 KINDS = (
     "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "
@@ -80,7 +82,7 @@ class Contestant:
     @property
     def notice(self) -> str:
         """A warning about a model of the sample set; empty for others, and if the model no longer exists."""
-        return generated.of_folder(self.model, self.label) if self.model else ""
+        return provenance.of_folder(self.model, self.label) if self.model else ""
 
     @functools.cached_property
     def predictor(self) -> Any:
@@ -277,7 +279,9 @@ def _origin(measured: Measured) -> tuple[str, str, int]:
 
 def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any]) -> list[str]:
     """How the evaluations differ, in numbers."""
-    notes = [generated.ALL_SCORES] if any(generated.is_sample(each.manifest) for each in measured.values()) else []
+    notes = (
+        [provenance.ALL_SCORES] if any(provenance.is_sample(each.manifest) for each in measured.values()) else []
+    )
     counts = {label: len(each.table.images) for label, each in measured.items()}
     if max(counts.values()) > n_images:
         images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
@@ -319,7 +323,7 @@ def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pat
     for name, folder in datasets.items():
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
         del table.scores[UNIFORM]
-        notes = [generated.ALL_SCORES] if generated.is_sample(vars(manifests[name])) else []
+        notes = [provenance.ALL_SCORES] if provenance.is_sample(vars(manifests[name])) else []
         shared[name] = Shared(table, notes, folder)
     return _tests_first(shared)
 

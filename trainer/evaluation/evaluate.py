@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, files
+from trainer import artifacts
 from trainer.artifacts import StrPath
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError, now
 from trainer.evaluation import confidence, gate, per_image, seen
+from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
-from trainer.metric_table import LEAD, METRICS
-from trainer.runtime import load_tensorflow
+from trainer.io import files
+from trainer.io.runtime import load_tensorflow
 
 PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}

@@ -5,14 +5,14 @@ import pathlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainer import generated
 from trainer.artifacts import TEST, Manifest, StrPath
 from trainer.config import SAMPLE, EvaluateConfig
 from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain
+from trainer.evaluation.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
-from trainer.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
+from trainer.models import provenance
 
 BECOMES = "The candidate becomes the default"
 MIN_UNSEEN = 20
@@ -138,7 +138,7 @@ def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None)
         champion: Content of the current default's MODEL_CONFIG, if it has one.
     """
     source = (champion or {}).get("source", SAMPLE)
-    if not generated.is_sample(manifest) or source == SAMPLE:
+    if not provenance.is_sample(manifest) or source == SAMPLE:
         return ""
     return "it was trained on real data, and this comparison used only generated shapes"
 

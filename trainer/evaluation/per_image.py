@@ -13,7 +13,7 @@ import numpy.typing as npt
 from trainer.errors import UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain, Interval, Values
-from trainer.metric_table import METRICS
+from trainer.evaluation.metric_table import METRICS
 
 CANDIDATE, CHAMPION, CENTER_BIAS, UNIFORM = "candidate", "champion", "centre_bias", "uniform"
 """The models of an evaluation."""

@@ -20,15 +20,16 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from trainer import artifacts, metrics, preprocess
-from trainer.data import center_bias, decode
+from trainer import artifacts
+from trainer.data import center_bias, decode, preprocess
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, read, read_held_out
 from trainer.errors import UserError
+from trainer.evaluation import metrics
+from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
-from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
+from trainer.io.archive_files import Member
+from trainer.io.progress import Tracker, map_ahead, open_pool
 from trainer.prediction.predictor import Predictor
-from trainer.progress import Tracker, map_ahead, open_pool
-from trainer.sources import Member
 
 BATCH_SIZE = 8
 MOST_PENDING = BATCH_SIZE + 4 * (os.cpu_count() or 1)

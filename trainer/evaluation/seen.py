@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainer import artifacts, files, generated
+from trainer import artifacts
 from trainer.artifacts import SPLITS, Manifest, StrPath
-from trainer.datasets import HASH, HASH_BY_FOLDER
+from trainer.data.datasets import HASH, HASH_BY_FOLDER
 from trainer.errors import UserError, some
+from trainer.io import files
+from trainer.models import provenance
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ class Seen:
         dataset, is_test_set = manifest["dataset"], artifacts.TEST in manifest["counts"]
         if manifest["split"] == "given" and not (is_test_set and manifest.get("test_share")):
             return ""
-        for config in generated.trainings(self.model_config):
+        for config in provenance.trainings(self.model_config):
             fingerprint = config.get("fingerprint", "" if is_test_set else manifest["fingerprint"])
-            is_same_kind = generated.is_sample(config) == generated.is_sample(manifest)
+            is_same_kind = provenance.is_sample(config) == provenance.is_sample(manifest)
             if config.get("dataset") != dataset or not is_same_kind or fingerprint in self.listed:
                 continue
             if is_test_set:
@@ -113,7 +115,7 @@ def training_data(folders: Iterable[StrPath], config: Mapping[str, Any] | None) 
         config: Content of the model's MODEL_CONFIG, if it has one. If the origin of all its weights is known, the
             fingerprints of its data tell; else every dataset counts.
     """
-    trainings = list(generated.trainings(config))
+    trainings = list(provenance.trainings(config))
     fingerprints = {each.get("fingerprint") for each in trainings}
     known = bool(trainings) and all("fingerprint" in each for each in trainings)
     manifests = {folder: Manifest.load(folder) for folder in folders}

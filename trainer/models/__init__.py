@@ -1,1 +1,1 @@
-"""A model on disk, in any form: find, load and write it."""
+"""The network, and a model on disk in any form: found, loaded, imported, exported; nothing is trained here."""

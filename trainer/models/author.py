@@ -13,14 +13,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainer import datasets, files, sources
 from trainer.artifacts import MODEL_CONFIG, SCHEMA
-from trainer.datasets import DRIVE, Archive
+from trainer.data import datasets
+from trainer.data.datasets import DRIVE, Archive
 from trainer.errors import ContentError, UserError, check, look_up, some
-from trainer.sources import Member
+from trainer.io import archive_files, files
+from trainer.io.archive_files import Member
 
 if TYPE_CHECKING:
-    from trainer.downloads.cache import Download
+    from trainer.data.downloads.cache import Download
     from trainer.models.weight_files import LocalWeights
 
 PREFIX = "author:"
@@ -29,7 +30,7 @@ MODEL = "model"
 
 @dataclasses.dataclass(frozen=True)
 class AuthorWeights:
-    """Weights of the author. Images are fitted to the size of their dataset in `trainer.datasets`."""
+    """Weights of the author. Images are fitted to the size of their dataset in `trainer.data.datasets`."""
 
     dataset: str
     drive_id: str
@@ -80,8 +81,8 @@ def fetched(source: str) -> "Download":
     Raises:
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
-    from trainer.downloads import archives
-    from trainer.downloads.servers import drive_link
+    from trainer.data.downloads import offers
+    from trainer.data.downloads.servers import drive_link
 
     row, folder = get(source), archives_folder()
     (published,) = row.archives
@@ -89,13 +90,13 @@ def fetched(source: str) -> "Download":
         f"or unpack {published.name} by hand ({drive_link(published.address)}), and give the path of its graph "
         f"instead of {source}"
     )
-    kept = archives.kept(published, folder)
-    return kept or archives.fetch(archives.public(row, by_hand=by_hand), folder)[0]
+    kept = offers.kept(published, folder)
+    return kept or offers.fetch(offers.public(row, by_hand=by_hand), folder)[0]
 
 
 def archives_folder() -> pathlib.Path:
     """Return the folder of the cache of downloads; if there is none, one that this process removes at its end."""
-    from trainer.downloads import cache
+    from trainer.data.downloads import cache
 
     return cache.cache_folder() or _for_now()
 
@@ -114,7 +115,7 @@ def find_author_model(source: str) -> pathlib.Path:
     Raises:
         UserError: the name is unknown, or the weights cannot be downloaded or imported.
     """
-    from trainer.downloads import cache
+    from trainer.data.downloads import cache
     from trainer.models.importing import import_local
 
     row, archive, root = get(source), fetched(source), archives_folder()
@@ -141,7 +142,7 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
     Raises:
         UserError: as `fetched`; or the archive is such a one.
     """
-    from trainer.downloads import cache
+    from trainer.data.downloads import cache
     from trainer.models.weight_files import LocalWeights, fingerprint_of_files
 
     archive, row = fetched(source), get(source)
@@ -161,7 +162,7 @@ def _unpacked(archive: "Download", row: AuthorWeights, folder: pathlib.Path) -> 
     """Unpack the weights, and nothing else, into `folder`; returns their path, as `LocalWeights.path`."""
     name = archive.offer.name
     try:
-        with sources.opened_files({name: archive.path}, folder) as members:
+        with archive_files.opened_files({name: archive.path}, folder) as members:
             path, chosen = _chosen(members, row, name)
             for member in chosen:
                 (folder / member.path).parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer import preprocess
+from trainer.data import preprocess
 
 SMALL = 1e-20
 

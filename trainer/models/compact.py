@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer import files, isolated
 from trainer.artifacts import (
     COMPACT_WEIGHTS,
     MODEL_CONFIG,
@@ -27,9 +26,10 @@ from trainer.artifacts import (
     ModelConfig,
     training_images,
 )
-from trainer.downloads import cache
+from trainer.data.downloads import cache
 from trainer.errors import ContentError, PlaceError, UserError
-from trainer.files import check_output_path, read_json, replacing, write_json
+from trainer.io import files, untrusted
+from trainer.io.files import check_output_path, read_json, replacing, write_json
 
 if TYPE_CHECKING:
     import keras
@@ -133,8 +133,8 @@ def write_compact(
     Raises:
         UserError: it cannot be written.
     """
-    from trainer.model import build_model  # which loads TensorFlow
     from trainer.models import load
+    from trainer.models.network import build_model  # which loads TensorFlow
 
     arrays = {
         f"{layer}/{role}": getattr(model.get_layer(layer), role).numpy() for layer, role in load.shapes(model)
@@ -183,7 +183,7 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
         kept = _temporary(key)
     if not _is_whole(kept):
         origin = str(folder / COMPACT_WEIGHTS)
-        float_weights: bytes = isolated.call(f"{__name__}.expand", content, file=origin, remedy=remedy)
+        float_weights: bytes = untrusted.call(f"{__name__}.expand", content, file=origin, remedy=remedy)
         try:
             with replacing(kept / WEIGHTS) as partial:
                 partial.write_bytes(float_weights)

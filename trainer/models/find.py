@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainer import generated, storage
+from trainer import storage
 from trainer.artifacts import (
     ALIASES,
     COMPACT_WEIGHTS,
@@ -39,8 +39,8 @@ from trainer.artifacts import (
 )
 from trainer.config import PRETRAINED
 from trainer.errors import UserError, nearest, shown
-from trainer.files import local_path, read_json
-from trainer.models import author
+from trainer.io.files import local_path, read_json
+from trainer.models import author, provenance
 
 VERSION = "version.json"
 """Record of a version: metrics and lineage."""
@@ -52,9 +52,11 @@ PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.e
 """Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
 PRETRAINED_VERSION = 0
 """PRETRAINED as a version of any registered model: its default until a version is better. Others count from 1."""
-PRETRAINED_FOLDER = pathlib.Path(__file__).parents[1] / PRETRAINED
+PRETRAINED_FOLDER = pathlib.Path(__file__).parent / PRETRAINED
 """The model that comes with this package, in compact form."""
-GET_PRETRAINED = f"get it again with `git checkout -- trainer/{PRETRAINED}`, or install msinet-pipelines again"
+GET_PRETRAINED = (
+    f"get it again with `git checkout -- trainer/models/{PRETRAINED}`, or install msinet-pipelines again"
+)
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
@@ -286,7 +288,7 @@ class Answering:
     @property
     def notice(self) -> str:
         """What a model of the sample set must say about itself; empty for others."""
-        return generated.of_folder(self.folder)
+        return provenance.of_folder(self.folder)
 
     @property
     def hint(self) -> str:
@@ -352,17 +354,17 @@ def _default() -> Answering:
         return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     folder = find_model("")
     config = _config(folder)
-    if generated.is_sample(config) and _has_pretrained():
-        reason = f"the default of {REGISTERED} was {generated.MARK}"
+    if provenance.is_sample(config) and _has_pretrained():
+        reason = f"the default of {REGISTERED} was {provenance.MARK}"
         return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     return Answering(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
 
 
 def _origin(config: Mapping[str, Any] | None) -> str:
     """What a model was trained on, by the content of its MODEL_CONFIG."""
-    if generated.is_sample(config):
-        return f"MSI-Net, {generated.MARK}"
-    return ", ".join(filter(None, ["MSI-Net", generated.origin(config)]))
+    if provenance.is_sample(config):
+        return f"MSI-Net, {provenance.MARK}"
+    return ", ".join(filter(None, ["MSI-Net", provenance.origin(config)]))
 
 
 def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:

@@ -1,6 +1,6 @@
 """Make a model's folder of weights that were trained elsewhere.
 
-This happens in the worker of `trainer.isolated`, which loads TensorFlow: a file of unknown origin can end the
+This happens in the worker of `trainer.io.untrusted`, which loads TensorFlow: a file of unknown origin can end the
 process that reads it, or take all of its memory; and a training that imports weights configures TensorFlow, which
 must not have started before.
 """
@@ -11,11 +11,11 @@ import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from trainer import isolated
 from trainer.artifacts import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig, code_version
 from trainer.errors import ContentError
-from trainer.files import read_json, replacing
-from trainer.isolated import Limits
+from trainer.io import untrusted
+from trainer.io.files import read_json, replacing
+from trainer.io.untrusted import Limits
 from trainer.models.weight_files import LocalWeights
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def import_local(
     limits = Limits(SECONDS + PIXEL_SECONDS * n_pixels, IMPORT_BYTES + PIXEL_BYTES * n_pixels)
     try:
         with replacing(output, last=MODEL_CONFIG) as folder:
-            imported: Imported = isolated.call(
+            imported: Imported = untrusted.call(
                 f"{__name__}.convert_here",
                 *(local, source, folder, dataset, image_size),
                 file=source,
@@ -62,7 +62,7 @@ def import_local(
                 limits=limits,
             )
     finally:
-        isolated.end()  # the worker has TensorFlow in its memory
+        untrusted.end()  # the worker has TensorFlow in its memory
     return imported
 
 
@@ -73,7 +73,7 @@ def convert_here(
     local: LocalWeights, source: str, folder: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
     """Load TensorFlow in this process, without GPUs, and import weights with it."""
-    from trainer.runtime import load_tensorflow
+    from trainer.io.runtime import load_tensorflow
 
     load_tensorflow()
     import tensorflow as tf
@@ -100,8 +100,8 @@ def convert(
         ContentError: the weights are damaged or belong to another network.
         UserError, OSError: the output cannot be written.
     """
-    from trainer.model import build_model  # here and below: TensorFlow is loaded now
     from trainer.models import load, tensorflow_files
+    from trainer.models.network import build_model  # here and below: TensorFlow is loaded now
     from trainer.models.saved_model import write_model
 
     contents = tensorflow_files.read(local.path)

@@ -1,9 +1,9 @@
 """Write a model's folder, and its network as a SavedModel for servers.
 
-The SavedModel decodes images itself, in TensorFlow operations, as `trainer.picture` does; it uses only those that
-TensorFlow 2.15 has on CPUs. Unlike there, WebP, TIFF and GIF are not read (of a GIF TensorFlow decodes every frame
-at any size, without a limit), nor are BMPs with a palette, whose indices TensorFlow takes for grey levels. A PNG's
-tRNS colour key is ignored unless it has a palette, and so is an orientation outside a JPEG's EXIF.
+The SavedModel decodes images itself, in TensorFlow operations, as `trainer.io.pictures` does; it uses only those
+that TensorFlow 2.15 has on CPUs. Unlike there, WebP, TIFF and GIF are not read (of a GIF TensorFlow decodes every
+frame at any size, without a limit), nor are BMPs with a palette, whose indices TensorFlow takes for grey levels. A
+PNG's tRNS colour key is ignored unless it has a palette, and so is an orientation outside a JPEG's EXIF.
 """
 
 import importlib.util
@@ -16,14 +16,14 @@ import numpy as np
 import tensorflow as tf
 from PIL.ExifTags import Base
 
-from trainer import preprocess
 from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.config import SIGNATURES
+from trainer.data import preprocess
 from trainer.errors import UserError, first_line
-from trainer.files import replacing, write_json
+from trainer.io.files import replacing, write_json
+from trainer.io.pictures import MAX_PIXELS, MAX_SIDE_PX
 from trainer.models import load, weight_files
 from trainer.models.load import Trained
-from trainer.picture import MAX_PIXELS, MAX_SIDE_PX
 
 TOLERANCE = 1e-5
 """Maximum difference allowed between the model and its reloaded export."""

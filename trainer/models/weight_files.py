@@ -22,10 +22,10 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 
-from trainer import isolated
 from trainer.errors import ContentError, UserError, first_line, printable
-from trainer.files import checksum, local_path
-from trainer.isolated import Limits
+from trainer.io import untrusted
+from trainer.io.files import checksum, local_path
+from trainer.io.untrusted import Limits
 
 KINDS = (
     "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), or "
@@ -163,7 +163,7 @@ def is_of(file: str, name: str) -> bool:
 
 
 def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> list[Array]:
-    """Read weights of any kind in the worker of `trainer.isolated`.
+    """Read weights of any kind in the worker of `trainer.io.untrusted`.
 
     Args:
         path: as in `kind_of`.
@@ -179,12 +179,12 @@ def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> 
     module = __name__ if is_hdf5 else "trainer.models.tensorflow_files"
     limits = HDF5_LIMITS if is_hdf5 else TENSORFLOW_LIMITS
     try:
-        arrays: list[Array] = isolated.call(
+        arrays: list[Array] = untrusted.call(
             f"{module}.read_fitting", path, frozenset(shapes), file=what, remedy=REMEDY, limits=limits
         )
     finally:
         if not is_hdf5:
-            isolated.end()  # the worker has TensorFlow in its memory
+            untrusted.end()  # the worker has TensorFlow in its memory
     return arrays
 
 

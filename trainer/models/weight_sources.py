@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from trainer import datasets, files, storage
+from trainer import storage
 from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
 from trainer.config import NO_FILE, PRETRAINED, parse_image_size
+from trainer.data import datasets
 from trainer.errors import UserError, printable
-from trainer.files import checksum, is_taken
+from trainer.io import files
+from trainer.io.files import checksum, is_taken
 from trainer.models import author
 from trainer.models.find import PATH_OF_WEIGHTS, find_model, holds_model, nearest_model
 from trainer.models.importing import Imported, import_local

@@ -1,1 +1,1 @@
-"""Maps of images and of long pages, regions, and the files that are written of them."""
+"""Maps of images with a trained model: sizes, regions, colours, files; web pages and designs are in `studio`."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from trainer import storage
 from trainer.errors import UserError, check, first_line, printable
-from trainer.files import local_path
-from trainer.picture import SUFFIXES
+from trainer.io.files import local_path
+from trainer.io.pictures import SUFFIXES
 from trainer.storage import is_junk
 
 

@@ -20,13 +20,13 @@ from PIL import Image
 
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import PlaceError, UserError, check, printable, some
-from trainer.files import replacing, write_array
-from trainer.heat import Map, draw_grey, tint
-from trainer.picture import Picture, Pixels
+from trainer.io.files import replacing, write_array
+from trainer.io.pictures import Picture, Pixels
+from trainer.io.progress import map_ahead, open_pool
+from trainer.prediction.heat import Map, draw_grey, tint
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
 from trainer.prediction.screens import count_screens
-from trainer.progress import map_ahead, open_pool
 from trainer.storage import is_remote
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer import preprocess
+from trainer.data import preprocess
 from trainer.errors import UserError
-from trainer.heat import Map
 from trainer.models.find import image_size_of
 from trainer.models.load import load_model
+from trainer.prediction.heat import Map
 from trainer.prediction.screens import count_screens, rows_of_screens
 
 

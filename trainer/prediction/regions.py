@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from trainer.artifacts import MarkedRegion, Predicted
 from trainer.errors import UserError, check, printable
-from trainer.files import read_json
+from trainer.io.files import read_json
 from trainer.prediction.screens import screens_of
 
 SYNTAX = (

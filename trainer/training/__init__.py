@@ -1,1 +1,1 @@
-"""Training: devices, precision, schedule, the loop, its checkpoints and its logs."""
+"""From prepared data to a model: devices, the loop, checkpoints and logs; the network is in `trainer/models`."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from trainer.data import tfrecords
-from trainer.model import kld
+from trainer.io.progress import Tracker
 from trainer.models.calibration import Calibration, mixture, positions
 from trainer.models.load import Network
-from trainer.progress import Tracker
+from trainer.models.network import kld
 
 MOST_IMAGES = 200
 FEWEST_IMAGES = 40

@@ -29,7 +29,7 @@ from pydantic import TypeAdapter
 
 from trainer.artifacts import StrPath
 from trainer.errors import UserError, check
-from trainer.files import machine, start_of
+from trainer.io.files import machine, start_of
 from trainer.storage import Folder, UnreachableError, unmounted
 from trainer.training.exits import JOB
 from trainer.training.step import Network

@@ -21,8 +21,8 @@ from trainer.config import TrainConfig
 from trainer.data import batches, tfrecords
 from trainer.data.batches import Split
 from trainer.errors import UserError
-from trainer.progress import Tracker
-from trainer.runtime import announce
+from trainer.io.progress import Tracker
+from trainer.io.runtime import announce
 from trainer.training import exits, step
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import runtime
+from trainer.io import runtime
 
 GIGABYTE = 1e9
 WORTH_SAYING = 0.05

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import runtime
 from trainer.artifacts import Manifest, code_version
 from trainer.config import TrainConfig
 from trainer.data.batches import Split, training_batches
-from trainer.progress import Tracker
+from trainer.io import runtime
+from trainer.io.progress import Tracker
 from trainer.training.loop import CHUNK_S, compile_steps
 from trainer.training.meter import memory_bytes
 from trainer.training.step import Network

@@ -3,14 +3,14 @@
 import pathlib
 from typing import Any
 
-from trainer import accelerators, storage
+from trainer import storage
 from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, Manifest, StrPath
 from trainer.config import NO_FILE, TrainConfig
 from trainer.errors import check
-from trainer.files import is_taken, read_json
+from trainer.io.files import is_taken, read_json
+from trainer.io.runtime import load_tensorflow
 from trainer.models import weight_sources
-from trainer.runtime import load_tensorflow
-from trainer.training import exits
+from trainer.training import accelerators, exits
 
 
 def train_checked(

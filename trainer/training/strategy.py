@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import accelerators, runtime
-from trainer.accelerators import Chip
 from trainer.errors import UserError, check, first_line
+from trainer.io import runtime
+from trainer.training import accelerators
+from trainer.training.accelerators import Chip
 
 Communication = tf.distribute.experimental.CommunicationImplementation
 Options = tf.distribute.experimental.CommunicationOptions
@@ -131,8 +132,8 @@ def connect(accelerator: str = "") -> Devices:
     """Set up the devices of `accelerator`; call this before anything else uses TensorFlow.
 
     Args:
-        accelerator: a name of `trainer.accelerators`, whose chips this machine must have. If it is empty: the TPU
-            if this process is set up for one, else all GPUs, else the CPU.
+        accelerator: a name of `trainer.training.accelerators`, whose chips this machine must have. If it is empty:
+            the TPU if this process is set up for one, else all GPUs, else the CPU.
 
     Raises:
         UserError: if this machine does not have the accelerator, or if TF_CONFIG does not fit.

@@ -16,7 +16,7 @@ import tensorflow as tf
 from trainer import storage
 from trainer.config import parse_profile_steps
 from trainer.errors import UserError, first_line
-from trainer.heat import HEAT
+from trainer.prediction.heat import HEAT
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"
 FLUSH_S = 5.0

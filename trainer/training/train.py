@@ -14,7 +14,6 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from trainer import accelerators, runtime
 from trainer.artifacts import (
     HISTORY,
     MODEL_CONFIG,
@@ -31,13 +30,14 @@ from trainer.artifacts import (
 )
 from trainer.config import TrainConfig, with_batch
 from trainer.errors import UserError, check, first_line
-from trainer.files import is_taken, read_json, replacing, write_json
-from trainer.model import build_model
+from trainer.io import runtime
+from trainer.io.files import is_taken, read_json, replacing, write_json
 from trainer.models import weight_sources
 from trainer.models.load import assign_arrays, load_weights, shapes, trained
+from trainer.models.network import build_model
 from trainer.models.saved_model import write_model
 from trainer.models.weight_files import Array, read_in_worker
-from trainer.training import exits, step, strategy
+from trainer.training import accelerators, exits, step, strategy
 from trainer.training.calibrate import calibrate
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
@@ -177,7 +177,7 @@ def train(
         output: folder of the model to write (see `trainer.artifacts`).
         checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
         base_model: folder of a model whose weights to start from.
-        accelerator: name in `trainer.accelerators`; empty for the devices of this machine.
+        accelerator: name in `trainer.training.accelerators`; empty for the devices of this machine.
         logs: folder for TensorBoard; empty for the folder that Vertex AI sets, if any.
         cache: where to keep the decoded images: memory, disk, or auto.
         initial_weights_fingerprint: fingerprint that the file of initial weights must have; empty for any.

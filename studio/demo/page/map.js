@@ -1,4 +1,4 @@
-/** Measures the attention of regions as trainer/prediction/regions.py does, and draws maps as trainer/heat.py does. */
+/** Measures the attention of regions as trainer/prediction/regions.py does, and draws maps as trainer/prediction/heat.py does. */
 
 import { percent } from "./dom.js";
 

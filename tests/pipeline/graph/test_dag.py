@@ -6,14 +6,14 @@ import pytest
 import yaml
 
 from components import IMAGE
+from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
+from lifecycle.preflight import Prepared
 from pipeline.__main__ import main
 from pipeline.commands.compile import FILES
 from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, Environment, load_environment
 from pipeline.local.worker import outline
-from pipeline.parameters import CONSOLE_FIELDS, SETTINGS
-from pipeline.preflight import Prepared
 from trainer.errors import UserError
 
 GOLDEN = CONFIGS.parent / "pipeline.yaml"

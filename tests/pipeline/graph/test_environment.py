@@ -4,12 +4,12 @@ import pytest
 from google.protobuf import json_format
 
 from components import IMAGE
+from lifecycle.run_settings import validate
 from pipeline.__main__ import main
 from pipeline.graph.compiled import Template, load
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.local.run_folder import prepare_run
-from pipeline.settings import validate
 from trainer.errors import ContentError, UserError
 
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"

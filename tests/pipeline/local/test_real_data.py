@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from pipeline.registry.numbered import LocalRegistry
+from lifecycle.registry.numbered import LocalRegistry
 from tests.gcs import upload
-from trainer import artifacts, files
-from trainer.metric_table import DENSITY, METRICS, metrics_that_need
+from trainer import artifacts
+from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
+from trainer.io import files
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared"
 WEIGHTS_SCRIPT = SHARED / "tools" / "vgg16_weights.py"

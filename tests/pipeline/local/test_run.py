@@ -16,24 +16,25 @@ import h5py
 import pytest
 from rich.console import Console
 
+from lifecycle.parameters import DATA, STEPS
+from lifecycle.registry.numbered import LocalRegistry
 from pipeline.__main__ import main
 from pipeline.local.run import ANSI, LOG, Progress, execute_run, print_stopped, tell_end
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
-from pipeline.parameters import DATA, STEPS
-from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
 from tests.narrow import narrow_pretrained, narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
-from trainer import artifacts, files, generated
+from trainer import artifacts
 from trainer.artifacts import DEFAULT
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
-from trainer.model import build_model
-from trainer.models import weight_sources
-from trainer.runtime import LOADING
+from trainer.io import files
+from trainer.io.runtime import LOADING
+from trainer.models import provenance, weight_sources
+from trainer.models.network import build_model
 from trainer.training.train import train
 
 TIMEOUT_S = 600
@@ -407,8 +408,8 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     lines = printed(console).splitlines()
     assert [line for line in lines if line.startswith("Try it:")] == ([f"Try it:     {try_it}"] if try_it else [])
     assert f"All models: python -m pipeline registry list{listed}" in lines
-    assert (f"Next:       {generated.NEXT}" in lines) is said
-    assert (generated.of_model({"source": "sample"}, "The candidate") in lines) is said
+    assert (f"Next:       {provenance.NEXT}" in lines) is said
+    assert (provenance.of_model({"source": "sample"}, "The candidate") in lines) is said
 
 
 @pytest.mark.parametrize("failed", [{}, {"Fine-tuning": "out of memory"}])

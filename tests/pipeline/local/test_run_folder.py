@@ -8,10 +8,10 @@ import stat
 import pytest
 
 from pipeline.local.run_folder import Run, prepare_run
-from trainer import files
 from trainer.artifacts import DEFAULT, RUN_FILE
 from trainer.errors import PlaceError, UserError
-from trainer.files import FETCH
+from trainer.io import files
+from trainer.io.files import FETCH
 from trainer.models import find
 
 

@@ -7,15 +7,16 @@ import re
 import pytest
 from google.cloud.aiplatform_v1 import CustomJob
 
+from lifecycle.vertex_api import Api
 from pipeline.__main__ import main
-from pipeline.cloud import Api
 from pipeline.vertex import doctor
-from pipeline.vertex.checks import MISSING, OK, UNKNOWN
+from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN
 from tests.vertex import DROP, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER, furnish
-from trainer import probe, storage
+from trainer import storage
 from trainer.errors import UserError
-from trainer.probe import BAD, Fact
+from trainer.training import probe
+from trainer.training.probe import BAD, Fact
 
 ME, ACCOUNT = f"user:{CALLER}", f"serviceAccount:{SERVICE_ACCOUNT}"
 
@@ -249,7 +250,7 @@ def job(vertex, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "train_a_step", lambda *arguments: trained[-1])
 
     def run(command):
-        assert command[:3] == ["python", "-m", "trainer.probe"]
+        assert command[:3] == ["python", "-m", "trainer.training.probe"]
         try:
             probe.main(command[3:])
         except UserError:

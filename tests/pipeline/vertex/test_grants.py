@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.vertex import checks, doctor
+from pipeline.vertex import doctor, doctor_questions
 from tests.infra import blocks
 from tests.vertex_project import ROLES
 
@@ -51,4 +51,4 @@ def test_permissions_are_in_their_roles():
 
 
 def test_apis_are_those_that_terraform_enables():
-    assert set(checks.APIS) == set(blocks("locals")["apis"])
+    assert set(doctor_questions.APIS) == set(blocks("locals")["apis"])

@@ -15,15 +15,15 @@ import tomllib
 import hcl2
 import pytest
 
+from lifecycle.registry.register import connect, resolve_base_model
 from pipeline.__main__ import main
 from pipeline.commands import schedule
-from pipeline.registry.register import connect, resolve_base_model
 from pipeline.vertex import doctor, schedule_files
 from tests import vertex_endpoints
 from tests.guide import ROOT, Page
 from tests.infra import PLAIN, environment_text
+from tests.lifecycle.registry.test_contract import add
 from tests.pipeline import test_images_command as test_images
-from tests.pipeline.registry.test_contract import add
 from tests.pipeline.vertex import test_benchmark
 from tests.pipeline.vertex.test_grants import terraform
 from tests.test_docs import lines_of_make

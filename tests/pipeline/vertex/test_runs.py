@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
+from lifecycle.registry.register import connect
 from pipeline.__main__ import main
-from pipeline.registry.register import connect
 from pipeline.vertex import runs, submit
 from tests.vertex import ALWAYS, DROP, NAMES, write_config
 from tests.vertex_pipelines import PENDING

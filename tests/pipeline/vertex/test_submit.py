@@ -7,9 +7,9 @@ import re
 import pytest
 import yaml
 
-from pipeline import parameters
+from lifecycle import parameters
 from pipeline.__main__ import main
-from pipeline.vertex import checks, submit
+from pipeline.vertex import doctor_questions, submit
 from tests.vertex import ALWAYS, DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import small
 from trainer.errors import UserError
@@ -264,7 +264,7 @@ def test_accelerator_without_quota_or_in_other_regions_is_passed_over(vertex, tm
 
     elsewhere = dataclasses.replace(vertex.environment, location="europe-west4")
     given = {"accelerator": "v5e-1,l4", "base_batch_size": 0, "finetune_batch_size": 0}
-    chosen, (why, *_) = checks.choose_accelerators(
+    chosen, (why, *_) = doctor_questions.choose_accelerators(
         elsewhere, {**parameters.DEFAULTS, **elsewhere.derived, **given}
     )
     assert chosen == {"accelerator": "l4"}

@@ -13,11 +13,12 @@ from scipy import ndimage
 from tests import author_forms
 from tests.author_forms import FORMS, SIZE, colour, fixations, ramp, size_of
 from tests.small_sources import save, stimulus
-from trainer import datasets, sources, storage
+from trainer import storage
 from trainer.config import FetchConfig
-from trainer.data import fetch, layout, splits, tfrecords
+from trainer.data import datasets, fetch, layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.errors import UserError
+from trainer.io import archive_files
 
 N = 10
 FEW = {"osie": 5, "osie-mouse": 5, "crowd": 5}
@@ -114,7 +115,7 @@ def opened(source):
     source = str(source)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        sources.opened(source, storage.list_objects(source), pathlib.Path(scratch)) as members,
+        archive_files.opened(source, storage.list_objects(source), pathlib.Path(scratch)) as members,
     ):
         yield members
 

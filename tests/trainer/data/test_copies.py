@@ -8,11 +8,11 @@ import pytest
 from PIL import Image, ImageDraw
 
 from trainer.data import copies
+from trainer.data.datasets import HASH_BY_FOLDER
 from trainer.data.layout import Item
 from trainer.data.recordings.custom import with_split_key
 from trainer.data.splits import position_of
-from trainer.datasets import HASH_BY_FOLDER
-from trainer.sources import Member
+from trainer.io.archive_files import Member
 
 
 def picture(seed, size=(240, 320)):

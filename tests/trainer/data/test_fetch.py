@@ -19,11 +19,12 @@ from tests.small_sources import (
 )
 from tests.tiny import write_salicon
 from tests.trainer.data.test_copies import picture
-from trainer import artifacts, datasets, preprocess, sources, storage
+from trainer import artifacts, storage
 from trainer.config import FetchConfig
-from trainer.data import decode, fetch, layout, sample, splits, tfrecords
+from trainer.data import datasets, decode, fetch, layout, preprocess, sample, splits, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.errors import UserError
+from trainer.io import archive_files
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the substitutes for the real datasets are missing")
@@ -217,7 +218,7 @@ def test_a_fingerprint_depends_on_names_and_contents_and_not_on_the_place(points
 def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_path):
     trained = []
     for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
-        with sources.opened(str(source), storage.list_objects(str(source)), tmp_path) as members:
+        with archive_files.opened(str(source), storage.list_objects(str(source)), tmp_path) as members:
             row, images = (
                 datasets.get(dataset),
                 layout.find_items(members, datasets.get(dataset), str(source), BadImages()),
@@ -233,7 +234,7 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
 def test_real_images_are_fetched_from_a_bucket(tmp_path, bucket):
     for archive in ("images", "maps", "fixations"):
         source = str(SHARED / "salicon" / f"{archive}.zip")
-        with sources.opened(source, storage.list_objects(source), tmp_path) as members:
+        with archive_files.opened(source, storage.list_objects(source), tmp_path) as members:
             chosen = [
                 each for split in ("/train/", "/val/") for each in [m for m in members if split in m.path][:4]
             ]

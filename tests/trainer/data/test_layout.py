@@ -1,10 +1,9 @@
 import pytest
 
-from trainer import datasets
-from trainer.data import layout, splits
+from trainer.data import datasets, layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.errors import UserError
-from trainer.sources import Member
+from trainer.io.archive_files import Member
 
 
 def members(*paths):

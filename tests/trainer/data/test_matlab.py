@@ -23,7 +23,7 @@ from tests.author_forms import (
 )
 from trainer.data.layout import read_matlab, read_matlab_set
 from trainer.errors import UserError
-from trainer.sources import Member
+from trainer.io.archive_files import Member
 
 OSIE = SIZES["osie"]
 

@@ -6,8 +6,7 @@ import pytest
 import scipy.io
 from PIL import Image
 
-from trainer import datasets
-from trainer.data import sample
+from trainer.data import datasets, sample
 
 
 @pytest.fixture(autouse=True)

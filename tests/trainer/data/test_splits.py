@@ -6,14 +6,13 @@ import random
 import numpy as np
 import pytest
 
-from trainer import datasets
 from trainer.artifacts import TEST
-from trainer.data import splits
+from trainer.data import datasets, splits
+from trainer.data.datasets import HASH
 from trainer.data.layout import Item
 from trainer.data.splits import split_items
-from trainer.datasets import HASH
 from trainer.errors import UserError
-from trainer.sources import Member
+from trainer.io.archive_files import Member
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "msinet_reference.npz"
 CUSTOM = datasets.get("custom")

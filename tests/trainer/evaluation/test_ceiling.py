@@ -11,10 +11,10 @@ from tests.prepared import write_prepared
 from trainer import artifacts
 from trainer.data import tfrecords
 from trainer.evaluation import ceiling, confidence
+from trainer.evaluation.metric_table import FIXATIONS, METRICS, metrics_that_need
+from trainer.evaluation.metrics import count_points, score
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
 from trainer.evaluation.scoring import Background, content
-from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.metrics import count_points, score
 
 
 def write(folder, observers_of, sizes=None, **counts):

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from tests.gcs import upload
-from tests.trainer.reports.test_report import Page, assert_self_contained
-from trainer import artifacts, files
+from tests.trainer.evaluation.reports.test_report import Page, assert_self_contained
+from trainer import artifacts
 from trainer.__main__ import main
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.compare import Contestant, Measured, Shared, compare, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
-from trainer.metric_table import METRICS
+from trainer.io import files
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -12,20 +12,21 @@ from PIL import Image
 
 from tests.small_sources import write_tree
 from tests.trainer import predictable
-from trainer import artifacts, files, metrics, preprocess
+from trainer import artifacts
 from trainer.__main__ import main
 from trainer.api import load
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
-from trainer.data import tfrecords
+from trainer.data import preprocess, tfrecords
 from trainer.data.fetch import fetch_dataset
 from trainer.errors import GateError, UserError
-from trainer.evaluation import confidence, gate, per_image
+from trainer.evaluation import confidence, gate, metrics, per_image
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS
+from trainer.evaluation.reports.report import write_report
 from trainer.evaluation.seen import training_data
-from trainer.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
-from trainer.reports.report import write_report
+from trainer.io import files
 from trainer.training.start import check_training
 
 pytestmark = pytest.mark.usefixtures("narrow")

@@ -17,15 +17,16 @@ from tests import drive, reference_graph
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize
 from tests.small_sources import zipped
-from trainer import datasets, isolated
 from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG
+from trainer.data import datasets
 from trainer.errors import UserError
-from trainer.files import read_json
-from trainer.model import build_model
+from trainer.io import untrusted
+from trainer.io.files import read_json
 from trainer.models import author, tensorflow_files, weight_sources
 from trainer.models.find import find_model
 from trainer.models.load import load_model
+from trainer.models.network import build_model
 
 NARROW = str(pathlib.Path(sitecustomize.__file__).parent)
 ROOT = str(pathlib.Path(__file__).parents[3])
@@ -48,11 +49,11 @@ def cached(monkeypatch, tmp_path):
 @pytest.fixture(scope="module", autouse=True)
 def one_worker():
     """Import in one worker that keeps TensorFlow, since to load it takes seconds."""
-    isolated.end()  # one that other tests have begun has the network at its full width
+    untrusted.end()  # one that other tests have begun has the network at its full width
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(isolated, "end", lambda: None)
+        patch.setattr(untrusted, "end", lambda: None)
         yield
-    isolated.end()
+    untrusted.end()
 
 
 @pytest.fixture(scope="module")

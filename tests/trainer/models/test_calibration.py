@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import predictable
-from trainer import preprocess
 from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG
-from trainer.files import write_json
+from trainer.data import preprocess
+from trainer.io.files import write_json
 from trainer.models.calibration import Calibration
 from trainer.models.find import find_model
 from trainer.models.load import load_model

@@ -21,7 +21,7 @@ from trainer.artifacts import (
     training_images,
 )
 from trainer.errors import UserError
-from trainer.files import read_json, write_json
+from trainer.io.files import read_json, write_json
 from trainer.models import compact, tensorflow_files, weight_sources
 from trainer.models.find import find_model
 from trainer.models.load import load_model

@@ -9,7 +9,7 @@ from tests.gcs import upload
 from tests.trainer import predictable
 from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
-from trainer.files import read_json, write_json
+from trainer.io.files import read_json, write_json
 from trainer.models import compact, find, weight_sources
 from trainer.models.find import PHOTOGRAPHS, find_answering, find_model, find_opponent
 

@@ -11,14 +11,13 @@ from PIL import Image
 from skimage import data
 
 from tests.prepared import write_prepared
-from trainer import generated
 from trainer.__main__ import main
 from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256, Manifest
 from trainer.config import TrainConfig
-from trainer.files import read_json
-from trainer.model import build_model
-from trainer.models import compact, find, load
+from trainer.io.files import read_json
+from trainer.models import compact, find, load, provenance
 from trainer.models.find import PHOTOGRAPHS, find_model
+from trainer.models.network import build_model
 from trainer.training.checkpoints import Progress
 from trainer.training.train import (
     Job,
@@ -73,14 +72,14 @@ def test_its_configuration_has_what_models_and_people_need():
     assert {"dataset", "source", "fingerprint", "image_size", "identity", "best_epoch", WEIGHTS_SHA256} <= set(
         config
     )
-    assert not any(map(generated.is_sample, generated.trainings(config)))
+    assert not any(map(provenance.is_sample, provenance.trainings(config)))
     for private in (str(pathlib.Path.home()), "/work/", "/tmp/"):
         assert private not in json.dumps(config)
 
 
 def test_it_is_in_the_wheel():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    patterns = project["tool"]["setuptools"]["package-data"]["trainer"]
+    patterns = project["tool"]["setuptools"]["package-data"]["trainer.models"]
     package = find.PRETRAINED_FOLDER.parent
     packed = {path for pattern in patterns for path in package.glob(pattern)}
     assert set(find.PRETRAINED_FOLDER.iterdir()) <= packed

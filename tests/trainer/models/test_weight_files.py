@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trainer.errors import ContentError, UserError
-from trainer.model import build_model
 from trainer.models import load, weight_files
+from trainer.models.network import build_model
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

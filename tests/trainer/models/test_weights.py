@@ -10,8 +10,8 @@ import tensorflow as tf
 from tests import reference_graph
 from tests import weight_files as written
 from trainer.errors import UserError
-from trainer.model import build_model
 from trainer.models import load, tensorflow_files
+from trainer.models.network import build_model
 from trainer.models.weight_files import Array
 
 SLOTS = {

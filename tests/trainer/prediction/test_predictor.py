@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.golden.inputs import SIZES, fixation_map
-from trainer import preprocess
-from trainer.heat import draw_grey
+from trainer.data import preprocess
+from trainer.prediction.heat import draw_grey
 from trainer.prediction.predictor import Predictor
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")

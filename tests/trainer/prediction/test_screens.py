@@ -6,8 +6,8 @@ import tensorflow as tf
 from PIL import Image
 
 from tests.golden.inputs import image
-from trainer import preprocess
 from trainer.config import PredictConfig
+from trainer.data import preprocess
 from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs

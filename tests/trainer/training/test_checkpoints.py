@@ -16,7 +16,7 @@ from google.cloud.storage import Bucket
 
 from trainer import storage
 from trainer.errors import UserError
-from trainer.files import start_of
+from trainer.io.files import start_of
 from trainer.storage import Folder
 from trainer.training import checkpoints as training_checkpoints
 from trainer.training.checkpoints import KEEP, MARKER, STATE, Checkpoints, Marker, Progress

@@ -11,9 +11,9 @@ import tensorflow as tf
 from tests import determinism, rounding
 from tests.golden.inputs import fixation_map, image
 from tests.narrow import SHALLOW, narrowed
-from trainer import convolution, layers
 from trainer.config import LEARNING_RATE_SCALING, TrainConfig, with_batch
-from trainer.model import build_model
+from trainer.models import convolution, layers
+from trainer.models.network import build_model
 from trainer.training import step
 from trainer.training.step import Network
 

@@ -6,10 +6,10 @@ import resource
 import pytest
 import tensorflow as tf
 
-from trainer import runtime
-from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
+from trainer.io import runtime
 from trainer.training import step, strategy
+from trainer.training.accelerators import ACCELERATORS, get
 from trainer.training.strategy import Cluster, Devices
 
 VERTEX = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["server:2222"]}}

@@ -16,14 +16,14 @@ from tests.narrow import narrowed, quick_trainings, unexported
 from tests.prepared import write_prepared
 from tests.reference_graph import write_checkpoint
 from tests.weight_files import by_layer, narrow_weights, write_legacy
-from trainer import accelerators, runtime
-from trainer.accelerators import ACCELERATORS
 from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest
 from trainer.config import RECIPES, Recipe, TrainConfig, with_batch, with_recipe
 from trainer.errors import UserError
+from trainer.io import runtime
 from trainer.models import weight_sources
 from trainer.models.load import ENCODER, load_model
-from trainer.training import loop
+from trainer.training import accelerators, loop
+from trainer.training.accelerators import ACCELERATORS
 from trainer.training.loop import CompiledSteps, compile_steps
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job, initial_model, train

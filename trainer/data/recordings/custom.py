@@ -22,6 +22,7 @@ from trainer.config import FetchConfig, parse_columns
 from trainer.data import layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
+from trainer.data.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.data.layout import (
     IMAGE_SUFFIXES,
     KINDS,
@@ -40,11 +41,10 @@ from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import LeftOut
 from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.data.splits import SplitImages
-from trainer.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.errors import ContentError, UserError, check, some, visible
-from trainer.picture import open_header, orientation_of
-from trainer.progress import Tracker, map_ahead, open_pool
-from trainer.sources import Member
+from trainer.io.archive_files import Member
+from trainer.io.pictures import open_header, orientation_of
+from trainer.io.progress import Tracker, map_ahead, open_pool
 
 BLUR_SHARE = 1 / 30
 """Default blur, as a share of the longer side of the median image. One degree of visual angle is 1/29 of it in

@@ -1,6 +1,6 @@
 """Find and read the tables of fixations: text with any usual delimiter, encoding and decimal point, and Parquet.
 
-The worker of `trainer.isolated` reads them: 2 kB of Parquet can unpack to 5 GB.
+The worker of `trainer.io.untrusted` reads them: 2 kB of Parquet can unpack to 5 GB.
 """
 
 import codecs
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import polars as pl
 
-from trainer import isolated
 from trainer.data.recordings.columns import ROLES, Columns, ImageNames, find_columns, plain
 from trainer.errors import UserError, first_line
-from trainer.sources import DAMAGED, Member
+from trainer.io import untrusted
+from trainer.io.archive_files import DAMAGED, Member
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -233,7 +233,7 @@ def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head
     Raises:
         UserError: the file is empty, no table, or damaged.
     """
-    head: Head = isolated.call(
+    head: Head = untrusted.call(
         f"{__name__}.parse_head", path, origin, dict(named), file=origin, remedy=REMEDY, limits=_limits(path)
     )
     return head
@@ -253,18 +253,18 @@ def read_table(
         UserError: a cell of x or y is no number, or the table is damaged or too large.
     """
     arguments = path, origin, head, dict(columns)
-    frame, n_ragged = isolated.call(
+    frame, n_ragged = untrusted.call(
         f"{__name__}.parse_table", *arguments, file=origin, remedy=REMEDY, limits=_limits(path)
     )
     return frame, n_ragged
 
 
-def _limits(path: pathlib.Path) -> isolated.Limits:
+def _limits(path: pathlib.Path) -> untrusted.Limits:
     """What reading a table may take: more than any sound one of the size of the file needs."""
     n_bytes = path.stat().st_size
-    return isolated.Limits(
+    return untrusted.Limits(
         seconds=30 + n_bytes / SLOWEST_BYTES_S,
-        memory_bytes=isolated.Limits.memory_bytes + MEMORY_FACTOR * n_bytes,
+        memory_bytes=untrusted.Limits.memory_bytes + MEMORY_FACTOR * n_bytes,
     )
 
 

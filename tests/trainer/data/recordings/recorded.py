@@ -4,10 +4,12 @@ import contextlib
 import io
 
 from tests.small_sources import save, stimulus
-from trainer import datasets, sources, storage
+from trainer import storage
 from trainer.config import FetchConfig
+from trainer.data import datasets
 from trainer.data.bad_images import BadImages
 from trainer.data.recordings.custom import find_recordings
+from trainer.io import archive_files
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""
@@ -39,7 +41,7 @@ def understand(folder, **settings):
     printed = io.StringIO()
     with (
         contextlib.redirect_stdout(printed),
-        sources.opened(str(folder), storage.list_objects(str(folder)), folder.parent) as members,
+        archive_files.opened(str(folder), storage.list_objects(str(folder)), folder.parent) as members,
     ):
         found = find_recordings(members, datasets.get("custom"), str(folder), config, BadImages())
     return found.split, found.row, found.notes, printed.getvalue()

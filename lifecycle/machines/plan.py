@@ -1,0 +1,421 @@
+"""The machines of one training step and its plan: whether it fits them, and its memory, time and cost.
+
+A step that does not fit raises `UserError` with the numbers and the remedy, before any machine is requested.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from lifecycle.machines import benchmark_results
+from lifecycle.machines.benchmark_results import Measurement
+from trainer.config import (
+    SAMPLE,
+    FetchConfig,
+    TrainConfig,
+    check_ranges,
+    parse_image_size,
+    setting,
+    with_batch,
+    wrong_image_size,
+)
+from trainer.data import datasets
+from trainer.errors import UserError, check, format_duration, nearest
+from trainer.training import accelerators
+from trainer.training.accelerators import FLEX_START, PROVISIONING, Accelerator
+
+ASSUMED_COUNTS = (800, 200)
+"""Images for training and validation where any number is complete; the pipeline's own plan counts them."""
+LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR, MOST_TIMEOUT_HOURS = 3.0, 6.0, 168.0
+"""The default timeout of a job: so many times the estimate of its plan, at least and at most so many hours. Vertex
+AI itself stops a job without a timeout, and every Flex-start job, after these seven days."""
+SCRATCH = ("/gcs", "/s3", "/minio")
+"""Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is
+lost with the pod (kubeflow/pipelines 2.17.0,
+backend/src/v2/compiler/argocompiler/container.go:476-496)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AcceleratorConfig:
+    """The machines of one training step."""
+
+    TITLE: ClassVar[str] = "machines"
+    accelerator: str = setting(
+        "cpu",
+        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. Of several, "
+        "such as v5e-1,l4, the first that the region has, and for which `submit` finds quota. A local run accepts "
+        "cpu only, and trains on the devices of this machine.",
+    )
+    step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
+    workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.", ge=1)
+    provisioning: str = setting(
+        "standard",
+        "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
+        "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
+        choices=PROVISIONING,
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        for row in self.rows:
+            check(
+                self.provisioning in row.provisioning,
+                f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
+                f"{' or '.join(row.provisioning)}",
+            )
+            check(
+                self.workers == 1 or row.several_workers,
+                f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
+                f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
+            )
+
+    @property
+    def chosen(self) -> str:
+        """Name of the accelerator of this training, or several with commas between them."""
+        return self.step_accelerator or self.accelerator
+
+    @property
+    def rows(self) -> list[Accelerator]:
+        """The rows of the table, the preferred one first; raises `UserError` for an unknown name."""
+        return [accelerators.get(name.strip()) for name in self.chosen.split(",")]
+
+    @property
+    def row(self) -> Accelerator:
+        """The row of the accelerator, or of the preferred one."""
+        return self.rows[0]
+
+    def offered(self, location: str) -> "AcceleratorConfig":
+        """Keep only the first accelerator that is available in `location`; any is if `location` is empty.
+
+        Raises `UserError` if none is available.
+        """
+        for row in self.rows:
+            if not location or not row.chip.regions or location in row.chip.regions:
+                return dataclasses.replace(self, accelerator=row.name, step_accelerator="")
+        raise UserError(
+            "; ".join(
+                f"{row.name} is not available for training in {location}; it is in {', '.join(row.chip.regions)}"
+                for row in self.rows
+            )
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSize:
+    """Number and size of the images."""
+
+    images: int
+    """Training images of one epoch."""
+    valid_images: int
+    """Images evaluated after each epoch."""
+    image_size: tuple[int, int]
+    """(height, width) of the network's input, pixels."""
+
+
+def data_size(config: FetchConfig) -> DataSize:
+    """Size of the dataset of `config`, by the table of datasets or of the sample's; a partial dataset counts as a
+    complete one.
+    """
+    row = datasets.get(config.dataset)
+    counts = ASSUMED_COUNTS if row.any_count else (row.n_train, row.n_valid)
+    if config.source == SAMPLE:
+        from trainer.data import sample  # slow to import
+
+        generated = sample.counts(config.dataset)
+        counts = generated["train"], generated["valid"]
+    n_train, n_valid = counts
+    n_valid -= round(n_valid * config.test_share)
+    n_train, n_valid = (min(count, config.max_examples or count) for count in (n_train, n_valid))
+    return DataSize(
+        images=n_train,
+        valid_images=n_valid,
+        image_size=parse_image_size(config.image_size) if config.image_size else row.image_size,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingPlan:
+    """A training step that fits its accelerator, with estimates of its memory, time and cost."""
+
+    machines: AcceleratorConfig
+    """With one accelerator."""
+    training: TrainConfig
+    """With batch size, scaling of the learning rate, and precision, of which `auto` stays for a CPU alone."""
+    data: DataSize
+    location: str
+    """Vertex AI region; empty for any region."""
+    precision: str
+    """float32, bfloat16 or float16, which the estimates are for."""
+    measured: Measurement | None = None
+    """A benchmark at these settings, perhaps at another image size; None if there was none."""
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator's row in the table."""
+        return self.machines.row
+
+    @property
+    def batch_size(self) -> int:
+        """Images in one step, over all replicas."""
+        return self.training.batch_size
+
+    @property
+    def replicas(self) -> int:
+        """Chips over all machines."""
+        return self.machines.workers * self.accelerator.chips
+
+    @property
+    def batch_per_replica(self) -> int:
+        """Images in one step on one chip."""
+        return self.batch_size // self.replicas
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches in the training images."""
+        return self.data.images // self.batch_size
+
+    @property
+    def memory_bytes(self) -> float:
+        """Memory use of one chip, which computes one part of its batch at a time: measured, else estimated."""
+        if self._measured_memory_bytes is not None:
+            return self._measured_memory_bytes
+        part = self.batch_per_replica // self.training.accumulation
+        return accelerators.memory_bytes(part, self.data.image_size, self.precision)
+
+    @property
+    def _measured_memory_bytes(self) -> float | None:
+        is_same = self.measured is not None and self.measured.image_size == self.data.image_size
+        return self.measured.memory_bytes if self.measured and is_same else None
+
+    @property
+    def usable_memory_bytes(self) -> float:
+        """Memory of one chip that a training can use."""
+        return accelerators.usable_bytes(self.accelerator.chip)
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Time of one training step: measured, else estimated."""
+        chip, size = self.accelerator.chip, self.data.image_size
+        if self.measured:
+            return (
+                self.batch_size
+                / self.measured.images_per_s
+                * math.prod(size)
+                / math.prod(self.measured.image_size)
+            )
+        return accelerators.step_seconds(chip, self.batch_per_replica, size, self.precision)
+
+    @property
+    def hours(self) -> float:
+        """Estimated billed time: the start of the machines, training and validation."""
+        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * accelerators.FORWARD_SHARE
+        epoch_s = (self.steps_per_epoch + valid_steps) * self.seconds_per_step
+        return (self.start_s + self.training.epochs * epoch_s) / 3600
+
+    @property
+    def start_s(self) -> float:
+        """Time of the start of the machines, before the first step: measured, else assumed."""
+        return self.measured.start_s if self.measured else accelerators.START_SECONDS
+
+    @property
+    def time_basis(self) -> str:
+        """Where the time comes from: `measured`, with the date, or `estimated`."""
+        return f"measured {self.measured.date}" if self.measured else "estimated"
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Estimated cost of all machines; None if the price is unknown."""
+        price = self.accelerator.usd_per_hour(self.machines.provisioning)
+        if price is None:
+            return None
+        return self.hours * self.machines.workers * price
+
+    @property
+    def has_other_prices(self) -> bool:
+        """Whether the prices are those of another region than the job's."""
+        return self.location not in ("", accelerators.PRICE_REGION)
+
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """Sentences that explain the estimates."""
+        row, provisioning = self.accelerator, self.machines.provisioning
+        price = row.usd_per_hour(provisioning)
+        hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
+        elsewhere = f" Prices in {self.location} differ." if self.has_other_prices else ""
+        speed, *others = accelerators.basis(row, self.precision)
+        start = "an assumption"
+        if self.measured:
+            height, width = self.measured.image_size
+            is_scaled = self.measured.image_size != self.data.image_size
+            start = "measured, without the reading of data"
+            speed = (
+                f"Time: {self.measured.images_per_s:.3g} images/s at {height}x{width}, {self.time_basis} over "
+                f"{self.measured.steps} steps with {self.measured.versions}"
+                f"{', scaled by pixels' if is_scaled else ''}."
+            )
+        if self._measured_memory_bytes is not None:
+            others = [f"Memory: the peak of the same steps, {self.time_basis}."]
+        return (
+            speed,
+            *others,
+            f"The time includes {self.start_s / 60:.0f} minutes for the start ({start}). It "
+            "excludes waiting for data, checkpoints, and the exchange of gradients between machines.",
+            f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
+        )
+
+
+def make_plan(
+    machines: AcceleratorConfig,
+    training: TrainConfig,
+    data: DataSize,
+    *,
+    location: str = "",
+    platform: str = "vertex",
+) -> TrainingPlan:
+    """Check that a training step fits its accelerator, and estimate its time and cost; `UserError` if it does not.
+
+    A `batch_size` of 0 is the accelerator's default, reduced if the memory or the number of images is too small
+    for it. A precision of `auto` is that of the chip. Only the machine can tell whether a CPU multiplies bfloat16:
+    `auto` stays for a CPU, and the estimates are for float32. `location` is the Vertex AI region that must offer
+    the accelerator; any, if it is empty. Of several accelerators, the plan has the first that the region offers.
+    """
+    machines = machines.offered(location if platform == "vertex" else "")
+    row = machines.row
+    if wrong := wrong_image_size(data.image_size):
+        raise UserError(f"image_size is {'x'.join(map(str, data.image_size))}: {wrong}")
+    precision = row.chip.precision if training.precision == "auto" else training.precision
+    check(
+        precision in row.chip.flops,
+        f"{row.name} ({row.chip.title}) has no {precision}; set precision to {' or '.join(row.chip.flops)}",
+    )
+    replicas, parts, size = machines.workers * row.chips, training.accumulation, data.image_size
+    batch_size = training.batch_size or accelerators.default_batch(
+        row.chip, replicas, parts, data.images, size, precision
+    )
+    accelerators.check_shares(batch_size, replicas, parts, data.images, row.name)
+    accelerators.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
+    return TrainingPlan(
+        machines=machines,
+        training=with_batch(
+            training if row.image == "cpu" else dataclasses.replace(training, precision=precision), batch_size
+        ),
+        data=data,
+        location=location,
+        precision=precision,
+        measured=benchmark_results.find(row.name, precision, batch_size, parts, size)
+        if machines.workers == 1
+        else None,
+    )
+
+
+def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
+    """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings."""
+    check(
+        platform != "kubeflow" or machines.workers == 1,
+        f"workers is {machines.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
+        "choose an accelerator with more chips",
+    )
+    check(
+        platform != "local" or machines.chosen == "cpu",
+        f"accelerator is {machines.chosen!r}, but a local run trains on this machine; set it to cpu, or "
+        "run on Vertex AI or Kubeflow",
+    )
+    profiled = training.profile_steps
+    check(
+        platform == "vertex" or not profiled,
+        f"profile_steps is {profiled}, but only a run on Vertex AI has a folder of TensorBoard logs for the "
+        "profile; remove it and profile with "
+        f"`python -m trainer train --profile-steps {profiled} --logs-dir DIR`, or run on Vertex AI",
+    )
+
+
+def check_region(location: str) -> None:
+    """Raise `UserError` unless `location` is empty or has the form of a region."""
+    check(
+        not location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", location) is not None,
+        f"location is {location!r}; write a region, such as us-central1{nearest(location, known_regions())}",
+    )
+
+
+def known_regions() -> set[str]:
+    """The regions with an accelerator; there is no table of all others."""
+    return {region for row in accelerators.ACCELERATORS.values() for region in row.chip.regions}
+
+
+def check_outside_pod(name: str, address: str) -> None:
+    """Raise `UserError` if parameter `name` is empty or names a folder that ends with the pod."""
+    lost = "which is lost with the pod"
+    remedy = f"set {name} to gs://NAME/FOLDER, or to a folder of a volume (docs/kubeflow.md)"
+    check(bool(address), f"{name} is empty: its default is a folder {lost}; {remedy}")
+    if "://" in address:
+        return
+    check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}")
+    root = next((root for root in SCRATCH if f"{address}/".startswith(f"{root}/")), "")
+    check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}")
+
+
+def compare_accelerators(
+    machines: Mapping[str, Any], training: TrainConfig, data: DataSize, *, location: str = ""
+) -> dict[str, TrainingPlan | str]:
+    """For each accelerator, its plan or the reason why it does not fit; arguments as for `make_plan`.
+
+    `machines` are the fields of `AcceleratorConfig` other than the accelerator.
+    """
+
+    def attempt(name: str) -> TrainingPlan | str:
+        try:
+            return make_plan(AcceleratorConfig(accelerator=name, **machines), training, data, location=location)
+        except UserError as error:
+            return str(error)
+
+    return {name: attempt(name) for name in accelerators.ACCELERATORS}
+
+
+def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:
+    """Hours after which Vertex AI stops the job: `timeout_hours`, or if that is 0 a multiple of the estimate.
+
+    A job that hangs, such as in a download or in an exchange between GPUs, is billed until then.
+
+    Raises:
+        UserError: the job would be stopped too early, or Vertex AI does not accept so long a timeout.
+    """
+    timeout_hours = timeout_hours or min(max(LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR * plan.hours), MOST_TIMEOUT_HOURS)
+    check(
+        plan.hours <= timeout_hours,
+        f"training takes about {plan.hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or choose a "
+        "faster accelerator (see `python -m pipeline plan`)",
+    )
+    check(
+        plan.machines.provisioning != FLEX_START or timeout_hours <= MOST_TIMEOUT_HOURS,
+        f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
+        f"{MOST_TIMEOUT_HOURS:g}",
+    )
+    return timeout_hours
+
+
+def plan_markdown(plan: TrainingPlan, timeout_hours: float = 0.0) -> str:
+    """The plan as a Markdown page, with the hours after which a job of Vertex AI is stopped if they are not 0."""
+    row, machines, data = plan.accelerator, plan.machines, plan.data
+    epochs, steps = plan.training.epochs, plan.steps_per_epoch
+    hardware = f"{machines.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
+    facts = {
+        "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}",
+        "Replicas": str(plan.replicas),
+        "Batch": f"{plan.batch_size} images per step, {plan.batch_per_replica} per replica",
+        "Precision": plan.precision,
+        "Data": f"{data.images} training images at {data.image_size[0]}x{data.image_size[1]}",
+        "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
+        "Speed": plan.time_basis,
+        "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
+        "Step": f"about {1000 * plan.seconds_per_step:.3g} ms",
+        "Time": f"about {format_duration(3600 * plan.hours)}",
+        "Cost": "unknown" if plan.cost_usd is None else f"about {plan.cost_usd:.2f} USD",
+    }
+    if timeout_hours:
+        facts["Timeout"] = f"stopped after {format_duration(3600 * timeout_hours)} (timeout_hours)"
+    first, *rest = [f"| {name} | {value} |" for name, value in facts.items()]
+    table = "\n".join([first, "|---|---|", *rest])
+    basis = "\n".join(f"- {sentence}" for sentence in plan.basis)
+    return f"# Training on {row.name}\n\n{table}\n\n## Basis of the estimates\n\n{basis}\n"

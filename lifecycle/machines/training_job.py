@@ -1,0 +1,419 @@
+"""One training step as a job: its settings, machines, command line and results, and where it keeps them.
+
+Machines are in the form in which Vertex AI's custom jobs and Kubeflow's pods request them. What must outlive its
+machine is kept outside of the pod on Kubeflow; line numbers there are those of kubeflow/pipelines 2.17.0, below
+backend/src/v2/.
+"""
+
+import dataclasses
+import json
+import math
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+from lifecycle.machines import plan as planning
+from lifecycle.machines.plan import AcceleratorConfig, DataSize, TrainingPlan
+from trainer import artifacts
+from trainer.artifacts import checkpoints_of
+from trainer.config import TrainConfig, check_ranges, configs_of, setting
+from trainer.errors import Checks, UserError, check
+from trainer.io import files
+from trainer.training import accelerators
+from trainer.training.accelerators import FLEX_START, SPOT
+
+MODEL_FOLDER = "model"
+"""Folder of the model in the workspace of a training step."""
+COMMAND = ["python", "-m", "trainer", "train"]
+LOCAL = "local"
+NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
+"""Label of the GKE nodes of each provisioning other than standard."""
+RESERVED_CPU = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
+"""Shares of a node's cores that GKE reserves: of the first, the second, the next two, and all others."""
+RESERVED_MEMORY = ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (math.inf, 0.02))
+"""Shares of a node's memory that GKE reserves: of the first 4 GiB, the next 4, 8 and 112, and the rest. Both
+tables and the threshold for evictions: Google Kubernetes Engine, "About GKE node sizing"."""
+EVICTION_GIB = 0.1
+SYSTEM_PODS = 1
+"""Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
+KERNEL = 0.025
+"""Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
+LABEL = re.compile(r"[a-z0-9_-]{0,63}")
+"""Key or value of a label of Vertex AI."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JobConfig:
+    """Settings of the training jobs on Vertex AI; other targets ignore them."""
+
+    TITLE: ClassVar[str] = "training jobs on Vertex AI"
+    timeout_hours: float = setting(
+        0.0,
+        "Stop a training job after this many hours; 0 for six times the estimate of its plan, at least 3 hours.",
+        ge=0,
+    )
+    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.", ge=0)
+    restart_training: bool = setting(
+        True, "Restart a job if its machine is lost; it resumes from its last checkpoint."
+    )
+    persistent_resource: str = setting(
+        "",
+        "Id of a persistent resource to train on; none if empty.",
+        pattern=r"([a-z]([a-z0-9-]{0,61}[a-z0-9])?)?",
+        hint="the id of a persistent resource, such as gpus-1",
+    )
+    tensorboard: str = setting(
+        "",
+        "Full resource name of the Vertex AI TensorBoard to log to; none if empty.",
+        pattern=r"(projects/[^/]+/locations/[^/]+/tensorboards/[^/]+)?",
+        hint="projects/PROJECT/locations/LOCATION/tensorboards/ID",
+    )
+    training_service_account: str = setting(
+        "",
+        "Service account of the training jobs; Vertex AI's default if empty.",
+        pattern=r"([^@\s]+@[^@\s]+)?",
+        hint="an e-mail address",
+    )
+    training_network: str = setting(
+        "",
+        "Full resource name of the VPC network to peer the training with; none if empty.",
+        pattern=r"(projects/\d+/global/networks/[^/]+)?",
+        hint="projects/NUMBER/global/networks/NAME",
+    )
+    training_labels: str = setting("", "Labels of the training jobs, as key=value,key=value.")
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check(
+            not self.tensorboard or bool(self.training_service_account),
+            "tensorboard is set, but training_service_account is empty; set it to the account that writes the "
+            "logs",
+        )
+        parse_labels(self.training_labels)
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """Parse `key=value,key=value`; raises `UserError` for a label that Vertex AI would reject."""
+    labels: dict[str, str] = {}
+    for label in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = label.partition("=")
+        if not (equals and key[:1].isalpha() and LABEL.fullmatch(key) and LABEL.fullmatch(value)):
+            raise UserError(
+                f"training_labels has {label!r}; write key=value, each at most 63 lower-case letters, digits, "
+                "_ and -, with a letter at the start of the key"
+            )
+        labels[key] = value
+    return labels
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """The platform that runs jobs (vertex, kubeflow or local), its Vertex AI region, and its image names."""
+
+    platform: str
+    location: str
+    image_pattern: str
+    """Image name with `{}` instead of cpu, gpu or tpu."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Folders:
+    """Inputs and outputs of a training step, as paths that the job can also access."""
+
+    dataset: str
+    base_model: str | None
+    workspace: str
+    job_dir: str
+    """URI of the workspace."""
+    checkpoint_dir: str
+    """Folder of the checkpoints; empty for a folder next to the model."""
+    initial_weights_fingerprint: str
+    """Digest of the file of initial weights; the job refuses any other file. Empty if they are not a file."""
+
+
+class Outputs(NamedTuple):
+    """The outputs of `components/plan_training.py` for later tasks.
+
+    A local run requests no machines, so it has the settings alone. kfp takes lists and dicts, so the defaults are
+    such; nothing changes them.
+    """
+
+    settings: dict[str, Any] = {}  # noqa: RUF012
+    """The settings of `trainer.config.TrainConfig`, as the job has them."""
+    worker_pool_specs: list[dict[str, Any]] = []  # noqa: RUF012
+    strategy: str = ""
+    timeout: str = ""
+    max_wait_duration: str = ""
+    labels: dict[str, str] = {}  # noqa: RUF012
+    job_dir: str = ""
+    image: str = ""
+    accelerator: str = ""
+    accelerator_type: str = ""
+    accelerator_limit: str = ""
+    cpu: str = ""
+    memory: str = ""
+    node_selector: dict[str, str] = {}  # noqa: RUF012
+    tolerations: list[dict[str, str]] = []  # noqa: RUF012
+    restart: bool = False
+    service_account: str = ""
+    network: str = ""
+    tensorboard: str = ""
+    persistent_resource: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings:
+    """The settings of one training step, with the values of its recipe and one accelerator."""
+
+    training: TrainConfig
+    machines: AcceleratorConfig
+    job: JobConfig
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The settings with these `values`, which `by_name` returned in another task."""
+        return cls(*configs_of(values, TrainConfig, AcceleratorConfig, JobConfig))
+
+    def by_name(self) -> dict[str, Any]:
+        """All settings as one JSON object: their names are those of the fields, which differ."""
+        parts = (self.training, self.machines, self.job)
+        return {name: value for part in parts for name, value in dataclasses.asdict(part).items()}
+
+
+def fit_to_data(
+    settings: TrainingSettings, manifest: artifacts.Manifest, target: Target
+) -> tuple[TrainingSettings, TrainingPlan | None]:
+    """Settle what only the data of a training can tell: its default batch and learning rate, and its timeout.
+
+    On this machine, whose devices are not known here, the settings stay as they are, and there is no plan:
+    `trainer.training.train.Job.resolve` settles the rest.
+
+    Args:
+        settings: those of the training step, as the first task of the run settled them.
+        manifest: of the prepared data.
+        target: the platform of the run.
+
+    Returns:
+        The settings of the job, and the plan that they are from.
+
+    Raises:
+        UserError: if accelerator, batch, image size, precision and the number of images do not fit together; or if
+            the timeout would stop the job too early.
+    """
+    training = settings.training
+    data = DataSize(
+        images=manifest.counts["train"],
+        valid_images=manifest.counts["valid"],
+        image_size=manifest.image_size,
+    )
+    if target.platform == LOCAL:
+        if training.batch_size:
+            accelerators.check_shares(training.batch_size, 1, training.accumulation, data.images)
+        return settings, None
+    plan = planning.make_plan(
+        settings.machines, training, data, location=target.location, platform=target.platform
+    )
+    is_vertex = target.platform == "vertex"  # the other targets have no timeout
+    timeout_hours = planning.timeout_of(plan, settings.job.timeout_hours) if is_vertex else 0.0
+    job = dataclasses.replace(settings.job, timeout_hours=timeout_hours)
+    return TrainingSettings(plan.training, plan.machines, job), plan
+
+
+def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[str, str], target: Target) -> None:
+    """Raise `UserError` unless each training fits its machines and its prepared data, before any of them starts.
+
+    Args:
+        trainings: Title of a training step -> its `TrainingSettings.by_name`; empty if there is no such training.
+        data: Title of a training step -> the folder of its prepared data.
+        target: The platform of the run.
+    """
+    checks = Checks()
+    for title, settings in trainings.items():
+        if settings:
+            with checks.collect(title):
+                fit_to_data(TrainingSettings.of(settings), artifacts.Manifest.load(data[title]), target)
+    checks.raise_errors()
+
+
+def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Folders, markdown: str) -> Outputs:
+    """Plan one training step, write the plan as Markdown to `markdown`, and return the outputs for later tasks.
+
+    Raises `UserError` as `fit_to_data`.
+    """
+    manifest = artifacts.Manifest.load(folders.dataset)
+    settings, plan = fit_to_data(settings, manifest, target)
+    training, job = settings.training, settings.job
+    if plan is None:
+        n_train, batch = manifest.counts["train"], training.batch_size
+        steps = f"{n_train // batch} steps per epoch of batch {batch}" if batch else "the default batch"
+        _publish(f"on this machine: {steps}\n", markdown)
+        return Outputs(settings=dataclasses.asdict(training))
+    _publish(planning.plan_markdown(plan, job.timeout_hours), markdown)
+    image = target.image_pattern.format(plan.accelerator.image)
+    chosen = plan.accelerator.name
+    arguments = _arguments(step, training, folders, chosen)
+    return Outputs(
+        settings=dataclasses.asdict(training),
+        worker_pool_specs=worker_pool_specs(plan, image, COMMAND, arguments),
+        strategy=scheduling_strategy(plan),
+        timeout=f"{round(3600 * job.timeout_hours)}s",
+        max_wait_duration=f"{round(3600 * job.max_wait_hours)}s",
+        labels=parse_labels(job.training_labels),
+        job_dir=folders.job_dir,
+        image=image,
+        accelerator=chosen,
+        accelerator_type=plan.accelerator.resource_name,
+        accelerator_limit=str(plan.accelerator.chips if plan.accelerator.resource_name else 0),
+        cpu=cpu(plan),
+        memory=memory(plan),
+        node_selector=node_selector(plan),
+        tolerations=tolerations(plan),
+        restart=job.restart_training,
+        service_account=job.training_service_account,
+        network=job.training_network,
+        tensorboard=job.tensorboard,
+        persistent_resource=job.persistent_resource,
+    )
+
+
+def _publish(text: str, markdown: str) -> None:
+    """Print the plan and write it to the file `markdown`."""
+    with files.replacing(markdown) as partial:
+        partial.write_text(text)
+    print(text)
+
+
+def _arguments(step: str, training: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
+    """The flags of `python -m trainer train`, with the settings as one value."""
+    flags = {
+        "dataset-dir": folders.dataset,
+        "output-dir": f"{folders.workspace}/{MODEL_FOLDER}",
+        "checkpoint-dir": f"{folders.checkpoint_dir}/{step}" if folders.checkpoint_dir else "",
+        "base-model": folders.base_model,
+        "accelerator": accelerator,
+        "initial-weights-fingerprint": folders.initial_weights_fingerprint,
+        "settings": json.dumps(dataclasses.asdict(training)),
+    }
+    return [f"--{name}={value}" for name, value in flags.items() if value]
+
+
+def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
+    """Read the configuration of the model in `workspace`.
+
+    Raises:
+        UserError: if the job wrote no model; `gcp_resources` identifies the job.
+    """
+    config = pathlib.Path(workspace) / MODEL_FOLDER / artifacts.MODEL_CONFIG
+    check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
+    return dict(files.read_json(config, "train again", artifacts.ModelConfig))
+
+
+# === Machines ===
+
+
+def worker_pool_specs(
+    plan: TrainingPlan, image: str, command: Sequence[str], args: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The worker pools of the custom job, for `CustomTrainingJobOp`.
+
+    Pool 0 is the leader alone, and pool 1 all other machines. No pool is empty: the launcher would drop it. There
+    is no pool of Reduction Servers: an image needs Google's plugin for NCCL to use them (Vertex AI's page on
+    distributed training).
+    """
+    container = {"image_uri": image, "command": list(command), "args": list(args)}
+    others = plan.machines.workers - 1
+    return [
+        {"machine_spec": plan.accelerator.machine_spec, "replica_count": replicas, "container_spec": container}
+        for replicas in ([1, others] if others else [1])
+    ]
+
+
+def single_job(
+    name: str,
+    plan: TrainingPlan,
+    image: str,
+    command: Sequence[str],
+    args: Sequence[str],
+    *,
+    timeout_s: int,
+    account: str,
+    network: str,
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """A custom job of Vertex AI that runs a command once, on the first machine of a plan."""
+    specification = {
+        "worker_pool_specs": worker_pool_specs(plan, image, command, args)[:1],
+        "scheduling": {
+            "timeout": f"{timeout_s}s",
+            "strategy": scheduling_strategy(plan),
+            "disable_retries": True,
+        },
+        "service_account": account,
+        "network": network,
+    }
+    return {"display_name": name, "job_spec": specification, "labels": dict(labels)}
+
+
+def scheduling_strategy(plan: TrainingPlan) -> str:
+    """The custom job's `scheduling.strategy`: STANDARD, SPOT or FLEX_START."""
+    return plan.machines.provisioning.upper().replace("-", "_")
+
+
+def cpu(plan: TrainingPlan) -> str:
+    """Cores that the pod requests: those of the machine, less what its node needs for itself."""
+    cores = plan.accelerator.vcpus
+    return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
+
+
+def memory(plan: TrainingPlan) -> str:
+    """Memory that the pod requests and may use: that of the machine, less what its node needs for itself."""
+    size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
+    left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
+    return f"{math.floor(left)}Gi"
+
+
+def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
+    """The sum of a share of each part of `amount`; `shares` has the parts' sizes and their shares."""
+    total = 0.0
+    for size, share in shares:
+        part = min(amount, size)
+        total += share * part
+        amount -= part
+    return total
+
+
+def node_selector(plan: TrainingPlan) -> dict[str, str]:
+    """Labels that the GKE node of the pod must have."""
+    label = NODE_LABELS.get(plan.machines.provisioning)
+    return {**plan.accelerator.node_selector, **({label: "true"} if label else {})}
+
+
+def tolerations(plan: TrainingPlan) -> list[dict[str, str]]:
+    """Tolerations of the pod: a pool of such nodes may be tainted with the label of how they were bought."""
+    label = NODE_LABELS.get(plan.machines.provisioning)
+    return [{"key": label, "operator": "Exists", "effect": "NoSchedule"}] if label else []
+
+
+# === What outlives the machine ===
+
+
+def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> str:
+    """Folder or address of the checkpoints of a training step, for a training in this process.
+
+    On Kubeflow they are below the id of the run, which is in the address of the task's own output:
+    ROOT/PIPELINE/RUN/TASK/SALT/NAME (metadata/client.go:420, driver/driver.go:775,786). The driver makes this
+    address before the first attempt, so that all retries of the pod receive the same. It is not in the cache key.
+    A parameter with `{{$.pipeline_job_uuid}}` would be: the driver replaces it before it computes the key
+    (driver/resolve.go:440, cacheutils/cache.go:196,205), and no later run would find the training in the cache.
+
+    Args:
+        checkpoint_dir: parameter of this name; empty for a folder next to `path`.
+        step: base or finetune.
+        uri: address of the model that the task writes; equal to `path` on this machine.
+        path: its path.
+    """
+    if not checkpoint_dir:
+        return checkpoints_of(path)
+    run = [uri.split("/")[-4]] if "://" in uri else []
+    return "/".join([checkpoint_dir.rstrip("/"), *run, step])

@@ -1,0 +1,384 @@
+"""The pipeline's parameters, made from the settings so that no default and no description is repeated.
+
+A setting that differs between the two training steps, such as `epochs`, becomes two parameters: `base_epochs` and
+`finetune_epochs`. Any other setting becomes one parameter of the same name.
+
+A field `step_X` of a settings class is the per-step form of the shared field `X`: it becomes `base_X` and
+`finetune_X`, and wins over `X` if it is not empty.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from lifecycle.machines.plan import AcceleratorConfig
+from lifecycle.machines.training_job import JobConfig
+from lifecycle.registry import address
+from lifecycle.registry.address import VERTEX, check_registry
+from trainer.artifacts import MODEL_NAME, REGISTRY
+from trainer.cli import boolean
+from trainer.config import (
+    NO_FILE,
+    PRETRAINED,
+    SAMPLE,
+    DataGateConfig,
+    EvaluateConfig,
+    FetchConfig,
+    HeldOutConfig,
+    TrainConfig,
+    check_ranges,
+    group_of,
+    setting,
+)
+from trainer.errors import Checks, UserError, check, nearest, shown
+from trainer.models import author
+
+Value = bool | int | float | str
+
+FINETUNE = "finetune"
+STEPS = {"base": "Base training", FINETUNE: "Fine-tuning"}
+TEST = "test"
+DATA = {**STEPS, TEST: "Test set"}
+"""The prepared datasets of a run: those of the training steps and the test set -> their titles."""
+PER_STEP = (
+    "dataset",
+    "source",
+    "image_size",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "step_accelerator",
+    "workers",
+)
+"""Settings that differ between the two training steps."""
+FINETUNE_DATASET = "fixationadd1000"
+CONSOLE_FIELDS = (
+    "accelerator",
+    "provisioning",
+    "base_dataset",
+    "base_source",
+    "base_image_size",
+    "base_batch_size",
+    "base_model_uri",
+    "finetune_dataset",
+    "finetune_source",
+    "finetune_image_size",
+    "finetune_batch_size",
+    "test_dataset",
+    "test_source",
+    "test_share",
+    "gate",
+    "gate_on",
+    "model_name",
+    "recipe",
+    "seed",
+)
+"""Parameters with a field of their own in the compiled pipeline, so that a console's form stays short."""
+SETTINGS = "settings"
+"""The field of the compiled pipeline for all other parameters, as an object."""
+RENAMED = {"schedule": "learning_rate_schedule"}
+"""Setting -> its name as a parameter, where the setting's own means something else: here the schedule of runs."""
+KEYWORDS = {
+    **{f"{name}_source": ("", SAMPLE) for name in DATA},
+    "base_model_uri": ("", PRETRAINED),
+    "initial_weights": (*NO_FILE, PRETRAINED),
+}
+"""Parameters that name an input -> their values that are neither a path nor an address."""
+Config = TypeVar("Config")
+LARGEST = 2**63 - 1
+"""Largest integer of the API's types."""
+TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineConfig:
+    """Settings of the pipeline as a whole."""
+
+    TITLE: ClassVar[str] = "model, registry and checkpoints"
+    model_name: str = setting(
+        MODEL_NAME,
+        "Name of the model in the registry.",
+        pattern="[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*",
+        hint="a name of letters, digits, - and _, since it names a folder",
+    )
+    registry: str = setting(
+        "",
+        "Model registry: a folder, gs://BUCKET/FOLDER, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for "
+        "`models` in the working directory.",
+    )
+    endpoint: str = setting(
+        "",
+        "Name or ID of an endpoint of Vertex AI, in the project and location of a vertex:// registry, to which a "
+        "version that becomes the default is deployed once it answers as in its evaluation; empty for none.",
+    )
+    traffic: int = setting(
+        10,
+        "Percent of the requests to the endpoint that a new default answers until `python -m pipeline registry "
+        "promote` gives it all; it gets all at once if nothing else answers there.",
+        ge=1,
+        le=100,
+    )
+    experiment: str = setting(
+        "",
+        "Name of an experiment of Vertex AI, in the project and location of a vertex:// registry, which the run "
+        "joins; it is created if necessary. Empty for none.",
+        pattern=r"([a-z0-9][a-z0-9-]{0,127})?",
+        hint="lower-case letters, digits and -, such as photographs",
+    )
+    checkpoint_dir: str = setting(
+        "",
+        "Folder or gs:// address for the checkpoints of the training steps; empty for a folder next to the output "
+        "of each step, except on Kubeflow, whose pods keep nothing.",
+    )
+
+    skip_unchanged: bool = setting(
+        False,
+        "End at once, without training, if a version was made of the same data, settings, code and start, and was "
+        "compared with the default, or is it.",
+    )
+    evaluate_base: bool = setting(False, "Also evaluate on the validation split of the base dataset.")
+    base_model_uri: str = setting(
+        "",
+        "Model to fine-tune instead of training a base model: pretrained (the trained model that comes with this "
+        "package, and with its images), author:salicon (that of MSI-Net's author), the path or gs:// address of "
+        "a model, or of weights that `python -m trainer import-weights` accepts. msinet@default is the default "
+        "version of the registry, msinet@3 its version 3. The base data is then needed only for evaluate_base, "
+        "and parameters of base training, which have no effect, are refused. "
+        "Empty trains a base model.",
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check_registry(self.registry)
+        for name, value in (("endpoint", self.endpoint), ("experiment", self.experiment)):
+            check(
+                not value or self.registry.startswith(VERTEX),
+                f"{name} is {value!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
+                f"registry to {address.ADDRESS_SYNTAX}, or leave out {name}",
+            )
+        check(
+            "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
+            f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter of the pipeline and the setting that it sets."""
+
+    name: str
+    kind: type
+    default: Value
+    help: str
+    config: type
+    field: str
+    step: str
+    """`base` or `finetune`; empty if both steps share it."""
+    group: str
+    """Title under which helps show it."""
+
+
+def parameter_name(field: str, step: str) -> str:
+    """The name of the parameter that sets a field of the settings of a training step."""
+    name = RENAMED.get(field, field)
+    return f"{step}_{name.removeprefix('step_')}" if field in PER_STEP else name
+
+
+def _from_config(config: type, step: str = "") -> list[Parameter]:
+    parameters = []
+    for field in dataclasses.fields(config):
+        if (field.name in PER_STEP) != bool(step):
+            continue
+        name = parameter_name(field.name, step)
+        default: Any = FINETUNE_DATASET if name == "finetune_dataset" else field.default
+        description = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
+        group = f"pipeline parameters: {STEPS[step].lower() if step else group_of(config, field)}"
+        assert isinstance(field.type, type)
+        parameters.append(Parameter(name, field.type, default, description, config, field.name, step, group))
+    return parameters
+
+
+STEP_CONFIGS = (FetchConfig, TrainConfig, AcceleratorConfig)
+SHARED_CONFIGS = (
+    HeldOutConfig,
+    TrainConfig,
+    EvaluateConfig,
+    DataGateConfig,
+    PipelineConfig,
+    FetchConfig,
+    AcceleratorConfig,
+    JobConfig,
+)
+
+PARAMETERS: dict[str, Parameter] = {
+    parameter.name: parameter
+    for parameters in (
+        *(_from_config(config, step) for step in STEPS for config in STEP_CONFIGS),
+        *(_from_config(config) for config in SHARED_CONFIGS),
+    )
+    for parameter in parameters
+}
+DEFAULTS = {name: parameter.default for name, parameter in PARAMETERS.items()}
+
+
+def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `config` for `step` whose parameters are in `values`, which has parameter names as keys."""
+    return {
+        parameter.field: values[parameter.name]
+        for parameter in PARAMETERS.values()
+        if parameter.config is config and parameter.step in ("", step) and parameter.name in values
+    }
+
+
+def config_for(config: type[Config], step: str, values: Mapping[str, Any]) -> Config:
+    """The dataclass `config` for `step`, from parameters by name; one without a value has its default."""
+    return config(**settings_of(config, step, {**DEFAULTS, **values}))
+
+
+def data_settings(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `FetchConfig` for the data of a training step, or for the test set.
+
+    The settings of the test set, such as the image size, are those of the fine-tuning data, but for its dataset
+    and its source.
+    """
+    if name != TEST:
+        return settings_of(FetchConfig, name, values)
+    held_out = settings_of(HeldOutConfig, "", values)
+    renamed = {field.removeprefix(f"{TEST}_"): value for field, value in held_out.items()}
+    return {**settings_of(FetchConfig, "finetune", values), **renamed}
+
+
+def convert(name: str, value: object) -> Value:
+    """Convert `value`, a string or a value from TOML or JSON, to the type of parameter `name`.
+
+    Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
+    """
+    check(
+        name != SETTINGS,
+        f'{SETTINGS} is {_brief(value)}; write an object of parameters, such as {{"finetune_epochs": 5}}, '
+        "or on a command line finetune_epochs=5",
+    )
+    if name not in PARAMETERS:
+        suggestion = nearest(str(name), PARAMETERS)
+        raise UserError(f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)")
+    return as_type(name, value, PARAMETERS[name].kind)
+
+
+def as_type(name: str, value: object, kind: type) -> Value:
+    """Convert `value`, a string or a value from TOML, YAML or JSON, to `kind`: bool, int, float or str.
+
+    Every value that somebody gives for a parameter comes through here before anything reads it. Raises `UserError`
+    with the parameter's `name` if the value is none of this type, or does not fit into the type's 64 bits.
+    """
+    try:
+        return _as_type(value, kind)
+    except ValueError:
+        raise UserError(f"{name} is {_brief(value)}; it must be {TYPE_NAMES[kind]}") from None
+    except OverflowError:
+        raise UserError(f"{name} is too large; it must be {TYPE_NAMES[kind]} of at most 64 bits") from None
+
+
+def converted(values: Mapping[str, object]) -> dict[str, Value]:
+    """Parameters, each converted to its type; raises `UserError` with all mistakes."""
+    checks, result = Checks(), {}
+    for name, value in values.items():
+        with checks.collect():
+            result[name] = convert(name, value)
+    checks.raise_errors()
+    return result
+
+
+def form_of(values: Mapping[str, Value]) -> dict[str, Any]:
+    """The arguments of the compiled pipeline for parameters: the fields of its form, and SETTINGS if necessary."""
+    fields: dict[str, Any] = {name: value for name, value in values.items() if name in CONSOLE_FIELDS}
+    others = {name: value for name, value in values.items() if name not in CONSOLE_FIELDS}
+    return fields | ({SETTINGS: others} if others else {})
+
+
+def without_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a pipeline with the keys of SETTINGS beside its fields; one that is no object stays."""
+    fields = {name: value for name, value in arguments.items() if name != SETTINGS}
+    settings = arguments.get(SETTINGS) or {}
+    return {**fields, **(settings if isinstance(settings, Mapping) else {SETTINGS: settings})}
+
+
+def values_of(arguments: Mapping[str, Any]) -> dict[str, Value]:
+    """The parameters of the arguments that `form_of` returns.
+
+    Raises `UserError` for a setting that is unknown, of the wrong type, or a field of the form, and for settings
+    that are no object.
+    """
+    values = converted(without_settings(arguments))
+    for name in arguments.get(SETTINGS) or ():
+        check(name not in CONSOLE_FIELDS, f"{SETTINGS} has {name}, which is a field of its own; fill in that")
+    return values
+
+
+def _as_type(value: object, kind: type) -> Value:
+    if isinstance(value, bool) and kind is not bool:
+        raise ValueError
+    if isinstance(value, str):
+        value = boolean(value) if kind is bool else kind(value)
+    if kind is float and isinstance(value, int):
+        value = float(value)
+    if kind is int and isinstance(value, float) and value.is_integer():  # JSON has one type of number
+        value = int(value)
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise OverflowError
+    if not isinstance(value, kind):
+        raise ValueError
+    assert isinstance(value, Value)
+    return value
+
+
+def _brief(value: object) -> str:
+    """A value of any type for a message; Python writes no integer of more than 4,300 digits."""
+    try:
+        return shown(repr(value))
+    except ValueError:
+        return "a number of thousands of digits"
+
+
+def without_effect(values: Mapping[str, Value]) -> set[str]:
+    """The parameters that have no effect in a run with these, because `base_model_uri` replaces base training.
+
+    The base data are used all the same with `evaluate_base`. Weights of others do not say for which size of images
+    they are, nor, unless they are `author:NAME`, for which dataset: `base_image_size` and `base_dataset` do.
+    """
+    uri = str(values.get("base_model_uri", ""))
+    if not uri:
+        return set()
+    base = {name for name, parameter in PARAMETERS.items() if parameter.step == "base"}
+    if values.get("evaluate_base"):
+        base -= {name for name in base if PARAMETERS[name].config is FetchConfig}
+    if uri != PRETRAINED and "@" not in uri:
+        base -= {"base_image_size"} if author.is_named(uri) else {"base_image_size", "base_dataset"}
+    return {*base, "initial_weights"}
+
+
+def effective(values: Mapping[str, Value]) -> dict[str, Value]:
+    """The parameters that have an effect: all but those of `without_effect`."""
+    lost = without_effect(values)
+    return {name: value for name, value in values.items() if name not in lost}
+
+
+def refuse_without_effect(typed: Collection[str], values: Mapping[str, Value]) -> None:
+    """Raise `UserError` if a parameter that a person gave, named in `typed`, has no effect beside `values`."""
+    lost = sorted(without_effect(values).intersection(typed))
+    check(
+        not lost,
+        f"{' and '.join(lost)} would have no effect: base_model_uri={values.get('base_model_uri')} replaces base "
+        "training; empty base_model_uri to train a base model, or leave "
+        f"{'it as it was' if len(lost) == 1 else 'them as they were'}",
+    )
+
+
+def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
+    """The training steps of a run with these parameters -> their titles."""
+    return {step: title for step, title in STEPS.items() if step != "base" or not values.get("base_model_uri")}
+
+
+def needed_datasets(values: Mapping[str, Value]) -> dict[str, str]:
+    """The datasets that a run with these parameters needs, of DATA -> their titles."""
+    steps = STEPS if {**DEFAULTS, **values}["evaluate_base"] else steps_of(values)
+    return {**steps, **({TEST: DATA[TEST]} if values.get("test_dataset") else {})}

@@ -1,0 +1,231 @@
+"""The first task of a run: it settles the settings, and asks for all that the run reads and writes.
+
+It finds all mistakes at once, before anything is fetched or trained.
+"""
+
+import contextlib
+import dataclasses
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lifecycle import parameters, vertex_api
+from lifecycle.machines.plan import AcceleratorConfig
+from lifecycle.machines.training_job import Target
+from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, PipelineConfig, Value
+from lifecycle.registry.address import VERTEX, Address
+from lifecycle.registry.register import (
+    check_shared,
+    connect,
+    digest_of_inputs,
+    resolve_base_model,
+    version_made_of,
+)
+from lifecycle.run_settings import settle
+from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
+from trainer.errors import Checks, UserError, check
+from trainer.storage import PROBE, Folder
+
+MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
+"""Settings that a model depends on."""
+SOURCE_FIELDS = ("source", "test_source")
+"""Fields of theirs that say where data is: a model depends on the content of data, not on its address."""
+
+
+class Prepared(NamedTuple):
+    """The outputs of the first task, `components/check_run.py`, for the others.
+
+    kfp takes strings, numbers and dicts. Settings that a task has no input of its own for are one dict.
+    """
+
+    Output: str
+    """`digest_of_run`; empty if the registry already has the model of this run. kfp.local resolves an output in a
+    condition (`dsl.If`) only if it has this name."""
+    registry: str
+    checkpoint_dir: str
+    data: dict[str, Any]
+    """`RunSettings.shared_data`."""
+    data_gate: dict[str, Any]
+    base_training: dict[str, Any]
+    """`TrainingSettings.by_name` of base training; empty if there is none."""
+    finetune_training: dict[str, Any]
+    evaluation: dict[str, Any]
+    """Settings of the evaluation, by their names in `EvaluateConfig`."""
+    evaluate_base: bool
+    base_model: str
+    """Path or address of the model to fine-tune; empty if the run trains one."""
+    base_model_digest: str
+    base_version: str
+    """NAME@NUMBER of the base model if it is named by its version or alias in the registry; otherwise empty."""
+    weights_digest: str
+    """Digest of the initial weights of base training; empty if they are not a file."""
+    base_digest: str
+    """Digest of the source of the base data; empty if the run does not need them."""
+    finetune_digest: str
+    test_digest: str
+    endpoint: str
+    traffic: int
+
+
+def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: Target, run: str = "") -> Prepared:
+    """Check everything that can be checked before data is fetched, and return what the other tasks need.
+
+    Args:
+        arguments: The arguments of the compiled pipeline, as of `parameters.form_of`.
+        compiled: Parameters that the pipeline was compiled with, those of the environment.
+        target: The platform of the run.
+        run: Id of the run.
+
+    Raises:
+        UserError: parameters are wrong; the registry or the folder of checkpoints cannot be written; or a source,
+            the base model, the initial weights, an image or the endpoint is not there. `MistakesError` has a line
+            for each.
+    """
+    template, passed = parameters.converted(compiled), parameters.values_of(arguments)
+    defaults = {**DEFAULTS, **template}
+    values = {**defaults, **passed}
+    # A console sends all fields of its form, and submit those that differ; people fill in some of them.
+    typed = [name for name in passed if name not in CONSOLE_FIELDS or passed[name] != defaults[name]]
+    # Those that submit sets back from the template's value to the default are for a recipe to set.
+    reset = {name for name in passed if passed[name] == DEFAULTS[name] != defaults[name]}
+    given = {name: value for name, value in {**template, **passed}.items() if name not in reset}
+    checks = Checks()
+    with checks.collect():
+        settings = settle(values, target.platform, target.location, given, typed)
+    with checks.collect():
+        check_writable(str(values["checkpoint_dir"]))
+    if target.platform != "local":
+        with checks.collect():
+            check_shared(str(values["registry"]), str(values["model_name"]), str(values["endpoint"]))
+    data_digests = _find_data(values, checks)
+    start = _Start()
+    with checks.collect():
+        start = _find_start(values)
+    if checks.passed and target.platform == "vertex":
+        for image in {plan.accelerator.image for plan in settings.plans.values()}:
+            with checks.collect():
+                _check_image(target.image_pattern.format(image), settings.pipeline.registry)
+    checks.raise_errors()
+    pipeline, trainings = settings.pipeline, settings.trainings
+    if pipeline.experiment and target.platform == "vertex":
+        _join_experiment(Address.at(pipeline.registry), pipeline.experiment, run)
+    for name, title in DATA.items():
+        print(f"{title}: {'found' if data_digests[name] else 'not needed'}")
+    # What an alias names may move; `version_made_of` compares the versions.
+    named = pipeline.base_model_uri if start.base_version else start.base_model_digest
+    digest = digest_of_run(values, *data_digests.values(), named, start.weights_digest)
+    return Prepared(
+        Output="" if pipeline.skip_unchanged and _is_unchanged(digest, start.base_version, pipeline) else digest,
+        registry=pipeline.registry,
+        checkpoint_dir=pipeline.checkpoint_dir,
+        data=settings.shared_data,
+        data_gate=dataclasses.asdict(settings.data_gate),
+        base_training=trainings["base"].by_name() if "base" in trainings else {},
+        finetune_training=trainings[FINETUNE].by_name(),
+        evaluation=dataclasses.asdict(settings.evaluation),
+        evaluate_base=pipeline.evaluate_base,
+        **start._asdict(),
+        **{f"{name}_digest": digest for name, digest in data_digests.items()},
+        endpoint=pipeline.endpoint,
+        traffic=pipeline.traffic,
+    )
+
+
+def check_writable(checkpoint_dir: str) -> None:
+    """Raise `UserError` if checkpoints could not be saved; empty for a folder beside the output of a training."""
+    if not checkpoint_dir:
+        return
+    try:
+        # Another run may check at the same time.
+        Folder(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
+    except UserError as error:
+        raise UserError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
+
+
+def _find_data(values: Mapping[str, Value], checks: Checks) -> dict[str, str]:
+    """The digest of the source of each dataset of DATA; empty for one that the run does not need."""
+    from trainer.data import fetch  # loads NumPy
+
+    digests = dict.fromkeys(DATA, "")
+    for name, title in parameters.needed_datasets(values).items():
+        with checks.collect(title.lower()):
+            config = FetchConfig(**parameters.data_settings(name, values))
+            digests[name] = fetch.fingerprint(config.dataset, config.source, config.private_sources)
+    return digests
+
+
+class _Start(NamedTuple):
+    """What the first training starts from; fields as in `Prepared`."""
+
+    base_model: str = ""
+    base_model_digest: str = ""
+    base_version: str = ""
+    weights_digest: str = ""
+
+
+def _find_start(values: Mapping[str, Value]) -> _Start:
+    """The base model, or the digest of the initial weights; raises `UserError` if they are not there."""
+    from trainer.models import weight_sources  # loads NumPy
+
+    if uri := str(values["base_model_uri"]):
+        base_model, version = resolve_base_model(uri, str(values["registry"]))
+        return _Start(base_model, weight_sources.fingerprint(base_model), version)
+    return _Start(weights_digest=weight_sources.fingerprint_of_initial(str(values["initial_weights"])))
+
+
+def _check_image(image: str, registry: str) -> None:
+    """Raise `UserError` if Artifact Registry says that it has no such image; any other answer counts as one."""
+    path = vertex_api.tag_path(image)
+    if not path or not registry.startswith(VERTEX):
+        return
+    try:
+        found = vertex_api.Api(Address.at(registry)).find("artifactregistry", path)
+    except (vertex_api.UnansweredError, UserError) as error:
+        print(f"image {image}: {error}")
+        return
+    check(found is not None, f"image {image} does not exist; build it, or choose an accelerator of another image")
+
+
+def _join_experiment(region: Address, experiment: str, run: str) -> None:
+    """Make a run of Vertex AI part of an experiment, which is created if there is none of this name.
+
+    Both are contexts of Vertex ML Metadata, as `aiplatform.PipelineJob.submit(experiment=...)` makes them.
+    """
+    from google.api_core.exceptions import Conflict
+    from google.cloud.aiplatform_v1 import MetadataServiceClient
+
+    store = f"{vertex_api.parent_of(region)}/metadataStores/default"
+    context = {
+        "display_name": experiment,
+        "schema_title": "system.Experiment",
+        "schema_version": "0.0.1",
+        "metadata": {"experiment_deleted": False},
+    }
+    with vertex_api.reported_errors(f"experiment {experiment!r}"):
+        service = vertex_api.client(MetadataServiceClient, region)
+        request = {"parent": store, "context_id": experiment, "context": context}
+        with contextlib.suppress(Conflict):
+            service.create_context(request, timeout=vertex_api.TIMEOUT_S)
+        children = [f"{store}/contexts/{run}"]
+        service.add_context_children(
+            context=f"{store}/contexts/{experiment}", child_contexts=children, timeout=vertex_api.TIMEOUT_S
+        )
+
+
+def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
+    """The `digest_of_inputs` of the settings, and of the digests of the data and of the start of the training."""
+    made_of = {
+        name: values[name]
+        for name, parameter in parameters.PARAMETERS.items()
+        if parameter.config in MODEL_CONFIGS and parameter.field not in SOURCE_FIELDS
+    }
+    return digest_of_inputs(json.dumps(made_of, sort_keys=True), *digests)
+
+
+def _is_unchanged(digest: str, base_version: str, pipeline: PipelineConfig) -> bool:
+    """Whether the registry has the model of a run with this digest and start, and the decision about it."""
+    version = version_made_of(digest, base_version, connect(pipeline.registry), pipeline.model_name)
+    if version:
+        print(f"unchanged: version {version.number} of {pipeline.model_name} already is this model")
+    return version is not None

@@ -1,0 +1,499 @@
+"""Registries in TensorFlow Serving's layout: in a folder of this machine or of a mounted volume, or in a bucket.
+
+    <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
+    <root>/<name>/defaults.json             [{"version": 3, "since": "2026-03-02T10:00:00+00:00"}]
+    <root>/<name>/<version>/                a SavedModel
+    <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
+                                            history), the scores of each image, and version.json: metrics and
+                                            lineage
+    <root>/<name>/serving/<version>/        a copy of the default's SavedModel, and of no other
+
+TensorFlow Serving takes the highest number that it finds in a folder: of <root>/<name> the newest version, of
+<root>/<name>/serving the default.
+"""
+
+import abc
+import dataclasses
+import datetime
+import fcntl
+import functools
+import json
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, Self
+
+from lifecycle.registry.address import check_bucket
+from lifecycle.registry.versions import (
+    GRAPH,
+    READERS,
+    Version,
+    check_model,
+    copy_version,
+    dated,
+    fetch,
+    files_of,
+    mounted,
+    promoted,
+    record_bytes,
+)
+from trainer import artifacts, storage
+from trainer.artifacts import (
+    ALIASES,
+    CHALLENGER,
+    DEFAULT,
+    DEFAULTS,
+    REGISTRY,
+    SAVED_MODEL,
+    SERVING,
+    VERSION_EXTRA,
+)
+from trainer.errors import ContentError, UserError, check
+from trainer.io import files
+from trainer.io.files import parse_json
+from trainer.models import find
+from trainer.models.find import NEEDED, PRETRAINED_VERSION, VERSION, is_claim, listed, model_at, model_in
+from trainer.storage import ChangedError, Folder
+
+FilesByVersion = Mapping[int, Collection[str]]
+"""Number of a version -> names of the files that the trainer reads."""
+KINDS = {ALIASES: artifacts.Aliases, DEFAULTS: list[artifacts.Move]}
+"""JSON file of a model -> type of its content, for pydantic. No file is the same as an empty one."""
+REMEDIES = {
+    ALIASES: "remove it, then set the default with `python -m pipeline registry set-default VERSION`",
+    DEFAULTS: "remove it",
+}
+"""JSON file of a model -> what to do if it cannot be read."""
+LOCK = ".lock"
+"""File in a model's folder that a writer locks."""
+FILE_OF_VERSION = re.compile(r"(\d+)/(.+)")
+"""Path of an object below a model: the version's number, and the file's path in it."""
+
+
+class NumberedRegistry(abc.ABC):
+    """The rules of a `Registry`; its subclasses read and write the files."""
+
+    @property
+    @abc.abstractmethod
+    def address(self) -> str:
+        """Path or address of the folder of all models."""
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """The number of the version that each alias names; see `Registry.aliases`."""
+        return dict(self._read_json(name, ALIASES))
+
+    def versions(self, name: str) -> list[Version]:
+        """All versions of model `name`, oldest first; see `Registry.versions`."""
+        models = self._models(name)
+        with ThreadPoolExecutor(READERS) as pool:
+            return list(pool.map(lambda number: self._version(name, number, models), sorted(models)))
+
+    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the default moved, and to which version, oldest first; see `Registry.default_moves`."""
+        kept = self._read_json(name, DEFAULTS)
+        moves = [(datetime.datetime.fromisoformat(each["since"]), each["version"]) for each in kept]
+        # Without the file, which is removed if it is damaged, what the versions themselves say is known.
+        return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
+
+    def default(self, name: str) -> Version | None:
+        """The default version, or None; see `Registry.default`."""
+        return self._default_version(name)
+
+    def add(
+        self,
+        name: str,
+        model: pathlib.Path,
+        record: Mapping[str, Any],
+        promote: bool,
+        compared_with: int,
+        evaluation: pathlib.Path | None = None,
+    ) -> tuple[int, str]:
+        """Register a model folder; returns the version's number and alias. See `Registry.add`."""
+        check_model(model)
+
+        def choose(aliases: Mapping[str, int]) -> str:
+            # Another run may have moved the default since this model was compared with it.
+            default = aliases.get(DEFAULT, PRETRAINED_VERSION)
+            return DEFAULT if number == default or (promote and default == compared_with) else CHALLENGER
+
+        with self._locked(name):
+            number = self._registered(name, record)
+            if number is None:
+                number = self._write(name, model, evaluation, record)
+            return number, self._move(name, number, choose)
+
+    def set_alias(self, name: str, alias: str, version: int) -> None:
+        """Let `alias` name `version`; see `Registry.set_alias`."""
+        self._version(name, version, self._models(name))
+        with self._locked(name):
+            self._move(name, version, lambda aliases: alias)
+
+    def serve_default(self, name: str) -> None:
+        """Write `serving/` again, as after a registration that was killed; see `Registry.serve_default`."""
+        check(
+            self._default_version(name) is not None,
+            f"the default of model {name!r} is `pretrained`, which {self.address} does not hold; name one with "
+            "`python -m pipeline registry set-default VERSION`",
+        )
+        with self._locked(name):
+            self._serve(name)
+
+    def check_writable(self, name: str) -> None:
+        """Raise `UserError` if no version could be added; see `Registry.check_writable`."""
+        self._probe(name)
+        self._default_version(name)
+
+    # === Rules ===
+
+    def _default_version(self, name: str) -> Version | None:
+        """The default version, or None, without a download.
+
+        Raises `UserError` if the alias names a version that does not exist.
+        """
+        number = self.aliases(name).get(DEFAULT)
+        return None if number is None else self._version(name, number, self._models(name))
+
+    def _version(self, name: str, number: int, models: FilesByVersion) -> Version:
+        """A version. Raises `UserError` if it does not exist, or if files are missing."""
+        check(
+            number in models,
+            f"model {name!r} has no version {number} in {self.address} "
+            f"(versions: {listed(sorted(models)) or 'none'}); set the default to another with "
+            f"`python -m pipeline registry set-default VERSION`, or without a version remove {artifacts.ALIASES}",
+        )
+        version_dir = f"{self.address}/{name}/{number}"
+        missing = ", ".join(file for file in (VERSION, *NEEDED) if file not in models[number])
+        if missing:
+            raise ContentError(
+                f"version {number} of model {name!r} is incomplete: {model_at(version_dir)} has no {missing}; "
+                f"restore it, or remove {version_dir}"
+            )
+        return Version(number, self._folder(version_dir), version_dir, self._record(version_dir))
+
+    def _registered(self, name: str, record: Mapping[str, Any]) -> int | None:
+        """The version that an earlier attempt of this run has registered; None if there is none."""
+        models = self._models(name)
+
+        def is_same(number: int) -> bool:
+            try:
+                return _is_of_same_run(self._version(name, number, models).record, record)
+            except ContentError:  # an incomplete version, which is no reason to lose this model
+                return False
+
+        with ThreadPoolExecutor(READERS) as pool:
+            numbers = sorted(models)
+            found = pool.map(is_same, numbers)
+            return next((number for number, same in zip(numbers, found, strict=True) if same), None)
+
+    def _move(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
+        """Let the alias that `choose` selects, given all aliases, name the version; returns that alias.
+
+        If it is the default, `serving/` gets the version and `defaults.json` an entry more.
+        """
+        alias = self._point(name, version, choose)
+        if alias == DEFAULT:
+            self._serve(name)
+            self._add_move(name, version)
+        return alias
+
+    def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
+        """Let the alias that `choose` selects name the version in `aliases.json`; returns that alias."""
+        alias = ""
+
+        def change(aliases: Mapping[str, int]) -> Mapping[str, int]:
+            nonlocal alias
+            alias = choose(aliases)
+            return {**aliases, alias: version}
+
+        self._update_json(name, ALIASES, change)
+        return alias
+
+    def _add_move(self, name: str, version: int) -> None:
+        """Append to `defaults.json` that this version became the default now, unless its last entry is it."""
+        since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+        def change(moves: list[artifacts.Move]) -> list[artifacts.Move]:
+            is_last = bool(moves) and moves[-1]["version"] == version
+            return moves if is_last else [*moves, {"version": version, "since": since}]
+
+        self._update_json(name, DEFAULTS, change)
+
+    # === Files ===
+
+    @abc.abstractmethod
+    def _read_json(self, name: str, file: str) -> Any:
+        """The content of a file of KINDS beside the versions; empty if there is none, `UserError` if damaged."""
+
+    @abc.abstractmethod
+    def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
+        """Replace the content of a file of KINDS by what `change`, which may be called twice, makes of it."""
+
+    @abc.abstractmethod
+    def _models(self, name: str) -> FilesByVersion:
+        """The versions, except those that are being written."""
+
+    @abc.abstractmethod
+    def _folder(self, version_dir: str) -> pathlib.Path:
+        """Where a task finds the version at `version_dir` as the trainer reads it."""
+
+    @abc.abstractmethod
+    def _record(self, version_dir: str) -> dict[str, Any]:
+        """The content of `version.json`; raises `UserError` if it is damaged."""
+
+    @abc.abstractmethod
+    def _locked(self, name: str) -> AbstractContextManager[object]:
+        """Keep other processes out while the model is written, where two at once would disturb each other."""
+
+    @abc.abstractmethod
+    def _write(
+        self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
+    ) -> int:
+        """Write a version with the next number, completely or not at all; returns its number."""
+
+    @abc.abstractmethod
+    def _serve(self, name: str) -> None:
+        """Copy the default's SavedModel into `serving/`, then remove other versions there.
+
+        A server that watches the folder finds a whole version at any time. It goes to a lower number once the
+        higher one is removed.
+        """
+
+    @abc.abstractmethod
+    def _probe(self, name: str) -> None:
+        """Raise `UserError` if nothing can be written for the model."""
+
+
+def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Whether two records have the same run, by its name or its folder, and the same metrics."""
+    ours, theirs = (entry.get("lineage", {}) for entry in (record, registered))
+    is_same_run = any(ours.get(key) and ours[key] == theirs.get(key) for key in ("run", "folder"))
+    return is_same_run and registered.get("metrics") == record["metrics"]
+
+
+@dataclasses.dataclass(frozen=True)
+class BucketRegistry(NumberedRegistry):
+    """A registry at a `gs://` address, which several machines may write.
+
+    A version exists once its `version.json` has content. The object is created empty, which claims the number, and
+    gets its content last. So readers never see half a version, and two writers never share a number. What a killed
+    writer left is no version; its number is not used again, and its folder can be removed.
+    """
+
+    root: str
+
+    @classmethod
+    def at(cls, location: str) -> Self:
+        """The registry at gs://BUCKET/FOLDER; raises `UserError` for a malformed address."""
+        check_bucket("registry", location)
+        return cls(location.rstrip("/"))
+
+    @property
+    def address(self) -> str:
+        """Path or address of the folder of all models."""
+        return self.root
+
+    def default(self, name: str) -> Version | None:
+        """The default version, or None; its folder is downloaded, and removed when this process ends."""
+        version = super().default(name)
+        return version and dataclasses.replace(version, model=fetch(version.address))
+
+    @functools.cached_property
+    def _client(self) -> Any:
+        return storage.client(write=True)
+
+    def _read_json(self, name: str, file: str) -> Any:
+        return self._read_json_state(name, file)[0]
+
+    def _read_json_state(self, name: str, file: str) -> tuple[Any, int]:
+        """The content of a JSON file of the model, and the generation of its object; 0 if there is none."""
+        address = f"{self.root}/{name}/{file}"
+        content, generation = storage.read_state(address, self._client)
+        if not generation:
+            return KINDS[file](), 0
+        return parse_json(content, address, REMEDIES[file], KINDS[file]), generation
+
+    def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
+        while True:
+            value, generation = self._read_json_state(name, file)
+            content = json.dumps(change(value), indent=2) + "\n"
+            with suppress(ChangedError):
+                storage.replace_state(f"{self.root}/{name}/{file}", content.encode(), generation, self._client)
+                return
+
+    def _files(self, name: str) -> dict[int, dict[str, int]]:
+        """Number of each version, also of those that are being written -> name of a file below it -> its size."""
+        prefix = f"{storage.split(self.root)[1]}/{name}/".removeprefix("/")
+        found: dict[int, dict[str, int]] = {}
+        for blob in storage.list_blobs(self.root, prefix, connected=self._client):
+            if match := FILE_OF_VERSION.fullmatch(blob.name.removeprefix(prefix)):
+                found.setdefault(int(match[1]), {})[match[2]] = blob.size
+        return found
+
+    def _models(self, name: str) -> FilesByVersion:
+        return {
+            number: {path.removeprefix(f"{VERSION_EXTRA}/") for path in sizes}
+            for number, sizes in self._files(name).items()
+            if not is_claim(sizes)
+        }
+
+    def _folder(self, version_dir: str) -> pathlib.Path:
+        return mounted(version_dir)
+
+    def _record(self, version_dir: str) -> dict[str, Any]:
+        address = f"{model_at(version_dir)}/{VERSION}"
+        content = storage.read_object(address, self._client)
+        return dict(parse_json(content, address, f"restore it, or remove {version_dir}", artifacts.Version))
+
+    def _locked(self, name: str) -> AbstractContextManager[object]:
+        """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
+        return nullcontext()
+
+    def _write(
+        self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
+    ) -> int:
+        number, claim = self._claim(name)
+        version_dir = f"{self.root}/{name}/{number}"
+        copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), self._client)
+        content = record_bytes({"version": number, **record})
+        storage.replace_state(f"{model_at(version_dir)}/{VERSION}", content, claim, self._client)
+        return number
+
+    def _claim(self, name: str) -> tuple[int, int]:
+        """The next number, which no other writer can have now; the generation of its empty `version.json`."""
+        number = max(self._files(name), default=0) + 1
+        while True:
+            with suppress(ChangedError):
+                address = f"{model_at(f'{self.root}/{name}/{number}')}/{VERSION}"
+                return number, storage.replace_state(address, b"", 0, self._client)
+            number += 1
+
+    def _serve(self, name: str) -> None:
+        served = f"{self.root}/{name}/{SERVING}"
+        while True:
+            number = self.aliases(name)[DEFAULT]
+            there = self._names(served)
+            if f"{number}/{GRAPH}" not in there:
+                files = [path for path in self._files(name)[number] if not path.startswith(f"{VERSION_EXTRA}/")]
+                for path in sorted(files, key=lambda path: path == GRAPH):
+                    source = f"{self.root}/{name}/{number}/{path}"
+                    storage.copy_object(source, f"{served}/{number}/{path}", self._client)
+            for path in sorted(there, key=lambda path: not path.endswith(f"/{GRAPH}")):
+                if not path.startswith(f"{number}/"):
+                    storage.remove_object(f"{served}/{path}", self._client)
+            # Another writer may have moved the default meanwhile, and each has removed what the other wrote.
+            if self.aliases(name)[DEFAULT] == number and f"{number}/{GRAPH}" in self._names(served):
+                return
+
+    def _names(self, address: str) -> list[str]:
+        """The names of all objects below an address, relative to it."""
+        prefix = f"{storage.split(address)[1]}/"
+        return [blob.name.removeprefix(prefix) for blob in storage.list_blobs(address, prefix, self._client)]
+
+    def _probe(self, name: str) -> None:
+        Folder(f"{self.root}/{name}").check_writable()
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalRegistry(NumberedRegistry):
+    """A registry in a folder; a lock of its file system keeps writers apart."""
+
+    root: pathlib.Path
+
+    @classmethod
+    def at(cls, location: str) -> Self:
+        """The registry in the folder `location`; in `models` in the working directory if that is empty."""
+        return cls(pathlib.Path(location or REGISTRY))
+
+    @property
+    def address(self) -> str:
+        """Path or address of the folder of all models."""
+        return str(self.root)
+
+    def _read_json(self, name: str, file: str) -> Any:
+        path = self.root / name / file
+        return files.read_json(path, REMEDIES[file], KINDS[file]) if path.exists() else KINDS[file]()
+
+    def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
+        files.write_json(self.root / name / file, change(self._read_json(name, file)))
+
+    def _models(self, name: str) -> FilesByVersion:
+        def names(number: int) -> set[str]:
+            folder = model_in(self.root / name / str(number))
+            return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+        return {number: names(number) for number in find.version_numbers(self.root / name)}
+
+    def _folder(self, version_dir: str) -> pathlib.Path:
+        return model_in(pathlib.Path(version_dir))
+
+    def _record(self, version_dir: str) -> dict[str, Any]:
+        path = self._folder(version_dir) / VERSION
+        return dict(files.read_json(path, f"restore it, or remove {version_dir}", artifacts.Version))
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Hold a lock of this file system on the model, and remove the leftovers of killed writers."""
+        self._probe(name)
+        folder = self.root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _lock(folder / LOCK)
+        try:
+            files.remove_leftovers(folder)
+            yield
+        finally:
+            os.close(lock)
+
+    def _write(
+        self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
+    ) -> int:
+        number = max(self._models(name), default=0) + 1
+        with files.replacing(
+            self.root / name / str(number), last=f"{artifacts.VERSION_EXTRA}/{VERSION}"
+        ) as partial:
+            shutil.copytree(model / artifacts.SAVED_MODEL, partial)
+            extra = model_in(partial)
+            extra.mkdir(exist_ok=True)
+            for file in files_of(model, evaluation).values():
+                shutil.copy(file, extra)
+            files.write_json(extra / VERSION, dated({"version": number, **record}))
+        return number
+
+    def _serve(self, name: str) -> None:
+        number = str(self.aliases(name)[DEFAULT])
+        served = self.root / name / SERVING
+        files.remove_leftovers(served)
+        if not files.is_taken(served / number):
+            with files.replacing(served / number, last=GRAPH) as partial:
+                shutil.copytree(self.root / name / number, partial, ignore=shutil.ignore_patterns(VERSION_EXTRA))
+        for other in served.iterdir():
+            if other.name != number:
+                with suppress(OSError):  # a mounted bucket renames no folder
+                    # A server that starts now must not find half a version.
+                    other = other.rename(served / f"{files.PARTIAL}{other.name}")
+                files.remove(other)
+
+    def _probe(self, name: str) -> None:
+        folder = self.root / name
+        files.check_output_path(folder / ALIASES)
+        if (folder / LOCK).exists():
+            os.close(_lock(folder / LOCK))
+
+
+def _lock(path: pathlib.Path) -> int:
+    """The open and locked file that a writer of a model holds. Whoever came first owns it."""
+    try:
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError:
+            lock = os.open(path, os.O_RDONLY)  # another user's, which is sufficient except on NFS
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be locked ({error.strerror}); have its owner make it writable for you, or keep the "
+            "registry in another folder or in a bucket"
+        ) from None
+    return lock

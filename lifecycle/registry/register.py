@@ -1,0 +1,274 @@
+"""Use of a registry by the pipeline: connect to it, compare a model with its default, register the model."""
+
+import datetime
+import hashlib
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from lifecycle import vertex_api
+from lifecycle.registry.address import VERTEX
+from lifecycle.registry.endpoint import write_shipped_map
+from lifecycle.registry.numbered import BucketRegistry, LocalRegistry
+from lifecycle.registry.versions import Registry, Version, numbered
+from lifecycle.registry.vertex import VertexRegistry
+from trainer import artifacts
+from trainer.config import PRETRAINED, EvaluateConfig
+from trainer.errors import check
+from trainer.io import files
+from trainer.models import provenance
+from trainer.models.find import PRETRAINED_VERSION, find_model, number_of
+from trainer.storage import REMOTE, unmounted
+
+DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
+"""Fields of a dataset's manifest that go into the lineage of a model."""
+REGISTERED_NAME = re.compile(r"([A-Za-z0-9_-]+)@([A-Za-z0-9_-]+)")
+"""A base model by its name in the run's registry, such as msinet@default or msinet@3."""
+Key = TypeVar("Key")
+UNKNOWN = "unknown"
+"""Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""
+
+
+def connect(location: str = "") -> Registry:
+    """The registry at `location`: vertex://, gs://, or a folder (`models` in the working directory if empty).
+
+    A folder of the mount of Vertex AI is taken by its `gs://` address.
+    """
+    if location.startswith(VERTEX):
+        return VertexRegistry.at(location)
+    location = unmounted(location)
+    return BucketRegistry.at(location) if location.startswith(REMOTE) else LocalRegistry.at(location)
+
+
+def resource_of(registry: Registry, name: str, number: int) -> tuple[str, str]:
+    """The address of a version and its resource name, by which Vertex AI's console links a run with it.
+
+    In other registries, both are the folder or `gs://` address of the version.
+    """
+    if isinstance(registry, VertexRegistry):
+        resource = registry.resource(name, number)
+        return f"https://{registry.location}-aiplatform.googleapis.com/v1/{resource}", resource
+    (address,) = [version.address for version in registry.versions(name) if version.number == number]
+    return address, address
+
+
+def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
+    """Where the model is that `base_model_uri` names, and which version of the registry it is, as NAME@NUMBER.
+
+    NAME@VERSION and NAME@ALIAS are looked up in the registry. Any other `uri` is returned unchanged, with an empty
+    version. Raises `UserError` if the registry has no such version.
+    """
+    match = REGISTERED_NAME.fullmatch(uri)
+    if not match:
+        return uri, ""
+    name, version = match.groups()
+    registry = connect(location)
+    versions = numbered(registry.versions(name))
+    shown = f"{location or artifacts.REGISTRY}/{name}"
+    check(
+        bool(versions),
+        f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
+    )
+    number = number_of(shown, version, sorted(versions), registry.aliases(name))
+    return versions[number].address, f"{name}@{number}"
+
+
+def check_endpoint(location: str, name: str, endpoint: str) -> None:
+    """Raise `UserError` unless versions of model `name` could be deployed to an endpoint; empty for none."""
+    if endpoint:
+        VertexRegistry.at(location).check_endpoint(name, endpoint)
+
+
+def check_shared(location: str, name: str, endpoint: str = "") -> None:
+    """Check, before anything is trained, that tasks in other containers could register a version of model `name`.
+
+    Raises `UserError` if the registry is inside a container, if nothing can be written to it, if its default
+    cannot be read, or if the endpoint does not exist or has another model.
+    """
+    check(
+        location.startswith((VERTEX, REMOTE, "/")),
+        f"registry is {location or artifacts.REGISTRY!r}, a folder that only one container has, and that is "
+        "lost with it; set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
+    )
+    connect(location).check_writable(name)
+    check_endpoint(location, name, endpoint)
+    print(f"a version of model {name!r} can be added to {location}")
+
+
+def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
+    """The folders, by name, that have a prepared dataset; a run may not need all."""
+    return {name: folder for name, folder in data.items() if pathlib.Path(folder, artifacts.MANIFEST).exists()}
+
+
+def digest_of_inputs(*inputs: str) -> str:
+    """SHA-256 of the code's version and of a run's settings, data and start, which are `inputs`.
+
+    Runs with an equal digest make the same model, if a start that is a name in the registry was the same version.
+    UNKNOWN if the commit of the code is not known.
+    """
+    code = artifacts.code_version()
+    if "+" not in code or code.endswith("-dirty"):
+        return UNKNOWN
+    return hashlib.sha256(json.dumps([code, *inputs]).encode()).hexdigest()
+
+
+def version_made_of(inputs: str, base_version: str, registry: Registry, name: str) -> Version | None:
+    """The version of model `name` that a run of these inputs would only make and judge again; None without one.
+
+    It was made of inputs with this `digest_of_inputs`, whatever its alias is now, and
+    - the comparison with the default is known: it is the default, was compared with it, or is a version that the
+      default replaced, directly or through others;
+    - `base_version`, the version that the run would start from (`resolve_base_model`), is the one that it started
+      from, itself, or one made from it. So its own promotion is nothing new to a start named by an alias, but a
+      version that was made of other data, or that a person made the default, is.
+    """
+    versions = registry.versions(name)
+    default = registry.aliases(name).get(artifacts.DEFAULT, PRETRAINED_VERSION)
+    opponents = {each.number: each.record["compared_with"] for each in versions if "compared_with" in each.record}
+    facts = {f"{name}@{each.number}": each.record.get("lineage", {}) for each in versions}
+    starts = {own: lineage.get("base_version", "") for own, lineage in facts.items()}
+    replaced, ancestors = _line_of(default, opponents), _line_of(base_version, starts)
+    for version in versions:
+        own = f"{name}@{version.number}"
+        is_made_of = facts[own].get("inputs") == inputs != UNKNOWN
+        is_judged = version.number in replaced or opponents.get(version.number) == default
+        if is_made_of and is_judged and (own in ancestors or starts[own] == base_version):
+            return version
+    return None
+
+
+def _line_of(key: Key, before: Mapping[Key, Key]) -> set[Key]:
+    """`key`, the one before it, the one before that, and so on."""
+    line: set[Key] = set()
+    while key not in line:
+        line.add(key)
+        key = before.get(key, key)
+    return line
+
+
+def pipeline_job(platform: str, location: str, run: str) -> dict[str, str]:
+    """The resource name of a run on Vertex AI for its `lineage`, so that the console links a version with it."""
+    if platform != "vertex" or not location.startswith(VERTEX):
+        return {}
+    return {"pipeline_job": f"{vertex_api.parent_of(VertexRegistry.at(location))}/pipelineJobs/{run}"}
+
+
+def lineage(
+    run: str, data: Mapping[str, str], model: str, inputs: str = UNKNOWN, base_version: str = ""
+) -> dict[str, Any]:
+    """The origin of a model: the run, the code, the prepared data of each step and of the test, and the settings.
+
+    `data` is the folder of prepared data by step or `test`, `model` that of the trained model, `inputs` is the
+    `digest_of_inputs` of the run, and `base_version` the version that it started from, as NAME@NUMBER.
+    """
+    from trainer.data import statistics  # loads NumPy
+
+    manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
+    return {
+        "run": run,
+        # A resumed run on this machine has another name, but the same folder.
+        "folder": model.partition(f"/{run}/")[0],
+        "code_version": artifacts.code_version(),
+        "inputs": inputs,
+        "base_version": base_version,
+        "data": {
+            step: {name: getattr(manifest, name) for name in DATA_FACTS}
+            | {"statistics": statistics.read(data[step])}
+            for step, manifest in manifests.items()
+        },
+        "model": files.read_json(
+            pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again", artifacts.ModelConfig
+        ),
+    }
+
+
+def compare(
+    config: EvaluateConfig,
+    location: str,
+    name: str,
+    model: str,
+    data: Sequence[str],
+    output: str,
+    trained_on: Iterable[str] = (),
+    run: str = "",
+    data_warnings: Sequence[str] = (),
+) -> tuple[dict[str, Any], int]:
+    """Evaluate a candidate and the current default of model `name` on the same images.
+
+    Until a version is better, `pretrained` is the default. It also takes the place of a default that was trained
+    on generated shapes, which is of no use on photographs.
+
+    Args:
+        config: Settings of the evaluation.
+        location: The registry, as in `connect`.
+        name: Name of the model in the registry.
+        model: Folder of the candidate.
+        data: Folders of prepared datasets; the first one decides, or the test set.
+        output: Folder for the evaluation.
+        trained_on: Folders of the data of all training steps.
+        run: Name of the run.
+        data_warnings: Sentences about the data, for the report.
+
+    Returns the evaluation, and the number of the default version.
+    """
+    from trainer.evaluation.evaluate import evaluate
+
+    registry = connect(location)
+    default, decision = registry.default(name), decision_number(registry, name)
+    folders = artifacts.prepared_by_name(data)
+    is_useful = default and not provenance.is_sample(default.model_config)
+    champion = default.model if default and is_useful else find_model(PRETRAINED)
+    evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision, data_warnings)
+    if location.startswith(VERTEX):
+        write_shipped_map(model, pathlib.Path(output, artifacts.SHIPPED_MAP))
+    return evaluation, default.number if default else PRETRAINED_VERSION
+
+
+def decision_number(registry: Registry, name: str) -> int:
+    """The number, from 1, of the next decision about the default of model `name` among those of the last 365 days.
+
+    Each version that a run has registered was one, but a model that was made again and compared with the same
+    version is no other. The more there are, the more certain must the next be
+    (see `trainer.evaluation.confidence.decision_level`).
+    """
+    year_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=365)
+    decided = set()
+    for version in registry.versions(name):
+        if "compared_with" in version.record and version.created >= year_ago:
+            lineage = version.record.get("lineage", {})
+            inputs = lineage.get("inputs", UNKNOWN)
+            made_of = version.number if inputs == UNKNOWN else (inputs, lineage.get("base_version", ""))
+            decided.add((made_of, version.record["compared_with"]))
+    return 1 + len(decided)
+
+
+def register(
+    registry: Registry, name: str, model: str, evaluation: str, compared_with: int, facts: Mapping[str, Any]
+) -> tuple[int, str]:
+    """Register an evaluated model; returns the number of its version and its alias.
+
+    `model` and `evaluation` are folders, `compared_with` is the version that `compare` returned, and `facts` is
+    the model's `lineage`.
+    """
+    folder = pathlib.Path(evaluation)
+    results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first", artifacts.Decision)
+    record = {
+        "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},
+        "decided_on": results["decides"],
+        "compared_with": compared_with,
+        "reason": results["reason"],
+        "promote": results["promote"],
+        "decided": results.get("decided", True),
+        "lineage": facts,
+    }
+    number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], compared_with, folder)
+    if results["promote"] and alias != artifacts.DEFAULT:
+        current = registry.aliases(name).get(artifacts.DEFAULT)
+        print(
+            f"warning: another run has moved the default of model {name!r} from version {compared_with} to "
+            f"{current} since this model was evaluated; compare both, and if this one is better, run "
+            f"`python -m pipeline registry set-default {number}`"
+        )
+    return number, alias

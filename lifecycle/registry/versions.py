@@ -1,0 +1,187 @@
+"""Versions of a model: the interface of a registry, and the files of a version on Cloud Storage."""
+
+import dataclasses
+import datetime
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from trainer import artifacts, storage
+from trainer.config import PRETRAINED
+from trainer.errors import check
+from trainer.io import files
+from trainer.models import find
+from trainer.models.find import PRETRAINED_VERSION, model_at, model_in
+from trainer.storage import MOUNT, REMOTE
+
+READERS = 8
+"""Threads that read the records of several versions."""
+GRAPH = "saved_model.pb"
+"""The file of a SavedModel that makes it one."""
+OWNER = {"managed_by": "msinet-pipelines"}
+"""The label of all that this project makes on Vertex AI."""
+MAX_LABEL = 63
+"""Characters of a key or value of a label: lower-case letters, digits, _ and -; a key begins with a letter."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Version:
+    """One registered version of a model."""
+
+    number: int
+    model: pathlib.Path
+    """Folder of the model as the trainer reads it, to evaluate it again or to train from it."""
+    address: str
+    """Folder or `gs://` address of the model for `predict` and `compare`."""
+    record: dict[str, Any]
+    """Time of creation, metrics, and lineage: run, code, data and settings."""
+
+    @property
+    def created(self) -> datetime.datetime:
+        """When it was registered; long ago if its record does not say it."""
+        try:
+            created = datetime.datetime.fromisoformat(str(self.record["created"]))
+        except (KeyError, ValueError):
+            return datetime.datetime.min.replace(tzinfo=datetime.UTC)
+        return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
+
+    @property
+    def model_config(self) -> dict[str, Any] | None:
+        """MODEL_CONFIG of the model; None for a version that another program registered."""
+        config: dict[str, Any] | None = self.record.get("lineage", {}).get("model")
+        return config
+
+
+class Registry(Protocol):
+    """The interface of a registry. Its methods raise `UserError` if the registry cannot be read or written."""
+
+    def versions(self, name: str) -> list[Version]:
+        """All versions of model `name`, oldest first; empty if the model is unknown."""
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """Alias -> number of the version that it names."""
+
+    def default(self, name: str) -> Version | None:
+        """The version that the alias `default` names; None as long as `pretrained` is the default."""
+
+    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the default moved, and to which version, oldest first.
+
+        Of a registry on Vertex AI, only the moves by the gate are known.
+        """
+
+    def add(
+        self,
+        name: str,
+        model: pathlib.Path,
+        record: Mapping[str, Any],
+        promote: bool,
+        compared_with: int,
+        evaluation: pathlib.Path | None = None,
+    ) -> tuple[int, str]:
+        """Register a model folder and the folder of its evaluation; returns the version's number and its alias.
+
+        The model becomes the default if `promote` is true and the default still is the version that it was
+        compared with, `PRETRAINED_VERSION` without one; otherwise its alias is `challenger`. A model that the same
+        run has registered already gets its alias, but no second version.
+        """
+
+    def set_alias(self, name: str, alias: str, version: int) -> None:
+        """Let `alias` name `version`; what serves the default follows it.
+
+        Raises `UserError` if there is no such version.
+        """
+
+    def serve_default(self, name: str) -> None:
+        """Let the default version, and no other, answer at what serves the model: endpoints, or `serving/`.
+
+        Raises `UserError` if nothing serves it.
+        """
+
+    def check_writable(self, name: str) -> None:
+        """Raise `UserError` if a version of model `name` could not be added, or its default not be read.
+
+        To be called before hours of training. It writes where a version would be, and removes what it wrote.
+        """
+
+
+def numbered(versions: Iterable[Version]) -> dict[int, Version]:
+    """Number -> version, and PRETRAINED_VERSION -> `pretrained`, which no registry holds; empty without others."""
+    found = {version.number: version for version in versions}
+    folder = find.PRETRAINED_FOLDER
+    if found:
+        config = files.read_json(folder / artifacts.MODEL_CONFIG, find.GET_PRETRAINED, artifacts.ModelConfig)
+        shipped = Version(PRETRAINED_VERSION, folder, PRETRAINED, {"lineage": {"model": config}})
+        found = {PRETRAINED_VERSION: shipped, **found}
+    return found
+
+
+def promoted(versions: Iterable[Version], default: int | None) -> list[tuple[datetime.datetime, int]]:
+    """List the versions that the gate promoted, or that are the `default` now: time of registration and number."""
+    chosen = [each for each in versions if each.record.get("promote") or each.number == default]
+    return [(version.created, version.number) for version in chosen]
+
+
+def dated(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of `version.json`: when the version was created, and its record."""
+    return {"created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **record}
+
+
+def record_bytes(record: Mapping[str, Any]) -> bytes:
+    """The content of `version.json`, as JSON."""
+    return (json.dumps(dated(record), indent=2) + "\n").encode()
+
+
+def label(text: str) -> str:
+    """`text` as the value of a label, shortened if it is too long."""
+    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:MAX_LABEL]
+
+
+def check_model(model: pathlib.Path) -> None:
+    """Raise `UserError` unless a model's folder has the SavedModel to register."""
+    saved_model = model / artifacts.SAVED_MODEL / GRAPH
+    check(saved_model.is_file(), f"{model} has no {artifacts.SAVED_MODEL}; train it again")
+
+
+def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, pathlib.Path]:
+    """The files in a version's `assets.extra/`, other than `version.json`: name -> path.
+
+    With the evaluation's scores of each image, two versions can be compared without their data.
+    """
+    files = {name: model / name for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY)}
+    if (model / artifacts.TRAINING_IMAGES).exists():  # models of earlier versions and imported ones do not have it
+        files[artifacts.TRAINING_IMAGES] = model / artifacts.TRAINING_IMAGES
+    if evaluation is not None:
+        files |= {name: evaluation / name for name in (artifacts.EVALUATION, artifacts.PER_IMAGE)}
+        if (evaluation / artifacts.SHIPPED_MAP).exists():
+            files[artifacts.SHIPPED_MAP] = evaluation / artifacts.SHIPPED_MAP
+    return files
+
+
+# === On Cloud Storage ===
+
+
+def copy_version(address: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
+    """Copy a SavedModel, and the files of `assets.extra/` by name, to `address`.
+
+    The graph is written last: until then a server that watches the folder finds nothing that it could load.
+    `client` is a `storage.client(write=True)`.
+    """
+    paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
+    files = {path.relative_to(saved_model).as_posix(): path for path in paths}
+    files |= {f"{artifacts.VERSION_EXTRA}/{name}": path for name, path in extras.items()}
+    for name in sorted(files, key=lambda name: name == GRAPH):
+        storage.write_object(f"{address}/{name}", files[name], client)
+
+
+def mounted(address: str) -> pathlib.Path:
+    """The folder where a task on Vertex AI finds the version at `address` as the trainer reads it."""
+    return model_in(MOUNT / address.removeprefix(REMOTE))
+
+
+def fetch(address: str) -> pathlib.Path:
+    """Download the version at `address` as the trainer reads it; the folder is removed when this process ends."""
+    source = model_at(address)
+    return storage.download_for_now(source, storage.list_objects(source))

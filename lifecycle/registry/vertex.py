@@ -1,0 +1,430 @@
+"""The Vertex AI Model Registry as a `Registry`. Needs no TensorFlow.
+
+A model is the only Vertex AI resource with its display name, and has our label. Its versions are kept in folders
+of our own, laid out as in a local registry, from which the next run evaluates the default:
+
+<artifacts>/1/                 a SavedModel
+<artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
+
+The artifacts are what the container that serves the version is given: <root>/<name>/<run>/tensorflow.serving.
+TensorFlow Serving takes nothing but a folder of numbered ones. Google's container wants the SavedModel itself: for
+it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
+"""
+
+import dataclasses
+import datetime
+import functools
+import os
+import pathlib
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from lifecycle import vertex_api
+from lifecycle.registry.address import ADDRESS_SYNTAX, Address
+from lifecycle.registry.endpoint import Endpoints
+from lifecycle.registry.versions import (
+    OWNER,
+    READERS,
+    Version,
+    check_model,
+    copy_version,
+    fetch,
+    files_of,
+    label,
+    mounted,
+    promoted,
+    record_bytes,
+)
+from trainer import artifacts, storage
+from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL, SHIPPED_MAP
+from trainer.errors import UserError, check
+from trainer.io.files import parse_json
+from trainer.models import provenance
+from trainer.models.find import PRETRAINED_VERSION, VERSION, model_at
+from trainer.storage import MOUNT, REMOTE, ChangedError, Folder
+
+METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
+"""Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
+others are for classes, forecasts or texts."""
+LOCK = ".registering"
+"""Name of the object that only one run at a time can have while it registers a version of a model."""
+UPLOAD_S = 240.0
+"""How long an upload is waited for. One takes a minute or two."""
+ABANDONED_S = 900.0
+"""How long to wait for a process that has the lock; one that works gives it back sooner, see UPLOAD_S."""
+STAGING = "models"
+"""Default folder of the versions, in the bucket of the trained model."""
+NUMBERED = "tensorflow.serving"
+"""Last part of the address of artifacts with a numbered folder; no run's label is like it, since it has a dot."""
+RUN_LABEL = "run"
+"""Key of the label that says which run has made a version."""
+UNPROMOTED = "unpromoted"
+"""Alias of a first version that the gate did not promote. Vertex AI gives the first version of a model the alias
+`default` in any case; beside this one it does not count."""
+POLL_S = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class VertexRegistry(Address):
+    """The registry of a project in a location."""
+
+    def versions(self, name: str) -> list[Version]:
+        """All versions of model `name`, oldest first; see `Registry.versions`."""
+        with vertex_api.reported_errors():
+            entries = vertex_api.retried(lambda: self._entries(name))
+            with ThreadPoolExecutor(READERS) as pool:
+                records = list(pool.map(functools.partial(_record, client=storage.client()), entries))
+        return [
+            _version(entry, mounted(_address(entry)), record)
+            for entry, record in zip(entries, records, strict=True)
+        ]
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """The number of the version that each alias names; see `Registry.aliases`."""
+        with vertex_api.reported_errors():
+            return _aliases(vertex_api.retried(lambda: self._entries(name)))
+
+    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
+        """When the gate moved the default, and to which version, oldest first; see `Registry.default_moves`."""
+        return promoted(self.versions(name), self.aliases(name).get(DEFAULT))
+
+    def default(self, name: str) -> Version | None:
+        """The default version, or None; its folder is downloaded, and removed when this process ends."""
+        version = self._default_version(name)
+        return version and dataclasses.replace(version, model=fetch(version.address))
+
+    def _default_version(self, name: str) -> Version | None:
+        """The default version, or None; nothing is downloaded."""
+        with vertex_api.reported_errors():
+            entries = vertex_api.retried(lambda: self._entries(name))
+            entry = _default_of(entries)
+            if entry is None:
+                return None
+            record = _record(entry, storage.client())
+        check(
+            "lineage" in record,
+            f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
+            f"({_address(entry)} has no version.json of ours); select another with "
+            "`python -m pipeline registry set-default VERSION`",
+        )
+        return _version(entry, mounted(_address(entry)), record)
+
+    def add(
+        self,
+        name: str,
+        model: pathlib.Path,
+        record: Mapping[str, Any],
+        promote: bool,
+        compared_with: int,
+        evaluation: pathlib.Path | None = None,
+    ) -> tuple[int, str]:
+        """Register a model folder; returns the version's number and alias. See `Registry.add`.
+
+        An upload is never repeated here: a task that failed is, and then finds what its run has registered.
+        """
+        check_model(model)
+        run = label(record["lineage"]["run"])
+        root = f"{root_of(model, self.staging)}/{name}"
+        uri = f"{root}/{run}" if self.is_served_by_google else f"{root}/{run}/{NUMBERED}"
+        version_dir = _address_of(uri)
+        client = storage.client(write=True)
+        with vertex_api.reported_errors():
+            entries = vertex_api.retried(lambda: self._entries(name))
+            entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
+            if entry is None:
+                copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), client)
+                storage.write_object(f"{model_at(version_dir)}/{VERSION}", record_bytes(record), client)
+                # Two runs that end together would each find no model and make one, or no new default and be it.
+                with locked(f"{root}/{LOCK}", client):
+                    entry = self._upload(name, uri, record, promote, compared_with)
+            self._attach(entry, record)
+        return int(entry.version_id), DEFAULT if DEFAULT in _aliases([entry]) else CHALLENGER
+
+    def set_alias(self, name: str, alias: str, version: int) -> None:
+        """Let `alias` name `version`; see `Registry.set_alias`."""
+        with vertex_api.reported_errors():
+            entries = vertex_api.retried(lambda: self._entries(name))
+            numbers = [entry.version_id for entry in entries]
+            check(
+                str(version) in numbers,
+                f"model {name!r} has no version {version} in {self.project}, {self.location} "
+                f"(versions: {', '.join(numbers) or 'none'})",
+            )
+            changes = [alias]
+            if alias == DEFAULT:
+                entry = next(entry for entry in entries if entry.version_id == str(version))
+                # First the endpoint: if the version does not answer as it should, nothing has changed.
+                self._move_endpoints(name, entry)
+                changes += [f"-{UNPROMOTED}"] if UNPROMOTED in entry.version_aliases else []
+            resource = f"{_parent(entries)}@{version}"
+            # Idempotent; an alias of another version is moved.
+            vertex_api.retried(
+                lambda: self._client().merge_version_aliases(name=resource, version_aliases=changes)
+            )
+
+    def serve_default(self, name: str) -> None:
+        """Give the default all traffic of the endpoints that follow it; see `Registry.serve_default`."""
+        with vertex_api.reported_errors():
+            entries = vertex_api.retried(lambda: self._entries(name))
+            default = _default_of(entries)
+            check(
+                default is not None and self._move_endpoints(name, default),
+                f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}; name one "
+                "with --endpoint",
+            )
+
+    def _move_endpoints(self, name: str, entry: Any) -> bool:
+        """Let this version alone answer at every endpoint that follows the default; whether there is one."""
+        endpoints = Endpoints(self, name)
+        following = endpoints.following()
+        for endpoint in following:
+            endpoints.move(endpoint.name, entry, _expected_map(entry))
+        return bool(following)
+
+    def check_endpoint(self, name: str, endpoint: str) -> Any:
+        """The endpoint of this name or ID. Raises `UserError` unless it exists and has no model but `name`."""
+        with vertex_api.reported_errors():
+            return Endpoints(self, name).find(endpoint, vertex_api.retried(lambda: self._entries(name)))
+
+    def follow(self, name: str, endpoint: str) -> str:
+        """Let the endpoint of this name or ID follow the model's default from now on; its resource name."""
+        found = self.check_endpoint(name, endpoint)
+        with vertex_api.reported_errors():
+            Endpoints(self, name).follow(found)
+        return str(found.name)
+
+    def deploy(self, name: str, version: int, endpoint: str, traffic: int) -> None:
+        """Let an endpoint `follow` the default, and deploy a version there for `traffic` percent of the requests.
+
+        Raises `UserError` if the version does not answer as in its evaluation; the endpoint is then as before.
+        """
+        followed = self.follow(name, endpoint)
+        with vertex_api.reported_errors():
+            entries = vertex_api.retried(lambda: self._entries(name))
+            entry = next(entry for entry in entries if entry.version_id == str(version))
+            Endpoints(self, name).deploy(followed, entry, _expected_map(entry), traffic)
+
+    def resource(self, name: str, number: int) -> str:
+        """The resource name of a version: projects/P/locations/L/models/ID@NUMBER."""
+        with vertex_api.reported_errors():
+            return f"{_parent(vertex_api.retried(lambda: self._entries(name)))}@{number}"
+
+    def check_writable(self, name: str) -> None:
+        """Raise `UserError` if the versions' folder cannot be written, or the default not be read.
+
+        Whether a model may be uploaded shows only when one is.
+        """
+        self.check_serving()
+        if self.staging:
+            Folder(f"{self.staging.rstrip('/')}/{name}").check_writable()
+        self._default_version(name)
+
+    # === Vertex AI ===
+
+    def _client(self) -> Any:
+        from google.cloud.aiplatform_v1 import ModelServiceClient
+
+        return vertex_api.client(ModelServiceClient, self)
+
+    def _entries(self, name: str) -> list[Any]:
+        """The versions of the only model with this display name, as the API describes them, oldest first."""
+        client = self._client()
+        request = {"parent": vertex_api.parent_of(self), "filter": f'display_name="{name}"'}
+        models = list(client.list_models(request, timeout=vertex_api.TIMEOUT_S))
+        names = ", ".join(sorted(model.name.partition("@")[0] for model in models))
+        check(
+            len(models) < 2,
+            f"{len(models)} models in {self.project}, {self.location} are called {name!r}: {names}; delete or "
+            "rename all but one, or choose another model_name",
+        )
+        if not models:
+            return []
+        check(
+            OWNER.items() <= dict(models[0].labels).items(),
+            f"the model {name!r} ({names}) was not made by this pipeline: its default version lacks the label "
+            f"{'='.join(*OWNER.items())}; choose another model_name",
+        )
+        versions = client.list_model_versions(name=names, timeout=vertex_api.TIMEOUT_S)
+        return sorted(versions, key=lambda entry: int(entry.version_id))
+
+    def _upload(self, name: str, uri: str, record: Mapping[str, Any], promote: bool, compared_with: int) -> Any:
+        entries = vertex_api.retried(lambda: self._entries(name))
+        # Another run may have moved the default after this model was compared with it.
+        is_better = promote and _aliases(entries).get(DEFAULT, PRETRAINED_VERSION) == compared_with
+        challenger = [CHALLENGER] if entries else [CHALLENGER, UNPROMOTED]
+        model = {
+            "display_name": name,
+            "artifact_uri": uri,
+            "container_spec": self.container_spec,
+            "version_aliases": [DEFAULT] if is_better else challenger,
+            "version_description": description_of(record),
+            "labels": labels_of(record),
+        }
+        if job := record["lineage"].get("pipeline_job"):
+            model["pipeline_job"] = job
+        request = {"parent": vertex_api.parent_of(self), "model": model}
+        if entries:
+            request["parent_model"] = _parent(entries)
+        client = self._client()
+        uploaded = client.upload_model(request, timeout=vertex_api.TIMEOUT_S).result(UPLOAD_S)
+        version = f"{uploaded.model}@{uploaded.model_version_id}"
+        return vertex_api.retried(lambda: client.get_model(name=version, timeout=vertex_api.TIMEOUT_S))
+
+    def _attach(self, entry: Any, record: Mapping[str, Any]) -> None:
+        """Add one evaluation for each dataset to the version, unless it has that evaluation already.
+
+        A failure is not worth a failed run: the description and `version.json` have the metrics too.
+        """
+        from google.api_core.exceptions import GoogleAPIError
+        from google.cloud.aiplatform_v1 import ModelEvaluation
+
+        client, version = self._client(), f"{_parent([entry])}@{entry.version_id}"
+        try:
+            existing = {evaluation.display_name for evaluation in client.list_model_evaluations(parent=version)}
+            for dataset in sorted(record["metrics"].keys() - existing):
+                evaluation = ModelEvaluation(
+                    display_name=dataset,
+                    metrics_schema_uri=METRICS_SCHEMA,
+                    metrics=record["metrics"][dataset],
+                    metadata={"pipeline_job_id": record["lineage"]["run"], "evaluation_dataset_type": dataset},
+                )
+                client.import_model_evaluation(parent=version, model_evaluation=evaluation)
+        except GoogleAPIError as error:
+            print(f"warning: Vertex AI has not all evaluations of this version ({vertex_api.brief(error)})")
+
+
+@contextmanager
+def locked(address: str, connected: Any) -> Iterator[None]:
+    """Let one process at a time enter the `with` block: the one that could create the object at `address`.
+
+    The object is removed at the end. One that a killed process left is taken over when this process has waited
+    ABANDONED_S for it. A process that is merely slow then continues beside this one.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        connected: A `storage.client(write=True)`.
+    """
+    holder = f"process {os.getpid()} on {socket.gethostname()}"
+    seen, since, replaced = 0, time.monotonic(), 0
+    while True:
+        try:
+            own = storage.replace_state(address, holder.encode(), replaced, connected)
+            break
+        except ChangedError:
+            content, generation = storage.read_state(address, connected)
+        if generation != seen:
+            print(f"waiting until {content.decode(errors='replace')} releases {address}", flush=True)
+            seen, since = generation, time.monotonic()
+        replaced = generation if time.monotonic() - since > ABANDONED_S else 0
+        time.sleep(POLL_S)
+    try:
+        yield
+    finally:
+        with suppress(UserError):  # taken over, or out of reach
+            storage.remove_state(address, own, connected)
+
+
+def _aliases(entries: list[Any]) -> dict[str, int]:
+    """The number of the version that each alias names; `default` is absent if it names the UNPROMOTED version."""
+    aliases = {alias: int(entry.version_id) for entry in entries for alias in entry.version_aliases}
+    unpromoted = aliases.pop(UNPROMOTED, None)
+    return {alias: number for alias, number in aliases.items() if alias != DEFAULT or number != unpromoted}
+
+
+def _default_of(entries: list[Any]) -> Any:
+    """The entry of the default version; None if no version is."""
+    number = _aliases(entries).get(DEFAULT)
+    return next((entry for entry in entries if int(entry.version_id) == number), None)
+
+
+def _version(entry: Any, model: pathlib.Path, record: dict[str, Any]) -> Version:
+    return Version(int(entry.version_id), model, _address(entry), record)
+
+
+def _parent(entries: list[Any]) -> str:
+    """Resource name of the model that the versions belong to."""
+    return str(entries[0].name).partition("@")[0]
+
+
+# === Folders ===
+
+
+def root_of(model: pathlib.Path, configured: str) -> str:
+    """The `gs://` folder of all versions: `configured`, or `STAGING` in the bucket of `model` if that is empty.
+
+    Raises `UserError` if `model` is not on a mounted bucket either.
+    """
+    folder = model.absolute()
+    check(
+        bool(configured) or folder.is_relative_to(MOUNT),
+        f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {ADDRESS_SYNTAX}",
+    )
+    return configured.rstrip("/") or f"{REMOTE}{folder.relative_to(MOUNT).parts[0]}/{STAGING}"
+
+
+def _address(entry: Any) -> str:
+    """Address of the version's SavedModel."""
+    return _address_of(entry.artifact_uri)
+
+
+def _address_of(uri: str) -> str:
+    """The address of the SavedModel in the artifacts at `uri`."""
+    return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
+
+
+def _record(entry: Any, client: Any) -> dict[str, Any]:
+    """The record in a version's folder, or what the API says about a version that is not ours."""
+    created = entry.version_create_time.isoformat(timespec="seconds")
+    record = {"version": int(entry.version_id), "created": created, "description": entry.version_description}
+    version_dir = _address(entry)
+    if version_dir.startswith(REMOTE):
+        address = f"{model_at(version_dir)}/{VERSION}"
+        with suppress(storage.MissingError):
+            content = storage.read_object(address, client)
+            return {
+                **record,
+                **parse_json(content, address, f"restore it, or remove {version_dir}", artifacts.Version),
+            }
+    return record
+
+
+def _expected_map(entry: Any) -> bytes:
+    """The version's SHIPPED_MAP; empty for one that was registered without it."""
+    version_dir = _address(entry)
+    with suppress(storage.MissingError):
+        return (
+            storage.read_object(f"{model_at(version_dir)}/{SHIPPED_MAP}")
+            if version_dir.startswith(REMOTE)
+            else b""
+        )
+    return b""
+
+
+# === Labels and description ===
+
+
+def labels_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of a version: its run, code and data."""
+    lineage = record["lineage"]
+    data = {
+        f"data_{step}": f"{facts['dataset']}-{facts['fingerprint']}" for step, facts in lineage["data"].items()
+    }
+    values = {RUN_LABEL: lineage["run"], "code": lineage["code_version"], **data}
+    return {**{key: label(value) for key, value in values.items()}, **OWNER}
+
+
+def description_of(record: Mapping[str, Any]) -> str:
+    """The text that people read next to a version in the console: its decision, its origin, and its metrics."""
+    lineage = record["lineage"]
+    data = [f"{step}: {facts['dataset']} from {facts['source']}" for step, facts in lineage["data"].items()]
+    metrics = [
+        f"{dataset}: " + ", ".join(f"{metric} {value:.4f}" for metric, value in scores.items())
+        for dataset, scores in record["metrics"].items()
+    ]
+    origin = f"Run {lineage['run']}, code {lineage['code_version']}."
+    notice = provenance.of_model(lineage.get("model"))
+    return "\n".join([*([notice] if notice else []), record["reason"], origin, *data, *metrics])

@@ -1,0 +1,275 @@
+"""The settings of a run, made once of its parameters: recipes, accelerators and precisions are settled here.
+
+`submit`, a local run and the first task of any run call `settle`. It finds all mistakes at once, needs no network
+and takes no time. The first task hands its result on, and nobody applies a recipe afterwards. What only the data
+can tell is settled by `lifecycle.machines.training_job.fit_to_data`, and what only the devices can tell by
+`trainer.training.train.Job.resolve`.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+from lifecycle.machines.plan import (
+    AcceleratorConfig,
+    TrainingPlan,
+    check_outside_pod,
+    check_platform,
+    data_size,
+    make_plan,
+    timeout_of,
+)
+from lifecycle.machines.training_job import LOCAL, JobConfig, TrainingSettings
+from lifecycle.parameters import (
+    DEFAULTS,
+    FINETUNE,
+    KEYWORDS,
+    PER_STEP,
+    STEPS,
+    TEST,
+    PipelineConfig,
+    Value,
+    config_for,
+    data_settings,
+    needed_datasets,
+    parameter_name,
+    refuse_without_effect,
+    settings_of,
+    steps_of,
+    without_effect,
+)
+from lifecycle.registry.address import ADDRESS_SYNTAX, VERTEX, Address
+from lifecycle.registry.register import REGISTERED_NAME
+from trainer import storage
+from trainer.artifacts import CHALLENGER, DEFAULT
+from trainer.config import (
+    CUSTOM,
+    DataGateConfig,
+    EvaluateConfig,
+    FetchConfig,
+    HeldOutConfig,
+    TrainConfig,
+    check_recordings_used,
+    with_recipe,
+)
+from trainer.data import datasets
+from trainer.data.downloads.servers import addresses_in, checked_addresses
+from trainer.errors import Checks, UserError, check, nearest
+from trainer.models import author
+
+REACHABLE = ("gs://", f"{storage.MOUNT}/")
+"""Prefixes of the locations that machines on Vertex AI can access; it mounts buckets below the second."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSettings:
+    """The settings of each part of a run."""
+
+    data: Mapping[str, FetchConfig]
+    """The datasets that the run needs, of DATA."""
+    trainings: Mapping[str, TrainingSettings]
+    """The training steps, of STEPS; without base training if there is a model in its place."""
+    data_gate: DataGateConfig
+    evaluation: EvaluateConfig
+    pipeline: PipelineConfig
+    plans: Mapping[str, TrainingPlan] = dataclasses.field(default_factory=dict)
+    """The plan of each training step, for its dataset in the table of datasets; none in a local run."""
+
+    @property
+    def shared_data(self) -> dict[str, Any]:
+        """The settings that all datasets share, by their names in `FetchConfig`."""
+        (any_data, *_) = self.data.values()
+        return {name: value for name, value in vars(any_data).items() if name not in PER_STEP}
+
+
+def settle(
+    values: Mapping[str, Value],
+    platform: str,
+    location: str = "",
+    given: Mapping[str, Value] | None = None,
+    typed: Collection[str] = (),
+) -> RunSettings:
+    """Return the settings of a run on `platform` with these parameters.
+
+    Args:
+        values: All parameters, by name; those that are missing have their defaults.
+        platform: vertex, kubeflow or local.
+        location: Region of Vertex AI that must offer the accelerators; any if empty.
+        given: Parameters that people gave, if they are not all; none of them may contradict the recipe, not even
+            with its default value.
+        typed: Names of those that a person gave for this run; each must have an effect.
+
+    Raises:
+        UserError: the run could not have these parameters: one is wrong, data has no source, machines cannot reach
+            an address, or a training does not fit its machines or exceeds `timeout_hours`. `MistakesError` has a
+            line for each.
+    """
+    checks = Checks()
+    with checks.collect():
+        settings = validate(values, platform, given, typed)
+    with checks.collect():
+        require_sources(values)
+    with checks.collect():
+        _check_addresses(platform, {**DEFAULTS, **values})
+    if checks.passed and platform != LOCAL:
+        with checks.collect():
+            settings = _on_machines(settings, platform, location)
+    checks.raise_errors()
+    return settings
+
+
+def validate(
+    values: Mapping[str, Value],
+    platform: str = "",
+    given: Mapping[str, Value] | None = None,
+    typed: Collection[str] = (),
+) -> RunSettings:
+    """Return the settings as far as they depend on no place and no machine: arguments as for `settle`.
+
+    Raises `UserError` for wrong values, and for those that `platform` does not support; any does if it is empty.
+    """
+    given = values if given is None else given
+    values = {**DEFAULTS, **values}
+    checks = Checks()
+    with checks.collect():
+        refuse_without_effect(typed, values)
+    trained = steps_of(values)
+    machines: dict[str, AcceleratorConfig] = {}
+    trainings: dict[str, TrainConfig] = {}
+    for step, title in STEPS.items():
+        with checks.collect(title.lower()):
+            datasets.get(config_for(FetchConfig, step, values).dataset)
+        with checks.collect(title.lower()):
+            machines[step] = config_for(AcceleratorConfig, step, values)
+        with checks.collect(title.lower()):
+            trainings[step] = config_for(TrainConfig, step, values)
+        if step not in trained or step not in machines or step not in trainings:
+            continue
+        with checks.collect(title.lower()):
+            trainings[step] = with_recipe(
+                trainings[step],
+                fine_tuning=step == FINETUNE,
+                named=partial(parameter_name, step=step),
+                given=settings_of(TrainConfig, step, given),
+            )
+            if platform:
+                check_platform(platform, machines[step], trainings[step])
+    shared: dict[type, Any] = {}
+    for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
+        with checks.collect():
+            shared[config] = config_for(config, "", values)
+    with checks.collect():
+        _validate_test_set(values)
+    if checks.passed:
+        steps = [*STEPS, *([TEST] if values["test_dataset"] else [])]
+        with checks.collect():
+            check_recordings_used([FetchConfig(**data_settings(step, values)) for step in steps])
+    registry = str(values["registry"])
+    if platform and registry.startswith(VERTEX):
+        with checks.collect():
+            Address.at(registry).check_serving()
+    checks.raise_errors()
+    return RunSettings(
+        data={name: FetchConfig(**data_settings(name, values)) for name in needed_datasets(values)},
+        trainings={step: TrainingSettings(trainings[step], machines[step], shared[JobConfig]) for step in trained},
+        data_gate=shared[DataGateConfig],
+        evaluation=shared[EvaluateConfig],
+        pipeline=shared[PipelineConfig],
+    )
+
+
+def _validate_test_set(values: Mapping[str, Value]) -> None:
+    """Raise `UserError` unless there is a test set if the gate needs one, and it is not what is trained on."""
+    held_out = HeldOutConfig(**settings_of(HeldOutConfig, "", values))
+    if not held_out.test_dataset:
+        check(
+            values["gate_on"] != TEST,
+            "gate_on is test, but test_dataset is empty; set test_dataset, or set gate_on to finetune",
+        )
+        return
+    try:
+        datasets.get(held_out.test_dataset)
+        FetchConfig(**data_settings(TEST, values))
+    except UserError as error:
+        raise UserError(f"test set: {error}") from None
+    # Images of your own recordings may be labelled test, in the same source.
+    is_labelled = held_out.test_dataset == CUSTOM and values["split"] in ("folders", "column")
+    if values["test_share"] or is_labelled:
+        return
+    tested_on = held_out.test_dataset, held_out.test_source.rstrip("/")
+    for step, title in steps_of(values).items():
+        check(
+            tested_on != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
+            f"the test set is the data of {title.lower()}; set test_share, such as 0.5, to hold out a part of its "
+            "validation images (or, if your own recordings label images test, split=folders or split=column), "
+            "choose other data, or leave test_dataset and test_source empty",
+        )
+
+
+def require_sources(values: Mapping[str, Value]) -> None:
+    """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
+    for name in needed_datasets(values):
+        config = FetchConfig(**data_settings(name, {**DEFAULTS, **values}))
+        check(
+            bool(config.source or datasets.get(config.dataset).archives),
+            f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
+        )
+        checked_addresses(config.source, config.private_sources)
+
+
+def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
+    """Raise `UserError` for an address that the machines of the run cannot read from or write to."""
+    checks = Checks()
+    registry, checkpoint_dir = str(values["registry"]), str(values["checkpoint_dir"])
+    if platform == "kubeflow":
+        for name, address in (("registry", registry), ("checkpoint_dir", checkpoint_dir)):
+            with checks.collect():
+                check_outside_pod(name, address)
+    if platform == "vertex":
+        unused = without_effect(values)
+        named = {name: words for name, words in KEYWORDS.items() if name not in unused}
+        for name, words in {**named, "checkpoint_dir": ("",)}.items():
+            value = str(values[name])
+            is_named = name == "base_model_uri" and REGISTERED_NAME.fullmatch(value) is not None
+            if is_named or value in words or value.startswith(REACHABLE):
+                continue
+            known = [word for word in words if word]
+            if name in ("base_model_uri", "initial_weights"):
+                known += author.WEIGHTS
+            if name == "base_model_uri":
+                known += [f"{values['model_name']}@{alias}" for alias in (DEFAULT, CHALLENGER)]
+            with checks.collect():
+                check(
+                    value in known or (name.endswith("_source") and bool(addresses_in(value))),
+                    f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// "
+                    f"address{nearest(value, known)}",
+                )
+        with checks.collect():
+            check(
+                registry.startswith((VERTEX, *REACHABLE)),
+                f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use "
+                f"{ADDRESS_SYNTAX}",
+            )
+    checks.raise_errors()
+
+
+def _on_machines(settings: RunSettings, platform: str, location: str) -> RunSettings:
+    """The settings with the accelerator and the precision of each training, and its plan.
+
+    Raises `UserError` if a training does not fit its machines or exceeds `timeout_hours`. A dataset with
+    `allow_partial_data` or `max_examples` is planned as a complete one, and its time is not checked.
+    """
+    trainings, plans = {}, {}
+    checks = Checks()
+    for step, each in settings.trainings.items():
+        data = settings.data[step]
+        with checks.collect(STEPS[step].lower()):
+            plan = make_plan(each.machines, each.training, data_size(data), location=location, platform=platform)
+            if platform == "vertex" and not (data.max_examples or data.allow_partial_data):
+                timeout_of(plan, each.job.timeout_hours)
+            # The batch is that of the data, which nobody has counted yet.
+            training = dataclasses.replace(each.training, precision=plan.training.precision)
+            trainings[step], plans[step] = TrainingSettings(training, plan.machines, each.job), plan
+    checks.raise_errors()
+    return dataclasses.replace(settings, trainings=trainings, plans=plans)

@@ -1,0 +1,197 @@
+import dataclasses
+
+import pytest
+
+from lifecycle.machines.plan import AcceleratorConfig, DataSize, data_size, make_plan, plan_markdown, timeout_of
+from trainer.config import FetchConfig, TrainConfig
+from trainer.errors import UserError
+from trainer.training import accelerators
+from trainer.training.accelerators import ACCELERATORS
+
+SALICON = DataSize(images=10_000, valid_images=0, image_size=(240, 320))
+TRAINING = TrainConfig(batch_size=0)
+START_H = 300 / 3600
+
+
+def planned(accelerator="l4", machines=None, **changes):
+    """The plan for SALICON with `changes` to DataSize, to TrainConfig, and to the arguments of make_plan."""
+    data, training = (
+        dataclasses.replace(
+            config,
+            **{
+                field.name: changes.pop(field.name)
+                for field in dataclasses.fields(config)
+                if field.name in changes
+            },
+        )
+        for config in (SALICON, TRAINING)
+    )
+    return make_plan(AcceleratorConfig(accelerator=accelerator, **(machines or {})), training, data, **changes)
+
+
+@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=list(ACCELERATORS))
+@pytest.mark.parametrize("image_size", [(240, 320), (360, 360)])
+def test_default_batch_fits_every_accelerator(row, image_size):
+    plan = planned(row.name, {"provisioning": "spot"}, image_size=image_size)
+    assert plan.replicas == row.chips
+    assert plan.batch_size == row.chips * row.chip.per_replica_batch
+    assert plan.steps_per_epoch == 10_000 // plan.batch_size
+    assert plan.precision == row.chip.precision
+    assert 0 < plan.memory_bytes <= plan.usable_memory_bytes == 0.9 * row.chip.memory_bytes
+    assert plan.hours > START_H
+    assert plan.cost_usd == pytest.approx(plan.hours * row.usd_per_hour("spot"))
+    assert len(plan.basis) >= 3
+
+
+def test_time_and_cost_on_a_gpu_are_as_computed_by_hand():
+    """A T4 in float16: 16 x 249.3 GFLOP at 65 TFLOP/s is 61.4 ms, longer than 16 x 0.913 GB at 320 GB/s; four
+    times that at a quarter of the peak. 625 steps an epoch, 10 epochs, 5 minutes to start, 0.73 USD/h plus 15%.
+    """
+    plan = planned("t4", batch_size=16)
+    assert plan.seconds_per_step == pytest.approx(0.24546, rel=1e-4)
+    assert plan.hours == pytest.approx((300 + 6250 * 0.24546) / 3600, rel=1e-4)
+    assert plan.cost_usd == pytest.approx(0.5095 * 0.8395, rel=1e-3)
+    assert plan.memory_bytes == pytest.approx(16 / 32 * 3.17e9 + 398.88e6)
+
+
+def test_time_and_cost_on_a_tpu_are_as_computed_by_hand():
+    """Four v5e at 360 x 360, 1.6875 times the pixels: 16 x 1.6875 x 249.3 GFLOP at 197 TFLOP/s is 34.2 ms,
+    longer than 16 x 1.6875 x 0.913 GB at 819 GB/s. 12 steps of 64 and 4 validation batches at a third of a step.
+    """
+    plan = planned("v5e-4", images=800, valid_images=200, image_size=(360, 360), batch_size=64)
+    assert plan.batch_per_replica == 16
+    assert plan.seconds_per_step == pytest.approx(0.068336, rel=1e-4)
+    assert plan.hours == pytest.approx((300 + 10 * (12 + 4 / 3) * 0.068336) / 3600, rel=1e-4)
+    assert plan.cost_usd == pytest.approx(plan.hours * 4.8 * 1.15)
+    assert plan.memory_bytes == pytest.approx(16 * 1.6875 * 3.17e9 / 32 + 398.88e6)
+
+
+def test_time_on_a_cpu_is_the_measured_one_divided_by_its_cores():
+    """1.57 s per image on two cores; 16 vCPUs, each half a core, are four such pairs."""
+    plan = planned("cpu", batch_size=1)
+    assert plan.seconds_per_step == pytest.approx(1.57 / 4)
+    assert "1.57 s" in plan.basis[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "images", "valid_images"),
+    [
+        ({"dataset": "osie"}, 500, 200),
+        ({"dataset": "osie", "test_share": 0.5}, 500, 100),
+        ({"dataset": "osie", "test_share": 0.5, "max_examples": 150}, 150, 100),
+        ({"dataset": "salicon", "source": "sample", "test_share": 0.25}, 160, 30),
+        ({"dataset": "custom", "source": "lab", "test_share": 0.3}, 800, 140),
+    ],
+)
+def test_images_that_are_kept_apart_are_not_evaluated_after_each_epoch(settings, images, valid_images):
+    size = data_size(FetchConfig(**settings))
+    assert (size.images, size.valid_images) == (images, valid_images)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "changes", "named"),
+    [
+        ("v5e-4", {"batch_size": 10}, "batch_size is 10, .*4 replicas of v5e-4.* 8 or 12"),
+        ("l4", {"batch_size": 4, "accumulation": 3}, "batch_size is 4, .*accumulation 3"),
+        ("l4-8", {"batch_size": 104, "images": 99}, "batch_size is 104 .* 99 training images"),
+        ("v5e-1", {"batch_size": 160}, r"16\.2 GB.* 14\.4 GB .* at most 141, or accumulation to 2"),
+        ("t4", {"precision": "bfloat16"}, "bfloat16; set precision to float16 or float32"),
+        ("v5e-4", {"location": "europe-west4"}, "v5e-4 .*europe-west4; it is in us-central1"),
+    ],
+)
+def test_misfit_is_refused_with_numbers_and_a_remedy(accelerator, changes, named):
+    with pytest.raises(UserError, match=named):
+        planned(accelerator, **changes)
+
+
+def test_largest_batch_fits_and_the_next_does_not():
+    row = ACCELERATORS["v5e-4"]
+    largest = accelerators.largest_batch(row.chip, (240, 320), "bfloat16")
+    assert planned("v5e-4", batch_size=4 * largest).batch_per_replica == largest
+    with pytest.raises(UserError, match=f"set batch_size to at most {4 * largest}, or accumulation to 2$"):
+        planned("v5e-4", batch_size=4 * (largest + 1))
+
+
+def test_parts_of_a_batch_need_the_memory_of_one_part():
+    """256 images do not fit an L4, but 8 parts of 32 do; by default each part is the chip's default batch."""
+    with pytest.raises(UserError, match="set batch_size to at most 214, or accumulation to 2"):
+        planned(batch_size=256)
+    plan = planned(batch_size=256, accumulation=8)
+    assert (plan.batch_size, plan.memory_bytes) == (256, planned(batch_size=32).memory_bytes)
+    assert planned(accumulation=4).batch_size == 4 * 32
+
+
+def test_timeout_is_longer_than_the_training():
+    slow, fast = planned("cpu", batch_size=1), planned("l4")
+    assert timeout_of(slow, 24) == 24
+    assert timeout_of(slow, 0) == pytest.approx(6 * slow.hours)
+    assert fast.hours < 0.5
+    assert timeout_of(fast, 0) == 3
+    assert "| Timeout | stopped after 3 h" in plan_markdown(fast, timeout_of(fast, 0))
+    with pytest.raises(UserError, match=r"11\.0 h, but timeout_hours is 2"):
+        timeout_of(slow, 2)
+    with pytest.raises(UserError, match="timeout_hours is 200; with provisioning flex-start"):
+        timeout_of(planned("l4", {"provisioning": "flex-start"}), 200)
+    with pytest.raises(UserError, match="timeout_hours is 168"):
+        timeout_of(planned("l4", epochs=10**5), 0)
+
+
+def test_plan_as_markdown_has_every_figure_and_its_basis():
+    plan = planned("v5e-4", {"provisioning": "spot"}, batch_size=64, valid_images=5000, location="us-west1")
+    text = plan_markdown(plan)
+    for part in (
+        "| Accelerator | v5e-4: 1 x ct5lp-hightpu-4t, 4 x TPU v5e each, spot |",
+        "| Batch | 64 images per step, 16 per replica |",
+        "| Precision | bfloat16 |",
+        "| Steps | 10 epochs of 156 = 1560 |",
+        "| Memory | 2.0 GB of 14.4 GB per chip |",
+        "| Time | about 6 min |",
+        "an assumption",
+        "Prices in us-west1 differ.",
+    ):
+        assert part in text
+    assert all(f"- {sentence}\n" in text for sentence in plan.basis)
+
+
+def test_accelerator_of_one_training_overrides_that_of_both():
+    assert AcceleratorConfig(accelerator="v5e-4").row.name == "v5e-4"
+    assert AcceleratorConfig(accelerator="v5e-4", step_accelerator="l4", workers=2).row.name == "l4"
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"accelerator": "v5e-3"}, "'v5e-3'; did you mean 'v5e-"),
+        ({"step_accelerator": "l44"}, "'l44'; did you mean 'l4"),
+        ({"workers": 2}, "workers is 2, but cpu"),
+        ({"accelerator": "v5e-4", "workers": 2}, "workers is 2, but v5e-4 .*v5e-8 for more chips"),
+        ({"accelerator": "h100-4"}, "h100-4 .*standard; set provisioning to spot or flex-start"),
+        ({"accelerator": "t4", "provisioning": "flex-start"}, "t4 .*set provisioning to standard or spot"),
+    ],
+)
+def test_machines_that_do_not_fit_together_are_refused(settings, named):
+    with pytest.raises(UserError, match=named):
+        AcceleratorConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("location", "platform", "name"),
+    [
+        ("us-central1", "vertex", "v5e-1"),
+        ("europe-west4", "vertex", "l4"),
+        ("europe-central2", "vertex", "t4"),
+        ("", "vertex", "v5e-1"),
+        ("", "kubeflow", "v5e-1"),
+    ],
+)
+def test_plan_has_the_first_accelerator_that_the_region_offers(location, platform, name):
+    assert planned("v5e-1, l4,t4", location=location, platform=platform).accelerator.name == name
+
+
+def test_several_accelerators_are_refused_if_one_is_unknown_not_offered_or_none_is_there():
+    with pytest.raises(UserError, match=r"unknown accelerator 't5'"):
+        planned("l4,t5")
+    with pytest.raises(UserError, match=r"h100 .* is not offered as standard"):
+        planned("l4,h100")
+    with pytest.raises(UserError, match=r"v5e-1 is not available .* in me-west1; .*; l4 is not available"):
+        planned("v5e-1,l4", location="me-west1")

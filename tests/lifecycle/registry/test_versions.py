@@ -1,0 +1,97 @@
+"""What a version says about itself: labels, description, tables and JSON."""
+
+import json
+import re
+
+import pytest
+
+from lifecycle.registry import vertex
+from lifecycle.registry.numbered import LocalRegistry
+from pipeline.__main__ import main
+from trainer.data.datasets import DATASETS
+from trainer.evaluation.metric_table import METRICS
+from trainer.models import provenance
+from trainer.models.find import PRETRAINED_VERSION
+
+KEY, VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
+"""https://cloud.google.com/resource-manager/docs/labels-overview#requirements"""
+
+
+def record(**lineage):
+    scores = dict.fromkeys(METRICS, -1.23456)
+    data = {
+        step: {"dataset": name, "source": "gs://Data/Set.zip", "fingerprint": "f" * 64}
+        for step, name in zip(("base", "finetune", "test"), DATASETS, strict=False)
+    }
+    facts = {"run": "Msinet-2026.01.01", "code_version": "0.1.0+5F2A-dirty", "data": data, **lineage}
+    return {"metrics": dict.fromkeys(DATASETS, scores), "reason": "It is better.", "lineage": facts}
+
+
+@pytest.mark.parametrize("run", ["msinet-1", "Ärger/Über Nacht", "x" * 200, ""])
+def test_labels_keep_to_googles_rules(run):
+    made = vertex.labels_of(record(run=run))
+    assert all(re.fullmatch(KEY, key) for key in made)
+    assert all(re.fullmatch(VALUE, value) for value in made.values())
+
+
+def test_labels_have_run_code_and_data():
+    first, second, third, *_ = DATASETS
+    assert vertex.labels_of(record()) == {
+        "managed_by": "msinet-pipelines",
+        "run": "msinet-2026-01-01",
+        "code": "0-1-0-5f2a-dirty",
+        "data_base": f"{first}-{'f' * 64}"[:63],
+        "data_finetune": f"{second}-{'f' * 64}"[:63],
+        "data_test": f"{third}-{'f' * 64}"[:63],
+    }
+
+
+def test_description_says_first_if_a_model_is_of_the_sample_set():
+    first, second, *_ = vertex.description_of(record(model={"source": "sample"})).splitlines()
+    assert first == provenance.of_model({"source": "sample"})
+    assert second == vertex.description_of(record()).splitlines()[0] == "It is better."
+
+
+@pytest.fixture
+def registry(tmp_path):
+    return LocalRegistry(tmp_path / "models")
+
+
+def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsys):
+    scores = {"auc_judd": 0.912, "nss": 2.9844, "cc": 0.7152, "kld": 0.6938}
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "report.html").touch()
+    base = {"dataset": "salicon", "source": "gs://b/s"}
+    data = {"base": {"dataset": "salicon", "counts": {"train": 10000, "valid": 5000}}}
+    facts = {"run": "msinet-1", "folder": str(run), "code_version": "0.1.0+abc", "data": data}
+    facts["model"] = {"dataset": "custom", "source": "gs://b/lab.zip", "base_model": base}
+    record = {"metrics": {"osie": scores, "salicon": {"cc": 0.5}}, "decided_on": "osie", "reason": "It is better."}
+    registry.add("msinet", model, {**record, "lineage": facts}, True, PRETRAINED_VERSION)
+    flags = ["--registry", str(registry.root)]
+    assert main(["registry", "list", *flags]) == 0
+    heading, shipped, line = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["version", "date", "data", "KLD", "CC", "NSS", "alias", "place"]
+    place = f"{registry.root}/msinet/1"
+    number, date, *rest = line.split()
+    assert [number, *rest] == ["msinet@1", "salicon,", "lab", "0.694", "0.715", "2.984", "default", place]
+    assert heading.index("place") == line.index(place) == shipped.index("pretrained")
+    assert main(["registry", "show", *flags]) == 0
+    known = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
+    assert known.pop("Created").strip().startswith(date)
+    assert {name: value.strip() for name, value in known.items()} == {
+        "Model": "msinet@1 (default)",
+        "Data": "base salicon (10,000 training and 5,000 validation)",
+        "On osie": "AUC-Judd 0.912, NSS 2.984, CC 0.715, KLD 0.694",
+        "On salicon": "CC 0.500",
+        "Decision": "It is better.",
+        "Code": "0.1.0+abc",
+        "Run": "msinet-1",
+        "Report": str(run / "report.html"),
+        "Place": place,
+    }
+    assert main(["registry", "list", "--json", *flags]) == 0
+    _, entry = json.loads(capsys.readouterr().out)
+    about = {"model": "msinet", "version": 1, "aliases": ["default"], "place": place}
+    assert entry.items() >= about.items()
+    assert entry["metrics"]["osie"] == scores

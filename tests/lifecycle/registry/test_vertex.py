@@ -1,0 +1,269 @@
+import datetime
+import pathlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lifecycle.parameters import PipelineConfig
+from lifecycle.registry import address as addresses
+from lifecycle.registry.address import VERTEX
+from lifecycle.registry.register import connect
+from lifecycle.registry.vertex import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
+from lifecycle.run_settings import validate
+from pipeline.local import run_folder
+from tests.lifecycle.registry.test_contract import add
+from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
+from trainer.artifacts import CHALLENGER, DEFAULT
+from trainer.errors import UserError
+
+GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
+ADDRESS = f"{VERTEX}{PROJECT}/{LOCATION}"
+LABELS = {
+    "managed_by": "msinet-pipelines",
+    "run": "msinet-1",
+    "code": "0-1-0-5f2a",
+    "data_base": "salicon-aa01",
+    "data_finetune": "fixationadd1000-bb02",
+}
+DESCRIPTION = """The candidate becomes the default: it is better.
+Run msinet-1, code 0.1.0+5f2a.
+base: salicon from gs://data/salicon
+finetune: fixationadd1000 from gs://data/add1000
+fixationadd1000: kld 0.4321, information_gain -0.1000
+salicon: kld 0.5000"""
+
+
+@pytest.fixture
+def registry(address):
+    return connect(address)
+
+
+def uploads(vertex):
+    return vertex.sent("POST", "models:upload")
+
+
+# === A version ===
+
+
+def test_first_version_is_uploaded_without_a_parent_and_the_next_one_below_it(vertex, registry, model, bucket):
+    assert add(registry, model) == (1, DEFAULT)
+    (request,) = uploads(vertex)
+    assert request.path == f"/v1/{PARENT}/models:upload"
+    assert request.body == {
+        "model": {
+            "displayName": "msinet",
+            "artifactUri": f"gs://{bucket.name}/models/msinet/msinet-1/tensorflow.serving",
+            "containerSpec": {
+                "imageUri": SERVING,
+                "predictRoute": "/v1/models/msinet:predict",
+                "healthRoute": "/v1/models/msinet",
+                "ports": [{"containerPort": 8080}],
+            },
+            "versionAliases": ["default"],
+            "versionDescription": DESCRIPTION,
+            "labels": LABELS,
+        },
+    }
+    assert add(registry, model, "msinet-2", default=1) == (2, DEFAULT)
+    second = uploads(vertex)[1].body
+    assert second["parentModel"].endswith("/models/4000")
+    assert (second["model"]["versionAliases"], second["model"]["labels"]["run"]) == (["default"], "msinet-2")
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_runs_that_end_together_register_one_after_the_other(vertex, registry, model, monkeypatch, earlier):
+    for number in range(earlier):
+        add(registry, model, f"earlier-{number}")
+    upload = VertexRegistry._upload
+    monkeypatch.setattr(VertexRegistry, "_upload", lambda *given: time.sleep(0.5) or upload(*given))
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(add, registry, model, f"together-{index}", default=earlier) for index in range(2)]
+    assert sorted(run.result() for run in runs) == [(earlier + 1, DEFAULT), (earlier + 2, CHALLENGER)]
+    assert registry.aliases("msinet") == {DEFAULT: earlier + 1, CHALLENGER: earlier + 2}
+
+
+def test_lock_that_a_killed_run_has_left_is_taken_over(vertex, registry, model, bucket, monkeypatch, capsys):
+    lock = bucket.blob("models/msinet/.registering")
+    lock.upload_from_string("process 7 on vm")
+    monkeypatch.setattr("lifecycle.registry.vertex.ABANDONED_S", 0.05)
+    assert add(registry, model) == (1, DEFAULT)
+    assert f"waiting until process 7 on vm releases gs://{bucket.name}/{lock.name}" in capsys.readouterr().out
+    assert not lock.exists()
+
+
+def test_googles_container_gets_the_savedmodel_itself(vertex, address, model, bucket):
+    registry = connect(address.replace(f"serving={SERVING}", "serving=cpu"))
+    assert add(registry, model) == (1, DEFAULT)
+    place = f"gs://{bucket.name}/models/msinet/msinet-1"
+    uploaded = uploads(vertex)[0].body["model"]
+    assert (uploaded["artifactUri"], uploaded["containerSpec"]) == (place, {"imageUri": GOOGLES})
+    assert bucket.blob("models/msinet/msinet-1/saved_model.pb").exists()
+    # The next version may be served by another container: both stay readable.
+    assert add(connect(address), model, "msinet-2", default=1) == (2, DEFAULT)
+    assert [version.address for version in registry.versions("msinet")] == [
+        place,
+        place.replace("msinet-1", "msinet-2/tensorflow.serving/1"),
+    ]
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert registry.default("msinet").record["lineage"]["run"] == "msinet-1"
+
+
+def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, model):
+    add(registry, model)
+    first, second = vertex.sent("POST", "evaluations:import")
+    assert first.path.endswith("/models/4000@1/evaluations:import")
+    assert first.body["modelEvaluation"] == {
+        "displayName": "fixationadd1000",
+        "metricsSchemaUri": METRICS_SCHEMA,
+        "metrics": {"kld": 0.4321, "information_gain": -0.1},
+        "metadata": {"pipeline_job_id": "msinet-1", "evaluation_dataset_type": "fixationadd1000"},
+    }
+    assert second.body["modelEvaluation"]["displayName"] == "salicon"
+
+
+def test_local_run_without_a_staging_folder_is_refused_before_it_starts():
+    with pytest.raises(UserError, match=r"staging=gs://BUCKET/FOLDER"):
+        run_folder.prepare_run("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
+
+
+# === Default and challenger ===
+
+
+def test_first_version_that_was_not_promoted_has_an_alias_beside_the_default_of_vertex_ai(vertex, registry, model):
+    add(registry, model, promote=False)
+    add(registry, model, "msinet-2", promote=False)
+    sent = [upload.body["model"]["versionAliases"] for upload in uploads(vertex)]
+    assert sent == [[CHALLENGER, UNPROMOTED], [CHALLENGER]]
+    ((first, second),) = [model["versions"].values() for model in vertex.kept("models").values()]
+    assert (first["versionAliases"], second["versionAliases"]) == ([UNPROMOTED, DEFAULT], [CHALLENGER])
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert first["versionAliases"] == [DEFAULT]
+
+
+def test_alias_is_moved(vertex, registry, model):
+    add(registry, model)
+    add(registry, model, "msinet-2", default=1)
+    registry.set_alias("msinet", DEFAULT, 1)
+    (request,) = vertex.sent("POST", ":mergeVersionAliases")
+    assert request.path.endswith("/models/4000@1:mergeVersionAliases")
+    assert request.body["versionAliases"] == [DEFAULT]
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+
+
+# === Models of others ===
+
+
+def foreign(vertex, name="msinet", number="7000", **fields):
+    version = {
+        "name": f"{PARENT}/models/{number}",
+        "displayName": name,
+        "versionId": "1",
+        "versionAliases": ["default"],
+        "versionCreateTime": "2026-01-01T00:00:00Z",
+        **fields,
+    }
+    vertex.kept("models")[number] = {"versions": {"1": version}}
+
+
+def test_models_that_are_not_the_only_one_of_ours_are_left_alone(vertex, registry, model):
+    foreign(vertex)
+    with pytest.raises(UserError, match=r"models/7000\) was not made by this pipeline"):
+        add(registry, model)
+    for number in ("7000", "7001"):
+        foreign(vertex, number=number, labels={"managed_by": "msinet-pipelines"})
+    with pytest.raises(UserError, match=r"2 models .*models/7000, .*models/7001"):
+        add(registry, model)
+    assert not uploads(vertex)
+
+
+def test_default_that_this_pipeline_did_not_register_is_refused(vertex, registry, bucket):
+    foreign(vertex, labels={"managed_by": "msinet-pipelines"}, artifactUri=f"gs://{bucket.name}/elsewhere")
+    with pytest.raises(UserError, match=r"version 1.*gs://.* has no version.json of ours.*set-default"):
+        registry.default("msinet")
+
+
+# === Failures ===
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
+@pytest.mark.parametrize("status", [DROP, 503])
+def test_task_that_runs_again_after_a_lost_reply_makes_one_version(vertex, registry, model, status, after):
+    vertex.fail(status, path="models:upload", after=after)
+    with pytest.raises(UserError):
+        add(registry, model)
+    assert add(registry, model) == (1, DEFAULT)
+    (stored,) = vertex.kept("models").values()
+    assert len(stored["versions"]) == 1
+    (evaluations,) = vertex.kept("evaluations").values()
+    assert [evaluation["displayName"] for evaluation in evaluations] == ["fixationadd1000", "salicon"]
+
+
+@pytest.mark.parametrize("path", ["evaluations", "evaluations:import"])
+def test_version_is_registered_even_if_its_evaluations_are_refused(vertex, registry, model, path, capsys):
+    vertex.fail(400, path=f"/{path}")
+    assert add(registry, model) == (1, DEFAULT)
+    assert "warning: " in capsys.readouterr().out
+
+
+def test_run_that_registers_again_writes_nothing(vertex, registry, model, bucket):
+    def written():
+        return {blob.name: blob.generation for blob in bucket.list_blobs()}
+
+    add(registry, model)
+    before = written()
+    add(registry, model)
+    assert len(uploads(vertex)) == 1
+    assert written() == before
+
+
+def test_check_writes_to_the_staging_folder_and_reads_the_models(vertex, registry, bucket):
+    registry.check_writable("msinet")
+    assert not list(bucket.list_blobs())
+    vertex.fail(403, path="models", message="Permission 'aiplatform.models.list' denied")
+    with pytest.raises(UserError, match=r"aiplatform\.models\.list"):
+        registry.check_writable("msinet")
+    assert not uploads(vertex)
+
+
+# === Addresses ===
+
+
+def test_versions_are_kept_in_the_configured_folder_or_in_the_models_bucket():
+    on_bucket, here = pathlib.Path("/gcs/bucket/msinet/run/model"), pathlib.Path("runs/1/model")
+    assert root_of(on_bucket, "") == "gs://bucket/models"
+    assert root_of(on_bucket, "gs://other/kept/") == root_of(here, "gs://other/kept") == "gs://other/kept"
+    with pytest.raises(UserError, match="not on Cloud Storage"):
+        root_of(here, "")
+
+
+@pytest.mark.parametrize(
+    ("address", "complaint"),
+    [
+        ("vertex://proj", "location is ''"),
+        ("vertex://proj/us-central1/models", "location is 'us-central1/models'"),
+        ("vertex://Proj x/us-central1", "project is 'Proj x'"),
+        ("vertex://proj/us-central1?zone=a", "unknown: zone"),
+        ("vertex://proj/us-central1?serving=tpu", "serving is 'tpu'"),
+        ("vertex://proj/us-central1?staging=/tmp", "staging is '/tmp'"),
+    ],
+)
+def test_malformed_address_is_refused(address, complaint):
+    for refused in (connect, lambda registry: PipelineConfig(registry=registry)):
+        with pytest.raises(UserError) as raised:
+            refused(address)
+        assert complaint in str(raised.value)
+
+
+@pytest.mark.parametrize("address", [ADDRESS, f"{ADDRESS}?serving=gpu"])
+def test_googles_container_is_refused_before_a_run_once_it_has_ended(address, monkeypatch):
+    ours = {"registry": f"{ADDRESS}?serving={SERVING}"}
+    monkeypatch.setattr(addresses, "GOOGLES_END", datetime.date.today() + datetime.timedelta(1))
+    validate({"registry": address}, "vertex")
+    monkeypatch.setattr(addresses, "GOOGLES_END", datetime.date.today())
+    with pytest.raises(UserError, match=r"tf2-[cg]pu\.2-15, which ended on"):
+        validate({"registry": address}, "vertex")
+    with pytest.raises(UserError, match="which ended on"):  # the task of a template that is older than the end
+        connect(address).check_writable("msinet")
+    validate(ours, "vertex")
+    connect(address)  # to look at what is there needs no container

@@ -1,0 +1,80 @@
+import dataclasses
+
+import pytest
+
+from lifecycle.machines.plan import AcceleratorConfig
+from lifecycle.machines.training_job import JobConfig
+from lifecycle.parameters import (
+    DATA,
+    DEFAULTS,
+    PARAMETERS,
+    STEPS,
+    PipelineConfig,
+    convert,
+    data_settings,
+    parameter_name,
+)
+from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
+from trainer.errors import UserError
+
+CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, PipelineConfig, AcceleratorConfig, JobConfig)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_setting_is_a_parameter_with_its_default_type_and_description(config):
+    for field in dataclasses.fields(config):
+        for name in {parameter_name(field.name, step) for step in STEPS}:
+            parameter = PARAMETERS[name]
+            assert parameter.kind is field.type
+            assert field.metadata["help"] in parameter.help
+            if name != "finetune_dataset":
+                assert parameter.default == field.default
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("base_epochs", "3", 3),
+        ("base_epochs", 3.0, 3),
+        ("base_learning_rate", "1e-4", 1e-4),
+        ("gate_margin", 1, 1.0),
+        ("evaluate_base", "True", True),
+        ("gate", "cc", "cc"),
+    ],
+)
+def test_value_is_converted_to_the_parameters_type(name, value, expected):
+    converted = convert(name, value)
+    assert converted == expected
+    assert type(converted) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("base_epochs", 3.5, "an integer"),
+        ("base_epochs", True, "an integer"),
+        ("gate_margin", "much", "a number"),
+        ("evaluate_base", "maybe", "true or false"),
+        ("evaluate_base", 1, "true or false"),
+        ("gate", 3, "a string"),
+    ],
+)
+def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kind):
+    with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be {kind}$"):
+        convert(name, value)
+
+
+def test_test_set_has_the_settings_of_the_fine_tuning_data_but_for_its_place():
+    values = DEFAULTS | {
+        "test_dataset": "osie",
+        "test_source": "s",
+        "finetune_image_size": "32x40",
+        "base_image_size": "8x8",
+        "allow_partial_data": True,
+        "max_examples": 3,
+        "test_share": 0.5,
+        "finetune_source": "f",
+    }
+    expected = FetchConfig("osie", "s", "32x40", allow_partial_data=True, max_examples=3, test_share=0.5)
+    assert FetchConfig(**data_settings("test", values)) == expected
+    assert {FetchConfig(**data_settings(name, values)).test_share for name in DATA} == {0.5}

@@ -1,0 +1,77 @@
+"""Pre- and postprocessing compared with outputs of the reference."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.golden.inputs import SIZES, fixation_map, image
+from trainer.data import preprocess
+
+GOLDEN = np.load("tests/golden/msinet_reference.npz")
+CASES = [pytest.param(k, *sizes, id="{}x{}-{}x{}".format(*sizes[0], *sizes[1])) for k, sizes in enumerate(SIZES)]
+ROUNDING = 1 / 32
+"""The golden values are rounded to sixteenths."""
+
+
+def name(kind: str, source: tuple[int, int], target: tuple[int, int]) -> str:
+    return f"{kind}_{source[0]}x{source[1]}_to_{target[0]}x{target[1]}"
+
+
+@pytest.mark.parametrize(("case", "original", "size"), CASES)
+def test_prepared_stimulus_equals_reference(case, original, size):
+    prepared = preprocess.prepare_stimulus(image(100 + case, 1, *original)[0], size)
+    assert prepared.dtype == np.float32
+    expected = GOLDEN[name("pre_stimulus", original, size)] / 16
+    np.testing.assert_allclose(prepared, expected, atol=1 / 16 + ROUNDING, rtol=0)
+
+
+@pytest.mark.parametrize(("case", "original", "size"), CASES)
+def test_prepared_map_equals_reference(case, original, size):
+    source = fixation_map(200 + case, 1, *original)[0]
+    prepared = preprocess.prepare_map(source, size)
+    expected = GOLDEN[name("pre_map", original, size)] / 16
+    np.testing.assert_allclose(prepared, expected, atol=1 / 16 + ROUNDING, rtol=0)
+    np.testing.assert_array_equal(preprocess.prepare_map(source[..., 0], size), prepared[..., 0])
+
+
+@pytest.mark.parametrize(("case", "original", "size"), CASES)
+def test_restored_map_equals_reference(case, original, size):
+    prediction = fixation_map(300 + case, 1, *size)[0] / 255
+    restored = preprocess.restore_map(prediction, original)
+    assert restored.dtype == np.uint8
+    expected = GOLDEN[name("post", size, original)]
+    np.testing.assert_allclose(restored.astype(int), expected.astype(int), atol=1)
+    unrounded = preprocess.resize_back(prediction[..., 0], original)
+    np.testing.assert_allclose(unrounded.clip(0, 1) * 255, restored[..., 0], atol=0.5 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 1), (1, 90), (90, 1), (2, 400), (64, 80), (65, 80), (64, 81), (300, 7), (513, 700), (63, 79)]
+)
+def test_map_is_restored_to_the_bits_of_the_whole_frame(size):
+    prediction = (fixation_map(7, 1, 64, 80)[0, ..., 0] / 255).astype(np.float32)
+    ratio = max(size[0] / 64, size[1] / 80)
+    frame = round(64 * ratio), round(80 * ratio)
+    resize = tf.raw_ops.ResizeArea if ratio < 1 else tf.raw_ops.ResizeBicubic
+    whole = resize(images=prediction[None, ..., None], size=frame, align_corners=True).numpy()[0, ..., 0]
+    top, left = (frame[0] - size[0]) // 2, (frame[1] - size[1]) // 2
+    expected = whole[top : top + size[0], left : left + size[1]]
+    np.testing.assert_array_equal(preprocess.resize_back(prediction, size), expected)
+
+
+def test_preprocessing_runs_inside_a_graph_with_unknown_sizes():
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 3), tf.uint8)])
+    def there_and_back(stimulus: tf.Tensor) -> tf.Tensor:
+        prepared = preprocess.prepare_stimulus(stimulus, (48, 64))
+        return preprocess.restore_map(prepared[..., :1] / 255, tf.shape(stimulus)[:2])
+
+    for size in ((97, 131), (30, 90), (48, 64)):
+        assert there_and_back(image(1, 1, *size)[0]).shape == (*size, 1)
+
+
+def test_content_box_is_the_image_without_the_padding():
+    top, left, height, width = preprocess.content_box((101, 359), (360, 360))
+    prepared = preprocess.prepare_map(np.full((101, 359), 200, np.uint8), (360, 360))
+    assert (top, left, height, width) == (129, 0, 101, 360)
+    np.testing.assert_allclose(prepared[top : top + height, left : left + width], 200, atol=1e-3)
+    np.testing.assert_allclose(prepared.sum(), 200 * height * width, rtol=1e-6)

@@ -1,0 +1,192 @@
+"""The HTML pages: their content, and that they need no other file."""
+
+import base64
+import dataclasses
+import html.parser
+import io
+import json
+import pathlib
+import re
+import shutil
+
+import pytest
+from PIL import Image
+
+from trainer import artifacts
+from trainer.evaluation import confidence
+from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
+from trainer.evaluation.per_image import LEAVE_ONE_OUT, SPLIT_HALF
+from trainer.evaluation.reports import report, score_tables
+from trainer.evaluation.reports.report import write_curve, write_preview
+
+
+class Page(html.parser.HTMLParser):
+    """The references of a page, and the text of its table cells."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.cells: list[tuple[str, str]] = []
+        self._cell: str | None = None
+        self.text = path.read_text(encoding="utf-8")
+        self.feed(self.text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.references += [attributes[key] for key in ("src", "srcset", "href", "data") if key in attributes]
+        if tag == "td":
+            self._cell = attributes.get("class") or ""
+
+    def handle_data(self, data):
+        if self._cell is not None:
+            self.cells.append((data, self._cell))
+
+    def handle_endtag(self, tag):
+        if tag == "td":
+            self._cell = None
+
+    @property
+    def pictures(self) -> list[str]:
+        return [uri for uri in self.references if uri.startswith("data:image/")]
+
+    def images(self) -> list[Image.Image]:
+        return [Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1]))) for uri in self.pictures]
+
+
+def assert_self_contained(page: Page) -> None:
+    """The page loads nothing, links to its own parts only, and has styles for dark and for narrow screens."""
+    anchors = [uri.removeprefix("#") for uri in page.references if uri.startswith("#")]
+    assert len(page.pictures) + len(anchors) == len(page.references)
+    assert set(anchors) <= set(page.ids)
+    assert len(set(page.ids)) == len(page.ids)
+    assert not {"link", "iframe"} & set(page.tags)
+    assert "url(" not in page.text
+    assert "@import" not in page.text
+    for needed in ("prefers-color-scheme: dark", 'name="viewport"', "max-width: 40rem", '<html lang="en">'):
+        assert needed in page.text
+    for image in page.images():
+        image.load()
+
+
+@pytest.fixture(scope="module")
+def page(evaluated, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    report.write_report(evaluated, folder / "report.html")
+    return Page(folder / "report.html")
+
+
+def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, evaluation):
+    salicon = evaluation["datasets"]["salicon"]
+    models = salicon["models"]
+    shown = iter(page.cells)
+    for metric in METRICS:
+        for model in models:
+            text, classes = next(shown)
+            low, high = salicon["intervals"][model][metric]
+            if shown_interval := score_tables.interval(metric, (low, high)):
+                assert next(shown)[0] == shown_interval
+            assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
+            # The ground truth is the candidate's prediction.
+            assert ("best" in classes) == (model == "candidate"), (metric, model)
+
+
+def test_report_is_one_file_with_the_decision_and_the_origins(page, evaluation):
+    assert_self_contained(page)
+    assert "Becomes the default" in page.text
+    assert "this dataset has only maps" in page.text
+    assert page.text.count('<th scope="row">train.epochs</th>') == 1
+    assert evaluation["reason"].replace("'", "&#39;") in page.text
+    version, commit = evaluation["code_version"].split("+")
+    for fact in ("gs://bucket/salicon", "0123abcd", "train.epochs", f"<dd>{version}</dd>", f"<dd>{commit}</dd>"):
+        assert fact in page.text
+    assert re.search(r"<dt>Date</dt><dd>20\d\d-\d\d-\d\d \d\d:\d\d UTC</dd>", page.text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "registers", "headline"),
+    [
+        ({"passed_baseline": False, "promote": False}, True, "Worse than the centre bias"),
+        ({"promote": True}, True, "Becomes the default"),
+        ({"promote": True}, False, "Would become the default"),
+        ({"promote": False}, True, "Not promoted"),
+        ({"promote": True, "model_configs": {}}, False, "Not compared with a default model"),
+        ({"promote": True, "model_configs": {}, "run": "msinet-1"}, False, "Would become the default"),
+    ],
+)
+def test_report_opens_with_the_verdict(changes, registers, headline):
+    both = {"passed_baseline": True, "model_configs": {"candidate": None, "champion": None}}
+    assert report.headline(both | changes, registers)[1] == headline
+
+
+def test_names_are_escaped(evaluation, store, tmp_path):
+    del evaluation["datasets"]["fixationadd1000"]
+    evaluation["reason"] = "<script>alert(1)</script>"
+    evaluation["datasets"]["salicon"]["manifest"]["source"] = "gs://<b>bold</b>"
+    report.write_report(store(tmp_path, evaluation), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in text
+    assert "gs://&lt;b&gt;bold" in text
+
+
+def test_preview_shows_counts_origin_licence_and_images(datasets, tmp_path):
+    folder = shutil.copytree(datasets["salicon"], tmp_path / "set")
+    told = {"licence": "Ours.", "citation": "A: B. C 2020.", "notes": ["x is 'gx'.", "2 rows <left out>."]}
+    dataclasses.replace(artifacts.Manifest.load(folder), **told).save(folder)
+    write_preview(folder, tmp_path / "preview.html")
+    page = Page(tmp_path / "preview.html")
+    assert_self_contained(page)
+    # A stimulus and its overlay for each of two and ten images, and the centre bias.
+    assert len(page.pictures) == 2 * (2 + 10) + 1
+    facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {confidence.TIMES} 64", "with fixations")
+    told_facts = ("<dd>Ours.</dd>", "<dd>A: B. C 2020.</dd>", "<li>2 rows &lt;left out&gt;.</li>")
+    assert all(fact in page.text for fact in (*facts, *told_facts))
+
+
+def history(folder: pathlib.Path, epochs: int) -> pathlib.Path:
+    rows = [
+        {
+            "epoch": epoch,
+            "steps": 50,
+            "loss": 1 / epoch,
+            "valid_loss": 0.5 + 0.1 * abs(epoch - 3),
+            "seconds": 3000.0,
+            "images_per_s": 2.5,
+            "best": epoch <= 3,
+        }
+        for epoch in range(1, epochs + 1)
+    ]
+    (folder / artifacts.HISTORY).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.mark.parametrize(("epochs", "best"), [(1, "0.7000"), (5, "0.5000")])
+def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
+    write_curve(history(tmp_path, epochs), tmp_path / "curve.html")
+    page = Page(tmp_path / "curve.html")
+    assert_self_contained(page)
+    assert page.text.count("<use ") == 2 * epochs + 1
+    assert ">loss, nats</text>" in page.text
+    assert f"Training: {epochs} epoch{'' if epochs == 1 else 's'}" in page.text
+    assert [text for text, classes in page.cells if classes == "best"] == [best]
+    assert len(page.cells) == 5 * epochs
+
+
+def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path):
+    report.write_report(evaluated, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert text.count("Compared with people</h3>") == 1  # of the two datasets, one has observers
+    assert "10 images with 5 observers each" in text
+    shares = evaluation["datasets"]["salicon"]["ceiling"]["leave_one_out"]["shares"]
+    for model in ("candidate", "champion"):
+        low, high = (round(100 * shares[model]["nss"][end]) for end in ("low", "high"))
+        assert f"({low} to {high})".replace("-", confidence.MINUS) in text
+    assert "Undefined for sAUC" in text
+    rows = re.findall(r'class="reach-name"><b>([\w-]+)</b>.*?<small>([^<]+)</small>', text)
+    for label, protocol in rows:
+        by_halves = label in {METRICS[metric].label for metric in metrics_that_need(DENSITY)}
+        assert protocol == score_tables.HELD_OUT[SPLIT_HALF if by_halves else LEAVE_ONE_OUT]
+    assert len(rows) == len(METRICS)

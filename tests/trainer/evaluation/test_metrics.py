@@ -1,0 +1,133 @@
+"""The metrics, compared with pysaliency and with plain definitions, and their errors."""
+
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from trainer.evaluation import metric_table, metrics
+from trainer.evaluation.metric_table import METRICS
+
+GOLDEN = np.load(pathlib.Path(__file__).parents[2] / "golden" / "metrics_reference.npz")
+CASES = range(6)
+RNG = np.random.default_rng(7)
+MAP = RNG.random((12, 16))
+DENSITY = RNG.random((12, 16))
+POINTS = np.array([[0, 0], [11, 15], [5, 7], [5, 7]])
+
+
+def case(index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return GOLDEN[f"{index}_prediction"], GOLDEN[f"{index}_map"], GOLDEN[f"{index}_fixations_yx"]
+
+
+def others(index: int) -> np.ndarray:
+    """Fixations of all other cases in pixels of this one."""
+    size = case(index)[0].shape
+    return np.concatenate([metrics.scale_points(case(i)[2], case(i)[0].shape, size) for i in CASES if i != index])
+
+
+def centred_gaussian(size: tuple[int, int]) -> np.ndarray:
+    """The baseline of the golden file: centred, with a sigma of 0.25 of each side."""
+    y, x = (np.exp(-0.5 * ((np.arange(n) - (n - 1) / 2) / (0.25 * n)) ** 2) for n in size)
+    return np.outer(y, x)
+
+
+def by_pysaliency(name: str) -> Callable[[int], float]:
+    return lambda index: float(GOLDEN[f"{index}_{name}"])
+
+
+ORACLES = {
+    "auc_judd": by_pysaliency("auc_judd"),
+    "shuffled_auc": by_pysaliency("shuffled_auc"),
+    "nss": by_pysaliency("nss"),
+    "cc": by_pysaliency("cc"),
+    "kld": by_pysaliency("kld"),
+    "sim": by_pysaliency("sim"),
+    "information_gain": by_pysaliency("information_gain"),
+}
+"""Metric -> what an independent implementation scores the prediction of a case."""
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_agrees_with_an_independent_implementation(name: str) -> None:
+    for index in CASES:
+        prediction, density, fixations = case(index)
+        truth = {
+            metric_table.FIXATIONS: fixations,
+            metric_table.OTHER_COUNTS: metrics.count_points(others(index), prediction.shape),
+            metric_table.DENSITY: density,
+            metric_table.BASELINE: centred_gaussian(prediction.shape),
+        }
+        score = metrics.score(name, prediction, truth)
+        assert score == pytest.approx(ORACLES[name](index), abs=1e-6), index
+
+
+@pytest.mark.parametrize("index", CASES)
+def test_counted_other_fixations_give_the_same_shuffled_auc(index: int) -> None:
+    prediction, _, fixations = case(index)
+    counts = metrics.count_points(others(index), prediction.shape)
+    expected = metrics.shuffled_auc(prediction, fixations, others(index))
+    assert metrics.shuffled_auc_of_counts(prediction, fixations, counts) == pytest.approx(expected, abs=1e-12)
+
+
+def test_roc_area_is_the_share_of_higher_pairs_with_ties_half() -> None:
+    prediction = RNG.integers(0, 4, (6, 7)).astype(float)
+    fixations = np.stack([RNG.integers(0, 6, 9), RNG.integers(0, 7, 9)], axis=1)
+    positives = prediction[tuple(fixations.T)][:, None]
+    pairs = (positives > prediction.ravel()) + 0.5 * (positives == prediction.ravel())
+    assert metrics.auc_judd(prediction, fixations) == pytest.approx(pairs.mean(), abs=1e-12)
+
+
+def test_a_prediction_equal_to_the_density_is_perfect() -> None:
+    assert metrics.kld(DENSITY, DENSITY) == pytest.approx(0, abs=1e-12)
+    assert metrics.sim(DENSITY * 255, DENSITY) == pytest.approx(1)
+    assert metrics.cc(DENSITY, DENSITY) == pytest.approx(1)
+    assert metrics.information_gain(DENSITY, POINTS, DENSITY * 3) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 255.0])
+def test_constant_prediction_scores_at_chance(value: float) -> None:
+    constant = np.full((12, 16), value)
+    assert metrics.auc_judd(constant, POINTS) == 0.5
+    assert metrics.nss(constant, POINTS) == 0
+    assert metrics.cc(constant, DENSITY) == 0
+    assert metrics.kld(constant, DENSITY) == pytest.approx(metrics.kld(np.ones((12, 16)), DENSITY))
+
+
+def test_points_scale_to_the_pixel_they_fall_in() -> None:
+    points = np.array([[0, 0], [47, 95], [29, 58]])
+    np.testing.assert_array_equal(metrics.scale_points(points, (48, 96), (48, 96)), points)
+    np.testing.assert_array_equal(metrics.scale_points(points, (48, 96), (100, 50)), [[0, 0], [97, 49], [60, 30]])
+    # 29 / 58 * 100 is exactly 50.
+    np.testing.assert_array_equal(metrics.scale_points(np.array([[29, 29]]), (58, 58), (100, 100)), [[50, 50]])
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (np.zeros((0, 2), int), "fixations are empty"),
+        (np.array([[3, 16], [1, 1], [-1, 0]]), r"2 of 3 fixations are outside the \(12, 16\) map.*\(3, 16\)"),
+        (np.array([1, 2]), r"shape \(2,\)"),
+        (np.array([[1.5, 2.0]]), "float64"),
+    ],
+)
+def test_invalid_points_are_an_error(points: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        metrics.nss(MAP, points)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "density", "message"),
+    [
+        (MAP, DENSITY[:5], r"density has shape \(5, 16\), the prediction \(12, 16\)"),
+        (MAP, np.zeros((12, 16)), "zero everywhere"),
+        (np.full((12, 16), np.nan), DENSITY, "192 of 192 values that are not finite"),
+        (MAP[..., None], DENSITY, r"shape \(12, 16, 1\)"),
+        (MAP[:0], DENSITY[:0], r"shape \(0, 16\)"),
+    ],
+)
+def test_invalid_maps_are_an_error(prediction: np.ndarray, density: np.ndarray, message: str) -> None:
+    for metric in (metrics.kld, metrics.cc, metrics.sim):
+        with pytest.raises(ValueError, match=message):
+            metric(prediction, density)

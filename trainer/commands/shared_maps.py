@@ -1,0 +1,168 @@
+"""The flags and the work of a command that writes maps: `predict` of images, and `predict` of the studio.
+
+What is slow to import is imported where the command runs.
+"""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trainer.cli import Parser, add_model, add_region, add_settings, output_file, results_dir, settings, summarize
+from trainer.config import PredictConfig
+from trainer.errors import interrupted_status, printable, some
+from trainer.io.runtime import announce, load_tensorflow
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trainer.prediction.inputs import Listing
+    from trainer.prediction.predict import Outcome
+
+TEXTS = ("image", "region", "requirement", "verdict")
+"""Titles of the columns that have no numbers."""
+
+
+def add_map_flags(parser: Parser) -> None:
+    """Give `parser` the flags that `write_maps` reads: of the model, regions, results, and `PredictConfig`."""
+    add_model(parser)
+    parser.add_argument(
+        "--output-dir",
+        type=results_dir,
+        default="",
+        metavar="DIR",
+        help="Folder for the results; it keeps the layout of the input folders. Without it, a local file gets its "
+        "results next to it if nothing else is asked for, or if --format is given.",
+    )
+    add_region(parser)
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="Write the outcome of each image as JSON; - is stdout."
+    )
+    add_settings(parser, PredictConfig)
+
+
+def write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -> None:
+    """Predict images, write and print what the flags of `add_map_flags` ask for.
+
+    Args:
+        parsed: the command line.
+        find: lists the images; its argument says whether results are written without a folder for them.
+
+    Raises:
+        UserError: a flag or an image is wrong, before anything is written; or nothing more can be written.
+        SystemExit: with 1 if there is no map of an image, which stderr says; as `interrupted_status` after Ctrl-C.
+    """
+    try:
+        summary = summarize(parsed.json, lambda: _write_maps(parsed, find))
+    except KeyboardInterrupt as error:
+        print("interrupted; the files written so far are complete", file=sys.stderr)
+        raise SystemExit(interrupted_status(error)) from None
+    if summary["failed"]:
+        raise SystemExit(1)
+
+
+def _write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -> dict[str, Any]:
+    """Predict each image; returns the content of --json."""
+    from trainer.models.find import find_answering
+    from trainer.prediction.predict import JSON_SCHEMA, name_results, predict, protect
+    from trainer.prediction.regions import parse_regions
+
+    config = settings(PredictConfig, parsed)
+    default = ("png",) if parsed.output_dir else () if parsed.region or parsed.json else ("overlay",)
+    formats = config.formats or default
+    regions = parse_regions(parsed.region)
+    listing = find(bool(formats and not parsed.output_dir))
+    inputs = listing.inputs
+    paths = name_results(inputs, parsed.output_dir, formats)
+    protect(inputs, [parsed.json] if parsed.json else [])
+    answering = find_answering(parsed.model)
+    notice = answering.tell()
+    load_tensorflow()
+    from trainer.prediction.predictor import Predictor
+
+    announce("loading the model")
+    predicted = predict(Predictor(answering.folder), inputs, paths, config, regions)
+    outcomes = _collect(predicted, len(inputs))
+    _print_summary(outcomes, parsed.output_dir, listing.skipped)
+    return {
+        "schema": JSON_SCHEMA,
+        "named": answering.name,
+        "model": str(answering.folder),
+        "notice": notice,
+        "failed": sum(bool(outcome.error) for outcome in outcomes),
+        "images": [outcome.as_json() for outcome in outcomes],
+    }
+
+
+def _collect(predicted: Generator["Outcome", None, None], count: int) -> list["Outcome"]:
+    """Collect all outcomes; shows the progress, and prints errors."""
+    from trainer.io.progress import Tracker
+
+    outcomes, failed = [], 0
+    with (
+        # One image has no speed, and the summary says what became of it.
+        Tracker("predicting", count, "images") if count > 1 else contextlib.nullcontext() as tracker,
+        contextlib.closing(predicted),
+    ):
+        for outcome in predicted:
+            if outcome.error:
+                failed += 1
+                print(f"error: {outcome.error}", file=sys.stderr, flush=True)
+            outcomes.append(outcome)
+            if tracker:
+                tracker.advance(details=f"{failed} failed" if failed else "")
+    return outcomes
+
+
+def _print_summary(outcomes: Sequence["Outcome"], output_dir: str, skipped: Sequence[str]) -> None:
+    """Print the table of regions, the number of predicted images, and where their results are."""
+    from rich.console import Console
+
+    from trainer.prediction.regions import FOCUS_AREA
+
+    predicted = [outcome for outcome in outcomes if not outcome.error]
+    if any(outcome.measures for outcome in predicted):
+        Console().print(measures_table(predicted))
+    beside = [str(path) for outcome in predicted for path in outcome.written.values()]
+    written = [output_dir] if output_dir and predicted else beside
+    where = f", see {some([printable(path) for path in written])}" if written else ""
+    if len(outcomes) == len(predicted) == 1:
+        (y, x), focus, screens = predicted[0].peak_at, predicted[0].focus, predicted[0].screens
+        cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
+        print(f"peak at x {x}, y {y}{cut}; {focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}")
+    print(f"{len(predicted)} of {len(outcomes)} image{'s' * (len(outcomes) > 1)} predicted{where}")
+    if skipped:
+        print(
+            f"skipped, since the name does not end like an image's: {some([printable(name) for name in skipped])}"
+        )
+
+
+def measures_table(outcomes: Sequence["Outcome"]) -> "Table":
+    """Make a table of the regions of each image, ordered by screen and rank."""
+    from rich.text import Text
+
+    table = text_table("image", "rank", "region", "share", "area", "share / area", "peak")
+    for outcome in outcomes:
+        for row, measured in enumerate(sorted(outcome.measures, key=lambda each: (each.screen, each.rank))):
+            table.add_row(
+                Text("" if row else outcome.input.label),
+                str(measured.rank),
+                Text(printable(measured.region.name)),
+                f"{measured.share:.1%}{measured.of_screen}",
+                f"{measured.area:.1%}",
+                f"{measured.ratio:.1f}",
+                f"{measured.peak:.2f}",
+            )
+    return table
+
+
+def text_table(*titles: str) -> "Table":
+    """Make an empty table without lines, with the numbers to the right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in titles:
+        table.add_column(Text(title), justify="left" if title in TEXTS else "right", overflow="fold")
+    return table

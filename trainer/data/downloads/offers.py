@@ -1,0 +1,166 @@
+"""The archives that a source or a dataset names by addresses: what their servers say, and their download."""
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from trainer import storage
+from trainer.artifacts import SourceObject
+from trainer.data.datasets import DRIVE, Archive, Dataset
+from trainer.data.downloads import cache
+from trainer.data.downloads.servers import (
+    Bucket,
+    Drive,
+    NoAnswerError,
+    Server,
+    Web,
+    checked_addresses,
+    without_query,
+)
+from trainer.errors import UserError
+from trainer.storage import is_archive
+
+
+class Published(Protocol):
+    """Archives at public addresses, such as a dataset's: whose they are, and under which terms."""
+
+    @property
+    def archives(self) -> tuple[Archive, ...]:
+        """Their addresses."""
+
+    @property
+    def licence(self) -> str:
+        """Terms of use."""
+
+    @property
+    def citation(self) -> str:
+        """The publication to cite."""
+
+    @property
+    def homepage(self) -> str:
+        """Page of their authors."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The archives at the addresses of one source."""
+
+    archives: tuple[Archive, ...]
+    allow_http: bool = False
+    """Whether servers may lead to addresses without https."""
+    row: Published | None = None
+    """Who publishes the archives; None for addresses that a user gives."""
+    by_hand: str = ""
+    """What a person can do if a public address does not answer; empty for what a dataset's source can be."""
+
+    @property
+    def source(self) -> str:
+        """Their addresses as one text, for records: without the queries that a user gives, which may be keys."""
+        return " ".join(each.address if self.row else without_query(each.address) for each in self.archives)
+
+    @property
+    def servers(self) -> list[Server]:
+        """The server of each archive."""
+        return [_server(archive, self.allow_http) for archive in self.archives]
+
+
+def origin_of(source: str, row: Dataset, allow_http: bool = False) -> Origin | None:
+    """The archives that a source names by their addresses; None for a local path or a folder of a bucket.
+
+    Args:
+        source: as `FetchConfig.source`; empty for the public archives of the row.
+        row: the dataset.
+        allow_http: as `FetchConfig.private_sources`.
+
+    Raises:
+        UserError: an address that is not fetched.
+    """
+    if not source:
+        return public(row, allow_http)
+    addresses = checked_addresses(source, allow_http)
+    is_folder = len(addresses) == 1 and storage.is_remote(source) and not is_archive(source)
+    if not addresses or is_folder:
+        return None
+    return Origin(tuple(Archive(each, "") for each in addresses), allow_http)
+
+
+def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origin:
+    """The archives that a dataset's authors, or somebody else, publish; `UserError` if there are none."""
+    if not row.archives:
+        raise UserError("your own recordings are not public; give their folder, archive or address")
+    return Origin(row.archives, allow_http, row, by_hand)
+
+
+def kept(archive: Archive, root: pathlib.Path) -> cache.Download | None:
+    """The copy of a public archive in the cache `root`, if it is there."""
+    return cache.find(root, _server(archive).address)
+
+
+def _server(archive: Archive, allow_http: bool = False) -> Server:
+    if archive.address.startswith(storage.REMOTE):
+        return Bucket(archive.address)
+    if archive.address.startswith(DRIVE):
+        return Drive(archive.address, archive.name)
+    return Web(archive.address, archive.name, allow_http)
+
+
+def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
+    """What the servers say about the archives without sending them, for a fingerprint.
+
+    If a server does not answer, this is what it said about the copy in the cache `root`, if there is one.
+
+    Raises:
+        UserError: there is neither.
+    """
+    said = []
+    with _by_hand(origin):
+        for archive, server in zip(origin.archives, origin.servers, strict=True):
+            try:
+                offer = server.offer()
+            except NoAnswerError as error:
+                copy = cache.copy_for(cache.find(root, server.address) if root else None, error)
+                offer = dataclasses.replace(copy.offer, name=archive.name or copy.offer.name)
+            said.append(offer.object)
+    return said
+
+
+def fetch(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
+    """The archives, downloaded to the cache `root`, or from it if they are there and their servers have no others.
+
+    Raises:
+        UserError: one cannot be downloaded; what other archives it has stays there.
+    """
+    servers = origin.servers
+    if origin.row and not all(cache.find(root, server.address) for server in servers):
+        for name, text in (("Licence", origin.row.licence), ("Please cite", origin.row.citation)):
+            if text:
+                print(f"{name}: {text}", flush=True)
+    with _by_hand(origin):
+        downloads = [
+            cache.fetch(root, server, archive.digest)
+            for archive, server in zip(origin.archives, servers, strict=True)
+        ]
+    name, count = collections.Counter(each.offer.name for each in downloads).most_common(1)[0]
+    if count > 1:
+        raise UserError(
+            f"{origin.source}: {count} archives have the name {name}; download them, rename one, and pass "
+            "their folder"
+        )
+    return downloads
+
+
+@contextmanager
+def _by_hand(origin: Origin) -> Iterator[None]:
+    """Add to an error about a public address what a person can do."""
+    try:
+        yield
+    except (NoAnswerError, storage.UnreachableError, storage.MissingError) as error:
+        if origin.row is None:
+            raise
+        names = ", ".join(archive.name for archive in origin.archives)
+        page = f" from {origin.row.homepage}" if origin.row.homepage else ""
+        in_folder = f"or download {names} in a browser{page} into a folder, and pass the folder as source"
+        raise NoAnswerError(f"{error}; {origin.by_hand or in_folder}") from None

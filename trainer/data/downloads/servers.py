@@ -1,0 +1,395 @@
+"""Archives on web servers, Google Drive and Cloud Storage: their addresses, what is offered, and its bytes."""
+
+import contextlib
+import dataclasses
+import email.message
+import posixpath
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
+
+import requests  # type: ignore[import-untyped]
+import urllib3
+
+from trainer import storage
+from trainer.artifacts import SourceObject
+from trainer.data.datasets import DATASETS, DRIVE
+from trainer.errors import UserError, check, shown
+from trainer.storage import ARCHIVES, is_archive
+
+ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
+"""Beginnings of the addresses that can be fetched."""
+WEB = re.compile(r"https?://[^\s?#\"'<>]*(?:[?#][^\s\"<>]*)?", re.IGNORECASE)
+"""An address within a text, up to a blank, a quote or a bracket; its query may have apostrophes."""
+TABLE_HTTP = frozenset(
+    each.address for row in DATASETS.values() for each in row.archives if each.address.startswith("http://")
+)
+"""Addresses in the table of datasets whose servers have no https."""
+TIMEOUT_S = (15.0, 60.0)
+"""Longest wait for a connection, and for its next bytes, of a server that has answered before."""
+FIRST_TIMEOUT_S, FIRST_ATTEMPTS = (5.0, 15.0), 2
+"""Longest waits for the first answer of a server, which is none where there is no network."""
+ATTEMPTS = 3
+PAUSE_S = 1.0
+"""Pause before the second attempt; each further one is twice as long."""
+BUSY = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses of servers that may answer the next attempt."""
+CHUNK_BYTES = 2**18
+DRIVE_PAGE = "https://drive.google.com/uc?export=download&id="
+AGENT = "Mozilla/5.0 (compatible; msinet-pipelines)"
+"""Name by which servers know this program; Google Drive has other pages for unknown ones."""
+
+
+# === Addresses ===
+
+
+def addresses_in(source: str) -> list[str]:
+    """The addresses in a source: one, or several with spaces between them; empty for a local path."""
+    parts = source.split()
+    if source.startswith(storage.REMOTE) and not all(part.startswith(ADDRESSES) for part in parts):
+        return [source]  # names of objects may have spaces
+    return parts if any(part.startswith(ADDRESSES) or _scheme(part) for part in parts) else []
+
+
+def _scheme(text: str) -> str:
+    found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text)
+    return found[0] if found else ""
+
+
+def checked_addresses(source: str, allow_http: bool = False) -> list[str]:
+    """The addresses in a source, with `drive:ID` for links to Google Drive; empty for a local path.
+
+    Args:
+        source: as `FetchConfig.source`.
+        allow_http: as `FetchConfig.private_sources`.
+
+    Raises:
+        UserError: an address cannot be fetched, judged by its text; no server is asked.
+    """
+    addresses = []
+    for each in addresses_in(source):
+        if not each.startswith((DRIVE, storage.REMOTE)):
+            each = _checked_web(each, allow_http)
+        addresses.append(each)
+    return addresses
+
+
+def _checked_web(address: str, allow_http: bool) -> str:
+    """The address of an archive with its scheme in lower case, `drive:ID` for a link to Google Drive.
+
+    Raises `UserError` unless it is https, or http where that is allowed, and has no password.
+    """
+    where = without_query(address)
+    check_characters(address, where)
+    try:
+        parts = urllib.parse.urlsplit(address)
+        host = parts.hostname
+    except ValueError as error:
+        raise UserError(f"{where} is no address ({error}); check it") from None
+    if host in ("drive.google.com", "docs.google.com"):
+        found = re.search(r"/file/d/([\w-]+)", parts.path) or re.search(r"(?:^|&)id=([\w-]+)", parts.query)
+        if not found:
+            raise UserError(f"{where} is no link to a file on Google Drive; share an archive")
+        return DRIVE + found[1]
+    check(
+        parts.scheme in ("https", "http") and bool(host),
+        f"source {where!r} is no address that can be fetched; give https://, gs:// or {DRIVE}ID, several with "
+        "spaces between them, or one local path",
+    )
+    check("@" not in parts.netloc, f"the address of {host} has a password, which would be recorded; download it")
+    check(
+        parts.scheme == "https" or allow_http or address in TABLE_HTTP,
+        f"{where}: http is fetched only with private_sources=true; use an https:// address",
+    )
+    return parts.scheme + address[len(parts.scheme) :]
+
+
+def check_characters(url: str, where: str) -> None:
+    """Raise `UserError` for characters that programs read differently, such as a backslash before the host."""
+    if any(character.isspace() or not character.isprintable() or character == "\\" for character in url):
+        raise UserError(f"{where}: the address has characters that none may have; check it")
+
+
+def drive_link(address: str) -> str:
+    """The page from which a person downloads `drive:ID`."""
+    return f"https://drive.google.com/file/d/{address.removeprefix(DRIVE)}/view"
+
+
+def without_query(url: str) -> str:
+    """An address for messages and records, without its query, which may be a key, and without a password."""
+    return shown(_public(url))
+
+
+def without_queries(text: str) -> str:
+    """Any text with its web addresses as `without_query` leaves them; it takes time linear in its length."""
+    return WEB.sub(lambda match: _public(match[0]), text)
+
+
+def _public(url: str) -> str:
+    """An address without query, fragment and password; also without the password of an address in its path."""
+    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])
+
+
+# === Offers ===
+
+
+class NoAnswerError(UserError):
+    """A server cannot be reached, or does not say or send what it is asked for."""
+
+
+class ChangedError(NoAnswerError):
+    """A file is no longer the one that its server offered."""
+
+
+class CutError(Exception):
+    """A transfer ended early; the message is the cause."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """What a server says about a file."""
+
+    name: str
+    """A plain file name with the suffix of an archive."""
+    size_bytes: int | None
+    """None if the server does not say."""
+    crc32c: str = ""
+    """Checksum of the content, 8 hex digits; only Google's servers say it."""
+    etag: str = ""
+    """The server's label of this state of the file, or its generation on Cloud Storage."""
+    last_modified: str = ""
+
+    @property
+    def validator(self) -> str:
+        """Value for the header If-Range, which stands for this very content; empty if nothing does."""
+        return self.last_modified if self.etag.startswith("W/") else self.etag or self.last_modified
+
+    @property
+    def object(self) -> SourceObject:
+        """The file for a fingerprint. What tells its states apart takes the place of an unknown checksum."""
+        size = -1 if self.size_bytes is None else self.size_bytes
+        return SourceObject(self.name, size, self.crc32c or self.etag or self.last_modified)
+
+
+def read_offer(headers: Mapping[str, str], name: str) -> Offer:
+    """The offer in the headers of an answer whose body is the whole file."""
+    length = headers.get("Content-Length", "")
+    crc32c = re.search(r"crc32c=([\w+/]+=*)", headers.get("x-goog-hash", ""))
+    return Offer(
+        name,
+        int(length) if length.isdecimal() else None,
+        storage.checksum_of(crc32c[1]) if crc32c else "",
+        shown(headers.get("ETag", "")),
+        shown(headers.get("Last-Modified", "")),
+    )
+
+
+def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
+    """The archive's name: what its server calls it, else the last part of a URL; errors name the `address`.
+
+    Raises:
+        UserError: it is not a plain name of an archive.
+    """
+    message = email.message.Message()
+    message["Content-Disposition"] = headers.get("Content-Disposition", "")
+    names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
+    name = message.get_filename("") or next((each for each in names if is_archive(each)), names[0])
+    if not is_archive(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
+        raise UserError(
+            f"{address}: its file name {shown(name)!r} is not the plain name of an archive "
+            f"({', '.join(ARCHIVES)}); give the address of an archive, or download it and pass its path"
+        )
+    return name
+
+
+# === Servers ===
+
+
+class Web:
+    """A web server with an archive."""
+
+    def __init__(self, address: str, name: str = "", allow_http: bool = False) -> None:
+        """Set `name` of the archive, empty for the server's, and whether redirects may lead to http."""
+        self.address = address
+        self._name = name
+        self._allow_http = allow_http
+        self._session = requests.Session()
+        # The bytes of the file, not packed on the way.
+        self._session.headers.update({"User-Agent": AGENT, "Accept-Encoding": "identity"})
+        self._be_patient(FIRST_TIMEOUT_S, FIRST_ATTEMPTS)
+
+    def _be_patient(self, timeout_s: tuple[float, float], attempts: int) -> None:
+        """Set the longest waits, and how often a silent server is asked; a busy one is ATTEMPTS times."""
+        self._timeout_s = timeout_s
+        retries = urllib3.Retry(
+            ATTEMPTS - 1,
+            connect=attempts - 1,
+            read=attempts - 1,
+            backoff_factor=PAUSE_S,
+            status_forcelist=BUSY,
+            raise_on_status=False,
+            retry_after_max=60,
+        )
+        for adapter in self._session.adapters.values():
+            adapter.max_retries = retries
+
+    @property
+    def shown(self) -> str:
+        """The address as messages show it: without its query and its password."""
+        return without_query(self.address)
+
+    def offer(self) -> Offer:
+        """What the headers of the server's answer say; the file itself is not read."""
+        print(f"ask {self.shown}", flush=True)
+        with self._answer({}) as response:
+            name = self._name or name_of(response.headers, self.shown, self.address, response.url)
+            return read_offer(response.headers, name)
+
+    @contextlib.contextmanager
+    def receive(self, offer: Offer, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """Open a transfer of the offered file from byte `start` on.
+
+        Yields:
+            The position of the first byte, 0 if the server cannot begin elsewhere, and the chunks.
+
+        Raises:
+            ChangedError: the server has another state of the file by now.
+            CutError: the transfer ended early; raised while the chunks are read.
+            NoAnswerError: the server cannot be reached, or offers no archive.
+        """
+        headers = {}
+        if start and offer.validator:
+            headers = {"Range": f"bytes={start}-", "If-Range": offer.validator}
+        with self._answer(headers) as response:
+            yield start if response.status_code == 206 else 0, _chunks(response)
+
+    @contextlib.contextmanager
+    def _answer(self, headers: Mapping[str, str]) -> Iterator[requests.Response]:
+        """The server's answer with a file as its body, which is not read yet."""
+        try:
+            response = self._ask(headers)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
+            raise NoAnswerError(
+                f"{self.shown} does not answer: {without_queries(storage.in_short(error))}"
+            ) from None
+        self._be_patient(TIMEOUT_S, ATTEMPTS)
+        with response:
+            host = shown(urllib.parse.urlsplit(response.url).hostname or "")
+            if response.status_code == 416:
+                raise ChangedError(f"{self.shown} has another file than before; try again")
+            if response.status_code not in (200, 206):
+                raise NoAnswerError(
+                    f"{self.shown}: {host} answers {response.status_code} {shown(response.reason)}"
+                )
+            if self.address.startswith("https://") and not (self._allow_http or _is_https(response)):
+                raise NoAnswerError(f"{self.shown} leads to an address without https; it is not followed")
+            if _is_page(response):
+                raise self._page_error()
+            yield response
+
+    def _ask(self, headers: Mapping[str, str]) -> requests.Response:
+        return self._get(self.address, headers)
+
+    def _get(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+        return self._session.get(url, headers=dict(headers), stream=True, timeout=self._timeout_s)
+
+    def _page_error(self) -> NoAnswerError:
+        return NoAnswerError(
+            f"{self.shown} answers with a web page instead of an archive: it wants a login, the network does, or "
+            "this is the address of a page; open it in a browser"
+        )
+
+
+class Drive(Web):
+    """Google Drive with an archive at `drive:ID`. The ID of a file follows `/d/` or `id=` in its link."""
+
+    def __init__(self, address: str, name: str = "") -> None:
+        super().__init__(DRIVE_PAGE + address.removeprefix(DRIVE), name)
+        self._shown = address
+
+    @property
+    def shown(self) -> str:
+        """The address as messages show it, such as `drive:ID`."""
+        return self._shown
+
+    def _ask(self, headers: Mapping[str, str]) -> requests.Response:
+        """The answer with the file; a large one is behind a page of confirmation, which gdown reads."""
+        from gdown.download import get_url_from_gdrive_confirmation
+        from gdown.exceptions import FileURLRetrievalError
+
+        response = self._get(self.address, {})
+        if response.status_code != 200 or not _is_page(response):
+            return response
+        with response:
+            try:
+                url = get_url_from_gdrive_confirmation(" ".join(response.text.splitlines()))
+            except FileURLRetrievalError:  # `_page_error` says why
+                return response
+        return self._get(url, headers)
+
+    def _page_error(self) -> NoAnswerError:
+        return NoAnswerError(
+            f"{self.shown} on Google Drive is not shared with everybody, does not exist, or was downloaded too "
+            f"often today; download it in a browser, logged in: {drive_link(self.shown)}"
+        )
+
+
+class Bucket:
+    """Cloud Storage with an archive at a `gs://` address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    @property
+    def shown(self) -> str:
+        """The `gs://` address, as messages show it."""
+        return self.address
+
+    def offer(self) -> Offer:
+        """Ask Cloud Storage about the object.
+
+        Raises:
+            NoAnswerError: Cloud Storage does not answer.
+            UserError: the object does not exist or may not be read.
+        """
+        try:
+            found, generation = storage.find_archive(self.address)
+        except storage.UnreachableError as error:
+            raise NoAnswerError(str(error)) from None
+        return Offer(found.name, found.size_bytes, found.crc32c, etag=generation)
+
+    @contextlib.contextmanager
+    def receive(self, offer: Offer, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """Open a transfer of the offered generation from byte `start` on; yields `start` and the chunks.
+
+        Raises:
+            ChangedError: the object was replaced or deleted; raised while the chunks are read.
+        """
+        yield start, self._chunks(offer, start)
+
+    def _chunks(self, offer: Offer, start: int) -> Iterator[bytes]:
+        generation = int(offer.etag or 0) or None
+        try:
+            yield from storage.read_parts(self.address, offer.size_bytes or 0, start, generation)
+        except storage.MissingError:
+            raise ChangedError(f"{self.address} has changed; try again") from None
+
+
+Server = Web | Bucket
+"""A server with an archive; the cache keeps it under the server's address, and messages have `shown`."""
+
+
+def _chunks(response: requests.Response) -> Iterator[bytes]:
+    try:
+        yield from response.raw.stream(CHUNK_BYTES, decode_content=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise CutError(storage.in_short(error)) from None
+
+
+def _is_https(response: requests.Response) -> bool:
+    return all(each.url.startswith("https://") for each in (*response.history, response))
+
+
+def _is_page(response: requests.Response) -> bool:
+    is_html = response.headers.get("Content-Type", "").lower().startswith("text/html")
+    return is_html and "Content-Disposition" not in response.headers

@@ -1,0 +1,198 @@
+"""Saliency metrics of one image, as the MIT/Tuebingen benchmark defines them (Kümmerer et al. 2018). NumPy only.
+
+Maps are (H, W). Points are (n, 2) integers, each (y, x) in pixels of the map; a point may occur several times. A
+prediction may have any scale: only its order (AUC), its shape (CC, NSS) or its share of the sum (KLD, SIM, IG)
+counts. Invalid arguments raise `ValueError` with the numbers. `trainer/evaluation/metric_table.py` has one row per
+metric.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.evaluation.metric_table import METRICS
+
+Map = npt.NDArray[np.float64]
+Points = npt.NDArray[np.integer[Any]]
+
+EPSILON = 2.2204e-16
+"""Keeps quotients and logarithms finite; the value is part of the benchmark's definition of KLD."""
+
+
+def score(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> float:
+    """The metric of METRICS with this name; `truth` has at least what its row needs, under the same names."""
+    return FUNCTIONS[name](prediction, **{need: truth[need] for need in METRICS[name].needs})
+
+
+def auc_judd(prediction: npt.ArrayLike, fixations: Points) -> float:
+    """Area under the ROC of the prediction at fixations against all pixels, 0..1; ties count half."""
+    prediction = _as_map("prediction", prediction)
+    return _roc_area(_at("fixations", prediction, fixations), prediction.ravel())
+
+
+def shuffled_auc(prediction: npt.ArrayLike, fixations: Points, other_fixations: Points) -> float:
+    """Area under the ROC of the prediction at fixations against other images' fixations, 0..1; ties count half.
+
+    `other_fixations` are in pixels of this image (see `scale_points`). A centre bias does not help against them
+    (Zhang et al. 2008).
+    """
+    prediction = _as_map("prediction", prediction)
+    negatives = _at("other_fixations", prediction, other_fixations)
+    return _roc_area(_at("fixations", prediction, fixations), negatives)
+
+
+def shuffled_auc_of_counts(prediction: npt.ArrayLike, fixations: Points, other_counts: npt.ArrayLike) -> float:
+    """`shuffled_auc` with the other images' fixations counted per pixel, (H, W).
+
+    The run time does not grow with the number of fixations (a million in SALICON).
+    """
+    prediction = _as_map("prediction", prediction)
+    counts = _as_map("other_counts", other_counts, prediction.shape)
+    if counts.min() < 0 or not counts.any():
+        raise ValueError(
+            f"other_counts sum to {counts.sum():g} with a minimum of {counts.min():g}; they need a positive sum "
+            "and no negative value"
+        )
+    fixated = np.flatnonzero(counts)
+    return _roc_area(_at("fixations", prediction, fixations), prediction.ravel()[fixated], counts.ravel()[fixated])
+
+
+def nss(prediction: npt.ArrayLike, fixations: Points) -> float:
+    """Mean of the prediction at fixations, in standard deviations above its mean (Peters 2005).
+
+    The standard deviation is that of the population. 0 for a constant prediction.
+    """
+    prediction = _as_map("prediction", prediction)
+    values = _at("fixations", prediction, fixations)
+    # Rounding can make the standard deviation of a constant map positive.
+    if prediction.min() == prediction.max():
+        return 0.0
+    return float((values.mean() - prediction.mean()) / prediction.std())
+
+
+def cc(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
+    """Pearson correlation of prediction and density, -1..1; 0 if either is constant."""
+    prediction, density = _pair(prediction, density)
+    if prediction.min() == prediction.max() or density.min() == density.max():
+        return 0.0
+    p, q = prediction - prediction.mean(), density - density.mean()
+    return float((p * q).sum() / np.sqrt((p * p).sum() * (q * q).sum()))
+
+
+def kld(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
+    """Kullback-Leibler divergence of the prediction from the density in nats, at least 0 (except for rounding).
+
+    sum q ln(e + q / (p + e)) with p and q normalised to sum 1. The training loss has another epsilon and
+    normalisation.
+    """
+    p, q = map(_as_distribution, _pair(prediction, density))
+    return float((q * np.log(EPSILON + q / (p + EPSILON))).sum())
+
+
+def sim(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
+    """Histogram intersection of prediction and density, both normalised to sum 1: 0 (disjoint) to 1 (equal)."""
+    p, q = map(_as_distribution, _pair(prediction, density))
+    return float(np.minimum(p, q).sum())
+
+
+def information_gain(prediction: npt.ArrayLike, fixations: Points, baseline: npt.ArrayLike) -> float:
+    """Bits per fixation that the prediction gains over the baseline (Kümmerer 2015).
+
+    mean log2(e + p) - log2(e + b), with p and b normalised to sum 1; the baseline is a centre bias, (H, W).
+    """
+    prediction, baseline = _pair(prediction, baseline, "baseline")
+    p = _at("fixations", _as_distribution(prediction), fixations)
+    b = _at("fixations", _as_distribution(baseline), fixations)
+    return float((np.log2(EPSILON + p) - np.log2(EPSILON + b)).mean())
+
+
+def scale_points(points: Points, size: tuple[int, int], new_size: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Scale points (n, 2) of an image of `size` (height, width) to an image of `new_size`, rounded down."""
+    # Integers, because a float quotient can end just below an integer and round down to the wrong pixel.
+    return np.asarray(points, np.int64).reshape(-1, 2) * np.array(new_size, np.int64) // np.array(size, np.int64)
+
+
+def count_points(points: Points, size: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Count the points (n, 2) in each pixel of an image of `size` (height, width): (height, width)."""
+    flat = flat_indices("points", points, size)
+    return np.bincount(flat, minlength=size[0] * size[1]).reshape(size)
+
+
+def _roc_area(positives: Map, negatives: Map, weights: Map | None = None) -> float:
+    """Share of (positive, negative) pairs in which the positive is higher; a tie counts half.
+
+    The few positives are sorted, and the many negatives are looked up in them. `weights` are the numbers of times
+    that each negative counts.
+    """
+    levels, repeats = np.unique(positives, return_counts=True)
+    # below[k]: number of positives below level k; the last entry counts all.
+    below = np.concatenate([[0], np.cumsum(repeats)])
+    rank = np.searchsorted(levels, negatives)
+    tied = levels[np.minimum(rank, levels.size - 1)] == negatives
+    # Twice the number of positives below each negative; a tie adds one.
+    beaten = below[rank] + below[rank + tied]
+    if weights is None:
+        return float(1 - beaten.mean() / (2 * positives.size))
+    # Not a product of vectors: BLAS would start threads for it, which wait for those that score other images.
+    return float(1 - (beaten * weights).sum() / (2 * positives.size * weights.sum()))
+
+
+def _as_map(name: str, values: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> Map:
+    values = np.asarray(values, np.float64)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(f"{name} has shape {values.shape}; it must be (height, width)")
+    if shape is not None and values.shape != shape:
+        raise ValueError(f"{name} has shape {values.shape}, the prediction {shape}; they must be equal")
+    if not np.isfinite(values).all():
+        n_bad = values.size - np.count_nonzero(np.isfinite(values))
+        raise ValueError(f"{name} has {n_bad} of {values.size} values that are not finite")
+    return values
+
+
+def _pair(prediction: npt.ArrayLike, truth: npt.ArrayLike, name: str = "density") -> tuple[Map, Map]:
+    prediction = _as_map("prediction", prediction)
+    truth = _as_map(name, truth, prediction.shape)
+    if not truth.any():
+        raise ValueError(f"{name} of shape {truth.shape} is zero everywhere; it needs a positive value")
+    return prediction, truth
+
+
+def flat_indices(name: str, points: Points, size: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    points = np.asarray(points)
+    if points.ndim != 2 or points.shape[1] != 2 or not np.issubdtype(points.dtype, np.integer):
+        raise ValueError(f"{name} have shape {points.shape} and type {points.dtype}; they must be (n, 2) integers")
+    if not len(points):
+        raise ValueError(f"{name} are empty; the metric needs at least one point")
+    outside = ((points < 0) | (points >= size)).any(axis=1)
+    if outside.any():
+        first = tuple(points[outside][0].tolist())
+        raise ValueError(
+            f"{outside.sum()} of {len(points)} {name} are outside the {size} map; the first (y, x) is {first}"
+        )
+    return points[:, 0].astype(np.int64) * size[1] + points[:, 1]
+
+
+def _at(name: str, values: Map, points: Points) -> Map:
+    """The values of the map at the points, (n,)."""
+    return values.ravel()[flat_indices(name, points, values.shape)]
+
+
+def _as_distribution(values: Map) -> Map:
+    """The map, shifted so that no value is negative and divided by its sum; uniform for a map of zeros."""
+    values = values - min(0.0, values.min())
+    total = values.sum()
+    return values / total if total > 0 else np.full_like(values, 1 / values.size)
+
+
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "auc_judd": auc_judd,
+    "shuffled_auc": shuffled_auc_of_counts,
+    "nss": nss,
+    "cc": cc,
+    "kld": kld,
+    "sim": sim,
+    "information_gain": information_gain,
+}
+"""Name of a metric in METRICS -> its function, with arguments of the names of its needs."""

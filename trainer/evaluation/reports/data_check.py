@@ -1,0 +1,102 @@
+"""The page that shows how data differ from those of the current default model, before anything is trained."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainer.artifacts import Manifest, Statistics, code_version
+from trainer.data import statistics
+from trainer.data.statistics import FEATURES
+from trainer.errors import now, some
+from trainer.evaluation.reports import gallery, pages
+
+COLORS = {"Current default": pages.ORANGE, "This run": pages.BLUE, "Added": pages.GREY}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Prepared data beside those of the current default."""
+
+    title: str
+    """Such as `Fine-tuning data`."""
+    manifest: Manifest
+    now: Statistics
+    last: Statistics | None
+    """The statistics of the data of the current default; None if nothing is compared."""
+    added: Statistics | None
+    """The statistics of the images that the current default was not trained on; None if that is not known."""
+    absent: str
+    """A sentence that says why nothing is compared; empty if something is."""
+
+    @property
+    def name(self) -> str:
+        """The title with the name of the dataset."""
+        return f"{self.title} ({self.manifest.dataset})"
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences about large differences."""
+        found = statistics.warnings(self.now, self.last, self.added) if self.last else []
+        return [f"{self.name}: {text}." for text in found]
+
+
+def write_data_check(compared: Sequence[Compared], html: str | os.PathLike[str]) -> None:
+    """Write the page."""
+    warnings = [text for each in compared for text in each.warnings]
+    is_compared = any(each.last for each in compared)
+    headline = ("bad", "Large differences") if warnings else ("good", "No large difference")
+    pages.write(
+        html,
+        "data_check.html.jinja",
+        title="Data of this run",
+        head=[("Date", now()), *pages.code_facts(code_version())],
+        headline=headline if is_compared else ("plain", "Nothing to compare with"),
+        sentences=warnings or [*dict.fromkeys(each.absent for each in compared if each.absent)],
+        sets=[_describe(each) for each in compared],
+        large=statistics.LARGE,
+    )
+
+
+def _describe(data: Compared) -> dict[str, Any]:
+    """Return the values of the template for one dataset."""
+    groups = zip(COLORS, (data.last, data.now, data.added), strict=True)
+    known = {name: each for name, each in groups if each is not None}
+    names = [name for name in FEATURES if any(name in each["values"] for each in known.values())]
+    bad = data.manifest.bad_images
+    return {
+        "title": data.name,
+        "absent": data.absent,
+        "columns": {name: (COLORS[name], f"{each['images']:,}") for name, each in known.items()},
+        "bad": some([f"{name} ({reason})" for name, reason in bad.items()], 10),
+        "rows": [_row(name, data, known) for name in names],
+        "maps": {
+            name: gallery.heat(np.array(each["center_bias"]["cells"]), 320)
+            for name, each in known.items()
+            if "center_bias" in each
+        },
+        "divergence": statistics.divergence(data.now, data.last) if data.last else None,
+    }
+
+
+def _row(name: str, data: Compared, known: dict[str, Statistics]) -> dict[str, Any]:
+    """Return a row of the table: the mean of each group with the difference from last time, and a chart."""
+    feature, cells, boxes = FEATURES[name], [], {}
+    for group, each in known.items():
+        if name not in each["values"]:
+            cells.append(("\N{EN DASH}", "", False))
+            continue
+        values = each["values"][name]
+        differs = data.last and each is not data.last and name in data.last["values"]
+        shift = statistics.shift(name, each, data.last) if differs and data.last else None
+        effect = f"{round(shift.effect, 2) + 0.0:+.2f} sd" if shift else ""
+        cells.append((feature.text(values["mean"]), effect, bool(shift and shift.is_large)))
+        boxes[COLORS[group]] = [feature.shown(quantile) for quantile in values["quantiles"]]
+    return {
+        "label": feature.label,
+        "unit": feature.unit,
+        "cells": cells,
+        "chart": pages.boxes(boxes, feature.label),
+    }

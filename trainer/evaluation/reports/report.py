@@ -1,0 +1,435 @@
+"""The pages of a prepared dataset, a training, an evaluation and a comparison."""
+
+import dataclasses
+import itertools
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer import artifacts
+from trainer.data.center_bias import CenterBias
+from trainer.errors import check, format_duration, now
+from trainer.evaluation import confidence, gate, per_image, seen
+from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
+from trainer.evaluation.confidence import Gain
+from trainer.evaluation.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
+from trainer.evaluation.reports import gallery, pages, score_tables
+from trainer.evaluation.reports.score_tables import number
+from trainer.io import files
+from trainer.models import provenance
+from trainer.prediction.heat import blend
+
+THAN = {
+    confidence.BETTER: "significantly better than",
+    confidence.WORSE: "significantly worse than",
+    confidence.NOT_SIGNIFICANT: "not significantly different from",
+    confidence.SAME: "the same as",
+}
+"""Significance -> words that compare the candidate in a sentence."""
+MODELS = {
+    "candidate": ("Candidate", pages.BLUE),
+    "champion": ("Current default", pages.ORANGE),
+    "centre_bias": ("Centre bias", pages.GREY),
+    "uniform": ("Uniform", ""),
+}
+"""Name in the evaluation -> label and colour; a model without a colour is not in the charts."""
+PANELS = gallery.PANELS | {model: label for model, (label, _) in MODELS.items()}
+"""Name of a picture in the evaluation -> label on the page."""
+GROUPS = {"best": "Best", "median": "Median", "worst": "Worst", "gains": "Largest gain", "losses": "Largest loss"}
+"""Group of pictures in the evaluation -> the reason why they are shown."""
+COMPARED_COLORS = (pages.BLUE, pages.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
+"""Colours of the models, by Okabe and Ito; a seventh model has the first colour again."""
+VERDICTS = {
+    confidence.BETTER: ("good", "Significantly better"),
+    confidence.WORSE: ("bad", "Significantly worse"),
+    confidence.NOT_SIGNIFICANT: ("plain", "No significant difference"),
+    confidence.SAME: ("plain", "The same"),
+}
+"""Significance -> colour and headline."""
+PREVIEW_IMAGES = {"train": 15, "valid": 10, "test": 15}
+"""Split -> number of its images on the page of a dataset."""
+Path = str | os.PathLike[str]
+
+
+# === A prepared dataset ===
+
+
+def write_preview(dataset: Path, html: Path) -> None:
+    """Write the page of a prepared dataset; `UserError` if the folder is not one."""
+    folder = pathlib.Path(dataset)
+    manifest = artifacts.Manifest.load(folder)
+    expected, partial = manifest.expected_counts, ""
+    if manifest.counts != expected:
+        partial = (
+            f"This dataset has {pages.counts_text(manifest.counts)} images; the complete dataset has "
+            f"{pages.counts_text(expected)}. The results are not comparable with those on the complete dataset."
+        )
+    fixations = "with fixations" if manifest.has_fixations else "no fixations"
+    size = confidence.size_text(manifest.image_size)
+    pages.write(
+        html,
+        "preview.html.jinja",
+        title=manifest.dataset,
+        head=[("Date", now()), *pages.code_facts(manifest.code_version)],
+        tiles=[
+            *((_title(split), f"{n:,}", f"of {expected[split]:,}") for split, n in manifest.counts.items()),
+            ("Network input", size, f"height {confidence.TIMES} width, pixels"),
+            ("Ground truth", manifest.ground_truth, fixations),
+        ],
+        notices=[provenance.DATA] if provenance.is_sample(vars(manifest)) else [],
+        partial=partial,
+        splits=[
+            {
+                "name": split,
+                "title": _title(split),
+                "text": f"The first {min(PREVIEW_IMAGES[split], count)} of {count:,}.",
+                "thumbnails": _thumbnails(folder, split, manifest),
+            }
+            for split, count in manifest.counts.items()
+            if count
+        ],
+        bias_of=artifacts.SPLIT_NAMES[manifest.bias_split],
+        center_bias=gallery.heat(CenterBias.read(folder).without(None)),
+        notes=manifest.notes,
+        has_dots=manifest.has_fixations,
+        facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
+    )
+
+
+def _title(split: str) -> str:
+    return f"{artifacts.SPLIT_NAMES[split].capitalize()} images"
+
+
+def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:
+    """Return the first images of a split with their maps, without padding."""
+    from trainer.data import (
+        preprocess,  # imports TensorFlow, as `tfrecords` does
+        tfrecords,
+    )
+
+    thumbnails = []
+    for example in itertools.islice(tfrecords.read(folder, split), PREVIEW_IMAGES[split]):
+        top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
+        box = slice(top, top + height), slice(left, left + width)
+        density = example.density[box] / max(1, example.density.max())
+        points = np.unique(example.fixations_prepared - (top, left), axis=0)
+        thumbnails.append(
+            {
+                "name": example.name,
+                "stem": pathlib.PurePosixPath(example.name).stem,
+                "width": width,
+                "height": height,
+                "stimulus": gallery.image_uri(example.stimulus[box]),
+                "dots": "".join(f"M{x + 0.5} {y + 0.5}h0" for y, x in points.tolist()),  # the path of an SVG
+                "overlay": gallery.image_uri(blend(example.stimulus[box], density)),
+            }
+        )
+    return thumbnails
+
+
+# === A training ===
+
+
+def write_curve(model: Path, html: Path) -> None:
+    """Write the page of a model folder's training history; `UserError` if it has none."""
+    path = pathlib.Path(model, artifacts.HISTORY)
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
+    history = [files.parse_json(line, str(path), "train the model again", artifacts.Epoch) for line in lines]
+    config = pathlib.Path(model, artifacts.MODEL_CONFIG)
+    settings = files.read_json(config, "train the model again", artifacts.ModelConfig) if config.exists() else {}
+    best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
+    valid = [row["valid_loss"] for row in history]
+    on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"
+    data = f"{pages.counts_text(settings['counts'])} images" if settings.get("counts") else ""
+    head = (("Model", provenance.origin(settings)), ("Data", data), ("Date", now()))
+    pages.write(
+        html,
+        "curve.html.jinja",
+        title=f"{on}: {len(history)} epoch{'' if len(history) == 1 else 's'}",
+        head=[(name, fact) for name, fact in head if fact]
+        + pages.code_facts(str(settings.get("code_version", ""))),
+        notices=list(filter(None, [provenance.of_model(settings)])),
+        tiles=[
+            ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
+            ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
+            ("Time", format_duration(sum(row["seconds"] for row in history)), "validation included"),
+            ("Speed", f"{np.mean([row['images_per_s'] for row in history]):.3g}", "training images per second"),
+        ],
+        curve=pages.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
+        rows=[
+            row
+            | {
+                "best": i == best,
+                "loss": f"{row['loss']:.4f}",
+                "valid_loss": f"{row['valid_loss']:.4f}",
+                "time": format_duration(row["seconds"]),
+                "speed": f"{row['images_per_s']:.3g}",
+            }
+            for i, row in enumerate(history)
+        ],
+        legend=[(pages.GREY, "training"), (pages.BLUE, "validation"), (pages.ORANGE, "best epoch")],
+        settings=pages.grid(pages.training_facts({"This training": settings or None})),
+    )
+
+
+# === An evaluation ===
+
+
+def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
+    """Write the page of an evaluation folder; `UserError` if it is not one.
+
+    `registers`: whether the candidate is registered after the evaluation, as the pipeline does.
+    """
+    folder = pathlib.Path(evaluation)
+    remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
+    content = files.read_json(folder / artifacts.EVALUATION, remedy, artifacts.Evaluation)
+    tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
+    *others, last = content["datasets"]
+    decides, is_alone = content["decides"], not (registers or content.get("run"))
+    pages.write(
+        html,
+        "report.html.jinja",
+        title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
+        head=_head(folder, content),
+        headline=headline(content, registers),
+        sentence=_sentence(content, tables[decides]),
+        reason=" ".join([gate.reason_of(content, registers), *([gate.REGISTERS_NOTHING] if is_alone else [])]),
+        notices=provenance.of_evaluation(content),
+        data_warnings=content.get("data_warnings", []),
+        percent=confidence.percent(content["shown_confidence"]),
+        sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
+        data=pages.grid(
+            {name: pages.manifest_facts(result["manifest"]) for name, result in content["datasets"].items()}
+        ),
+        settings=pages.grid(
+            pages.training_facts({MODELS[model][0]: of for model, of in content["model_configs"].items()})
+        ),
+        rule=_rule(content),
+        lead=METRICS[LEAD].label,
+    )
+
+
+def _head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
+    """Return the facts that identify an evaluation in `folder`: model, data, run, date, version and commit."""
+    # On this machine, people know a run by its folder's name.
+    homes = (parent.name for parent in folder.absolute().parents if (parent / artifacts.RUN_FILE).is_file())
+    facts = {
+        "Model": provenance.origin(content["model_configs"][CANDIDATE]),
+        "Data": _data({name: (each["n_images"], _units(each)) for name, each in content["datasets"].items()}),
+        "Run": next(homes, str(content.get("run", ""))),
+        "Date": content.get("date", ""),
+    }
+    return [(name, fact) for name, fact in facts.items() if fact] + pages.code_facts(content["code_version"])
+
+
+def _data(counts: Mapping[str, tuple[int, int]]) -> str:
+    """The datasets in words, from the number of images and of units (`PerImage.n_units`) of each."""
+    return " and ".join(
+        f"{n_images:,} {confidence.images_of(name)}{confidence.in_groups(n_units, n_images)}"
+        for name, (n_images, n_units) in counts.items()
+    )
+
+
+def _units(result: Mapping[str, Any]) -> int:
+    """The number of units of the results on a dataset; evaluations of earlier versions knew no groups."""
+    return int(result.get("n_units", result["n_images"]))
+
+
+def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
+    """Return tone and headline of the decision, which has no effect unless the candidate is registered."""
+    if not content["passed_baseline"]:
+        return "bad", "Worse than the centre bias"
+    if gate.is_undecided(content, registers):
+        return "plain", "Not compared with a default model"
+    if content["promote"]:
+        return "good", "Becomes the default" if registers else "Would become the default"
+    return "plain", "Not promoted"
+
+
+def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
+    """Say how good the candidate is on the images that decide, in the metric of the gate, and its worst image.
+
+    Args:
+        content: content of the EVALUATION file.
+        table: The scores on these images.
+    """
+    name, level = content["decides"], content["shown_confidence"]
+    result, metric = content["datasets"][name], gate.metric_of(content["gate"])
+    means, row = result["models"], METRICS[metric]
+    interval = score_tables.interval(metric, result["intervals"][CANDIDATE][metric])
+    gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
+    if CHAMPION in means:
+        gains[CHAMPION] = Gain(**result["gains"][metric])
+    comparisons = [
+        f"{_than(gain)} that of {score_tables.OTHERS[model]} ({number(means[model][metric])})"
+        for model, gain in gains.items()
+    ]
+    scores = table.scores[CANDIDATE][metric]
+    worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
+    sentence = (
+        f"On {_data({name: (result['n_images'], _units(result))})}, the candidate's {row.label} is "
+        f"{number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
+        f"the worst image is {table.images[worst]} ({number(scores[worst])})."
+    )
+    return " ".join([sentence, *score_tables.where_worse(result)])
+
+
+def _than(gain: Gain) -> str:
+    if gain.low is None and gain.mean:
+        return "better than" if gain.mean > 0 else "worse than"
+    return THAN[confidence.significance(gain)]
+
+
+def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the template for one dataset."""
+    result = content["datasets"][name]
+    labels = {model: heading for model, heading in MODELS.items() if model in result["models"]}
+    gate_metric, who = gate.metric_of(content["gate"]), provenance.observers(result["manifest"])
+    note = ""
+    if not result["has_fixations"]:
+        missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
+        note = f"Not computed: {missing}. They need fixations, but this dataset has only maps."
+    images = confidence.images_of(name)
+    return {
+        "name": name,
+        "title": score_tables.title(name),
+        "leak": seen.note(images, result.get("left_out", ()), result["n_images"]),
+        "decides": name == content["decides"],
+        "note": note,
+        "how": score_tables.how_measured(result),
+        **score_tables.describe_scores(table, labels, result["models"], result["intervals"]),
+        "gains": [score_tables.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
+        "who": who,
+        "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
+        "gallery": gallery.describe(
+            _examples(folder, result["pictures"], gate_metric),
+            table,
+            {model: MODELS[model][0].lower() for model in (CANDIDATE, CHAMPION) if model in table.scores},
+            LEAD,
+            gallery.BEST,
+            (PANELS["density"], PANELS[CANDIDATE]),
+            PANELS,
+        ),
+    }
+
+
+def _ceiling(
+    ceiling: dict[str, Any] | None, labels: dict[str, tuple[str, str]], level: float, who: str
+) -> dict[str, Any] | None:
+    """Return the bars from centre bias to people, or `absent`, the reason for none.
+
+    None is returned for an evaluation without a ceiling.
+    """
+    if ceiling is None or "absent" in ceiling:
+        return ceiling
+    rows = score_tables.describe(ceiling)
+    return score_tables.draw(rows, labels) | {
+        "who": who,
+        "scope": confidence.ceiling_scope(ceiling),
+        "note": " ".join(score_tables.notes(rows, ceiling, level)),
+    }
+
+
+def _examples(folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_metric: str) -> list[gallery.Example]:
+    """Return the images that have pictures, each once, with all reasons why they were chosen."""
+    why: dict[str, list[str]] = {}
+    for picture in drawn:
+        group, _, metric = picture["group"].partition(" ")
+        metric = metric or (gate_metric if group in ("gains", "losses") else LEAD)
+        why.setdefault(picture["image"], []).append(f"{GROUPS[group]} {METRICS[metric].label}")
+    panels = {
+        picture["image"]: {panel: folder / file for panel, file in picture["files"].items()} for picture in drawn
+    }
+    return [gallery.Example(image, panels[image], reasons) for image, reasons in why.items()]
+
+
+def _rule(content: Mapping[str, Any]) -> pages.Facts:
+    """Return the facts about how the candidate was compared with the current default."""
+    name, level = content["gate"], content["gate_confidence"]
+    rule = METRICS[name].label if name in METRICS else name
+    if content["gate_margin"]:
+        rule += f", better by more than {content['gate_margin']:g}"
+    rule += f", {confidence.percent(level)} confidence" if level else ", means only"
+    return [("Gate", rule), ("Decided on", confidence.images_of(content["decides"]))]
+
+
+# === A comparison ===
+
+
+def write_comparison(
+    contestants: Sequence[Contestant],
+    shared: Mapping[str, Shared],
+    results: Mapping[str, Result],
+    level: float,
+    html: Path,
+) -> None:
+    """Write the page of a comparison at `level`; it has pictures if the data and the models still exist."""
+    colors = {
+        contestant.label: COMPARED_COLORS[index % len(COMPARED_COLORS)]
+        for index, contestant in enumerate(contestants)
+    }
+    first, *others = colors
+    data = _data({name: (result.n_images, result.n_units) for name, result in results.items()})
+    notices = [text for each in contestants if (text := each.notice)]
+    paths = {each.label: each.model / artifacts.MODEL_CONFIG for each in contestants if each.model}
+    configs = {
+        label: files.read_json(path, EVALUATE_AGAIN, artifacts.ModelConfig)
+        for label, path in paths.items()
+        if path.is_file()
+    }
+    sets = []
+    with files.folder(files.LOCAL) as folder:
+        for name, result in results.items():
+            drawn = draw(contestants, shared[name], result.differing, folder / name)
+            sets.append(_describe_compared(name, result, shared[name], colors, drawn))
+    pages.write(
+        html,
+        "compare.html.jinja",
+        title=f"{' and '.join(others)} against {first}",
+        head=[("Data", data), ("Date", now()), *pages.code_facts(artifacts.code_version())],
+        notices=notices,
+        first=first,
+        percent=confidence.percent(level),
+        corrected=len(others) if len(others) > 1 else 0,
+        sets=sets,
+        models=pages.grid({each.label: [("named", each.name), *each.facts.items()] for each in contestants}),
+        settings=pages.grid(pages.training_facts(configs)),
+    )
+
+
+def _describe_compared(
+    name: str, result: Result, shared: Shared, colors: Mapping[str, str], drawn: Files
+) -> dict[str, Any]:
+    """Return the values of the template for one dataset."""
+    labels = {model: (model, color) for model, color in colors.items()}
+    if CENTER_BIAS in result.means:
+        labels[CENTER_BIAS] = ("Centre bias", "")
+    return {
+        "name": name,
+        "title": score_tables.title(name),
+        **score_tables.describe_scores(shared.table, labels, result.means, result.intervals),
+        "metric": METRICS[result.metric].label,
+        "notes": result.notes,
+        "verdicts": [
+            (*VERDICTS[result.differences[label][result.metric].significance], verdict)
+            for label, verdict in result.verdicts.items()
+        ],
+        "gains": {
+            label: [score_tables.gain_row(metric, gain) for metric, gain in differences.items()]
+            for label, differences in result.differences.items()
+        },
+        "gallery": gallery.describe(
+            [gallery.Example(image, drawn.get(image, {})) for image in result.differing],
+            shared.table,
+            {model: model for model in colors},
+            result.metric,
+            gallery.DIFFERENCE,
+            list(colors)[:2],
+            gallery.PANELS,
+        ),
+    }

@@ -1,0 +1,480 @@
+"""Write files completely or not at all, read JSON, TOML, YAML and arrays, and make temporary folders."""
+
+import atexit
+import dataclasses
+import errno
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import re
+import secrets
+import shutil
+import socket
+import stat
+import tempfile
+import types
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from trainer.errors import ContentError, PlaceError, UserError, first_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+MOUNT = pathlib.Path("/gcs")
+"""Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
+UNFINISHED = ".unfinished"
+"""File in a folder whose contents are still being copied, or whose copy was interrupted."""
+SHOWN = 60
+"""Characters of a value that are shown in a message."""
+PARTIAL, FETCH, TEST_SET = ".partial-", ".fetch-", ".test-set-"
+"""Beginnings of the names of folders that are next to an output."""
+HIDDEN = (PARTIAL, FETCH, TEST_SET)
+LOCAL = "msinet-"
+"""Beginning of the names of folders in the system's folder for temporary files."""
+OWNED = re.compile(
+    rf"(?:{'|'.join(map(re.escape, (*HIDDEN, LOCAL)))})(?P<machine>[0-9a-f]{{8}})-(?P<process>\d{{1,9}})-"
+    r"(?P<start>\w+)-\w+"
+)
+"""Temporary names with their owner, see `_owner`."""
+BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
+PROCESSES = pathlib.Path("/proc/self/ns/pid")
+
+
+def local_path(path: str) -> pathlib.Path:
+    """The path that a user wrote, with `~` expanded; `~user` of an unknown user is a plain name, as in shells."""
+    with suppress(RuntimeError):
+        return pathlib.Path(path).expanduser()
+    return pathlib.Path(path)
+
+
+def checksum(path: pathlib.Path) -> str:
+    """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
+    import google_crc32c
+
+    crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            crc.update(chunk)
+    return str(crc.digest().hex())
+
+
+def is_mounted(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is on the mounted Cloud Storage: no folder can be renamed, and each written byte is sent."""
+    return pathlib.Path(path).absolute().is_relative_to(MOUNT)
+
+
+def is_taken(output: pathlib.Path) -> bool:
+    """Whether `output` exists, and is neither an empty folder nor an interrupted copy."""
+    return output.exists() and not (
+        output.is_dir() and (not any(output.iterdir()) or (output / UNFINISHED).exists())
+    )
+
+
+def check_output_path(path: str | os.PathLike[str], into: bool = False) -> None:
+    """Raise `PlaceError` if nothing can be written to `path`; to be called before long work.
+
+    Args:
+        path: a file or a folder.
+        into: whether an existing folder at `path` gets files, so that its parent need not be writable. Otherwise
+            it is replaced as `replacing` does it.
+    """
+    output = pathlib.Path(path).absolute()
+    with _explained(pathlib.Path(path), PlaceError):
+        exists = output.exists()  # raises an error if the name is too long
+        is_kept = exists and into and output.is_dir()
+        _try(output if is_kept else next(parent for parent in output.parents if parent.exists()))
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True) -> Iterator[pathlib.Path]:
+    """Yields a path to write a file or a folder to, which is moved to `path` on success and removed on failure.
+
+    It is next to `path`, or on the local disk if `path` is on a mounted bucket, so that each byte is sent once. It
+    has the name of `path`, whose suffix some writers look at. An existing file, an empty folder or an interrupted
+    copy at `path` is replaced.
+
+    Args:
+        path: the output.
+        last: the file, relative to a folder, by which readers know that the folder is whole. Where a folder cannot
+            be renamed, its files are copied and this one comes last.
+        flushed: whether the content is on the disk before it is at `path`, so that a machine that stops leaves no
+            empty files; False for one of many files that the same command makes again.
+
+    Raises:
+        PlaceError: nothing can be written there; raised before the caller has written anything.
+        UserError: the disk is full.
+    """
+    path = pathlib.Path(path)
+    mounted = is_mounted(path)
+    with ExitStack() as stack:
+        with _explained(path, PlaceError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.exists()  # raises an error if the name is too long
+            if mounted:
+                _try(path.parent)
+            beside = stack.enter_context(folder(LOCAL) if mounted else folder(PARTIAL, path.parent))
+        partial = beside / path.name
+        with _explained(path):
+            yield partial
+            if flushed and not mounted:  # a mount sends a file when it is closed
+                _flush(partial)
+        with _explained(path, PlaceError):
+            _move(partial, path, last)
+
+
+def _try(folder: pathlib.Path) -> None:
+    """Raise `OSError` if nothing can be written to a folder."""
+    # Permissions are not sufficient evidence, least of all on a mount.
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def _flush(path: pathlib.Path) -> None:
+    """Have the system write a file, or all files below a folder, to the disk."""
+    for below in path.rglob("*") if path.is_dir() else (path,):
+        if below.is_file():
+            with below.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+def remove(path: pathlib.Path) -> None:
+    """Remove a file or a folder, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(path: pathlib.Path, kind: type[UserError] | None = None) -> Iterator[None]:
+    """Turn an `OSError` about the output `path` into a `UserError` of this kind; None for a full disk alone."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            remedy = "free some, or use another disk (TMPDIR names that of temporary files)"
+            raise UserError(f"no space left to write {path} ({error.strerror}); {remedy}") from None
+        if kind is None:
+            raise
+        raise kind(f"cannot write {path} ({error.strerror or error}); name another place") from None
+
+
+def _move(partial: pathlib.Path, path: pathlib.Path, last: str) -> None:
+    """Rename `partial` to `path`; copy it where that is impossible: from another disk, or a folder of a bucket."""
+    try:
+        partial.replace(path)
+    except OSError as error:
+        if partial.is_dir():
+            if is_taken(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+            _copy_folder(partial, path, last)
+        elif error.errno == errno.EXDEV:
+            _copy_file(partial, path)
+        else:
+            raise
+
+
+def _copy_file(source: pathlib.Path, target: pathlib.Path) -> None:
+    beside = target.with_name(f"{PARTIAL}{_owner()}{secrets.token_hex(4)}")
+    try:
+        shutil.copyfile(source, beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
+    """Copy the files alone: their modes and times can be set only by the user who owns the mount."""
+    from trainer.io.progress import Tracker
+
+    target.mkdir(exist_ok=True)
+    (target / UNFINISHED).touch()
+    for leftover in target.iterdir():
+        if leftover.name != UNFINISHED:
+            remove(leftover)
+    files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
+    files.sort(key=lambda file: file == pathlib.Path(last))
+    try:
+        with Tracker(f"copy to {target}", len(files), "files") as tracker:
+            for file in files:
+                (target / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / file, target / file)
+                tracker.advance()
+        (target / UNFINISHED).unlink()
+    except BaseException:
+        remove(target)
+        raise
+
+
+# === JSON, TOML and YAML ===
+
+MOST_BYTES = {"JSON": 2**26, "TOML": 2**16, "YAML": 2**21}
+"""Largest file that is read. JSON may name each image of a data set; the compiled pipeline has 120 kB."""
+MOST_LEVELS = 100
+"""How deep the values of a file may be nested."""
+
+
+def read_limited(path: pathlib.Path, remedy: str, most_bytes: int) -> bytes:
+    """The content of a file that others may have written; only a regular file is opened, never a pipe or a device.
+
+    Args:
+        path: the file.
+        remedy: end of the error message.
+        most_bytes: size of the largest file that is read.
+
+    Raises:
+        ContentError: it does not exist, cannot be read, or is larger.
+    """
+    try:
+        # Without O_NONBLOCK, a pipe is opened only when somebody writes to it.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ContentError(f"{path} is a pipe or a device: {remedy}")
+            content = file.read(most_bytes + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ContentError(f"{path} does not exist: {remedy}") from None
+    except OSError as error:
+        raise ContentError(f"{path} cannot be read ({error.strerror}): {remedy}") from None
+    except ValueError as error:  # a NUL in the path
+        raise ContentError(f"{path} cannot be read ({error}): {remedy}") from None
+    if len(content) > most_bytes:
+        raise ContentError(f"{path} has more than {most_bytes:,} bytes: {remedy}")
+    return content
+
+
+def read_toml(path: pathlib.Path, remedy: str) -> dict[str, Any]:
+    """The content of a TOML file; raises `ContentError`, whose message ends with `remedy`."""
+    import tomllib
+
+    try:
+        content = tomllib.loads(read_limited(path, remedy, MOST_BYTES["TOML"]).decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ContentError(f"{path} cannot be read as TOML in UTF-8 ({first_line(error)}): {remedy}") from None
+    _check_depth(content, str(path), remedy)
+    return content
+
+
+def read_yaml(path: pathlib.Path, remedy: str) -> Any:
+    """The content of a YAML file without aliases; raises `ContentError`, whose message ends with `remedy`."""
+    import yaml
+
+    # The parser in C, if there is one: the other takes most of a second.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        text, depth = read_limited(path, remedy, MOST_BYTES["YAML"]).decode(), 0
+        for event in yaml.parse(text, Loader=loader):  # what makes values of them calls itself for each level
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_LEVELS or isinstance(event, yaml.AliasEvent):
+                raise ValueError(f"it has aliases, or is nested deeper than {MOST_LEVELS} levels")
+        return yaml.load(text, Loader=loader)  # noqa: S506
+    except (ValueError, yaml.YAMLError) as error:
+        raise ContentError(f"{path} cannot be read as YAML in UTF-8 ({first_line(error)}): {remedy}") from None
+
+
+def _check_depth(value: Any, origin: str, remedy: str) -> None:
+    """Raise `ContentError` for values that are nested deeper than MOST_LEVELS."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        boxes = [
+            each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
+        ]
+        level = [inner for box in boxes for inner in box]
+        if not level:
+            return
+    raise ContentError(f"{origin} is nested deeper than {MOST_LEVELS} levels: {remedy}")
+
+
+def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
+    """Write JSON to `path`, completely or not at all, and if it is `private`, for this user alone to read."""
+    with replacing(path) as partial:
+        if private:
+            partial.touch(0o600)
+        partial.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
+    """The JSON in `path`.
+
+    Args:
+        path: the file.
+        remedy: end of the error message.
+        kind: type of what the file holds, for pydantic. A dataclass is made from it; anything else is returned as
+            it is in the file, with the keys that `kind` does not name.
+
+    Raises:
+        ContentError: the file cannot be read, is not JSON, or holds something else.
+    """
+    return parse_json(read_limited(path, remedy, MOST_BYTES["JSON"]), str(path), remedy, kind)
+
+
+def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
+    """Parse JSON that was read from `origin`, and check its type.
+
+    Args:
+        content: the JSON.
+        origin: name of the file in error messages.
+        remedy: end of the error message.
+        kind: type of the value, as in `read_json`.
+
+    Raises:
+        ContentError: the content is not JSON, or not of this type.
+    """
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ContentError(f"{origin} is not JSON ({first_line(error)}): {remedy}") from None
+    _check_depth(value, origin, remedy)
+    return checked_json(value, origin, remedy, kind)
+
+
+def checked_json(value: Any, origin: str, remedy: str, kind: Any) -> Any:
+    """Return a parsed JSON value as `kind`, as in `read_json`; raises `ContentError` if it is of another type."""
+    from pydantic import ValidationError  # 0.1 s, which `--help` does not need
+
+    is_made = dataclasses.is_dataclass(kind)
+    try:
+        # Strict, such as no "1" for 1, since the value itself is returned; only dataclasses need conversions.
+        made = _type_adapter(kind).validate_python(value, strict=not is_made)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "the whole"
+        raise ContentError(
+            f"{origin} is damaged ({key}: {first['msg']}, not {ascii(first['input'])[:SHOWN]}): {remedy}"
+        ) from None
+    return made if is_made else value
+
+
+@functools.cache
+def _type_adapter(kind: Any) -> Any:
+    """The pydantic.TypeAdapter of a type, which takes a millisecond to make."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+# === Arrays ===
+
+
+def write_array(path: pathlib.Path, array: "npt.NDArray[Any]") -> None:
+    """Write what `np.save` writes; on a full disk the `OSError` has the system's number, which NumPy's lacks."""
+    import numpy as np  # here and below, so that settings can be read without any package
+
+    with path.open("wb") as file:
+        # NumPy does not take this for a file, and has Python write it, 16 MB at a time.
+        stream: Any = types.SimpleNamespace(write=file.write)
+        np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def read_maps(path: pathlib.Path, shape: tuple[int, ...], remedy: str) -> "npt.NDArray[np.float32]":
+    """Read maps of the `shape` (n, h, w), float32, finite and not negative.
+
+    Raises:
+        ContentError: the file is missing or holds something else; the message ends with `remedy`.
+    """
+    import numpy as np
+
+    try:
+        with path.open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        if (
+            array.shape != shape
+            or array.dtype != np.float32
+            or not (array >= 0).all()
+            or not np.isfinite(array).all()
+        ):
+            raise ValueError(f"it is {array.dtype} {list(array.shape)}, or has values that are none of a map's")
+    except Exception as error:  # NumPy raises different errors for damaged bytes, those of Python's tokenizer too
+        raise ContentError(f"{path} is missing or damaged ({first_line(error)}): {remedy}") from None
+    result: npt.NDArray[np.float32] = array
+    return result
+
+
+# === Processes and temporary folders ===
+
+
+@functools.cache
+def machine() -> str:
+    """Identity of the machine since its last start, and of the container: there a process id names one process."""
+    try:
+        return f"{BOOT.read_text().strip()}/{PROCESSES.readlink()}"
+    except OSError:  # not Linux
+        return socket.gethostname()
+
+
+def start_of(process: int) -> str:
+    """When a process of this machine and container started; empty if it does not run.
+
+    It tells a process from a later one with the same id. On Linux it is in clock ticks since the machine started;
+    elsewhere it is `unknown`.
+    """
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return ""
+    except OSError:
+        pass  # it is another user's
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return "unknown"
+
+
+@contextmanager
+def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
+    """A new folder in `parent`, removed at the end. If this process is killed, the next that makes one removes it.
+
+    Args:
+        kind: one of HIDDEN, or LOCAL.
+        parent: an existing folder; None for the system's folder for temporary files, with LOCAL alone.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
+    parent = pathlib.Path(parent or tempfile.gettempdir()).absolute()
+    _remove_abandoned(parent)
+    with tempfile.TemporaryDirectory(prefix=kind + _owner(), dir=parent, ignore_cleanup_errors=True) as path:
+        yield pathlib.Path(path)
+
+
+def _owner() -> str:
+    """The part of a temporary name that tells whose it is: machine, and id and start of this process."""
+    process = os.getpid()
+    return f"{_short_machine()}-{process}-{start_of(process)}-"
+
+
+@functools.cache
+def _short_machine() -> str:
+    return hashlib.sha256(machine().encode()).hexdigest()[:8]
+
+
+@functools.cache
+def _remove_abandoned(parent: pathlib.Path) -> None:
+    """Remove, once in each process, what killed processes of this user and this machine have left in a folder.
+
+    On a disk that several machines share, an id names another process on each of them.
+    """
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if (found := OWNED.fullmatch(entry.name)) and found["machine"] == _short_machine():
+                is_own = entry.stat(follow_symlinks=False).st_uid == os.getuid()
+                if is_own and start_of(int(found["process"])) != found["start"]:
+                    remove(pathlib.Path(entry.path))
+
+
+def folder_for_now() -> pathlib.Path:
+    """A new temporary folder that is removed when this process ends."""
+    made = folder(LOCAL)
+    atexit.register(made.__exit__, None, None, None)
+    return made.__enter__()
+
+
+def remove_leftovers(parent: pathlib.Path) -> None:
+    """Remove what killed processes have left in `parent`; no other process may be writing there."""
+    for kind in HIDDEN:
+        for path in parent.glob(f"{kind}*"):
+            remove(path)
