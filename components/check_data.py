@@ -30,9 +30,11 @@ def check_data(
     from lifecycle.machines.training_job import Target, check_trainings
     from lifecycle.registry.data_gate import check_gate, compare_data, require
     from lifecycle.registry.register import fetched_of
-    from trainer.config import DataGateConfig, EvaluateConfig, configs_of
+    from lifecycle.registry.settings import DataGateConfig
     from trainer.errors import reported
     from trainer.evaluation.reports.data_check import write_data_check
+    from trainer.evaluation.settings import EvaluateConfig
+    from trainer.settings.fields import configs_of
 
     with reported():
         (config,) = configs_of(settings, DataGateConfig)

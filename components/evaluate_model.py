@@ -45,11 +45,12 @@ def evaluate_model(
     import pathlib
 
     from lifecycle.registry.register import compare, fetched_of
-    from trainer.config import EvaluateConfig, configs_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
     from trainer.evaluation.reports.report import write_report
     from trainer.evaluation.reports.score_tables import comparable, decision_page
+    from trainer.evaluation.settings import EvaluateConfig
+    from trainer.settings.fields import configs_of
 
     with reported():
         (config,) = configs_of(settings, EvaluateConfig)

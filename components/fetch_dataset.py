@@ -32,10 +32,11 @@ def fetch_dataset(
         prepared: The dataset, resized and split.
         preview: A page with some of its images.
     """
-    from trainer.config import FetchConfig, configs_of
     from trainer.data import fetch
+    from trainer.data.settings import FetchConfig
     from trainer.errors import check, reported
     from trainer.evaluation.reports.report import write_preview
+    from trainer.settings.fields import configs_of
 
     with reported():
         if not fingerprint:

@@ -19,13 +19,14 @@ def train_model(
 ) -> str:
     """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI.
 
-    `settings` has those of `trainer.config.TrainConfig`. Checkpoints are below the folder `step` of
+    `settings` has those of `trainer.training.settings.TrainConfig`. Checkpoints are below the folder `step` of
     `checkpoint_dir`, or beside the model if that is empty.
     """
     from lifecycle.machines.training_job import checkpoint_folder
-    from trainer.config import TrainConfig, configs_of
     from trainer.errors import reported
     from trainer.evaluation.reports.report import write_curve
+    from trainer.settings.fields import configs_of
+    from trainer.training.settings import TrainConfig
     from trainer.training.start import train_checked
 
     with reported():

@@ -39,9 +39,10 @@ def train_msinet(
         curve: The learning curve.
     """
     from lifecycle.machines.training_job import checkpoint_folder
-    from trainer.config import TrainConfig, configs_of, with_recipe
     from trainer.errors import reported
     from trainer.evaluation.reports.report import write_curve
+    from trainer.settings.fields import configs_of
+    from trainer.training.settings import TrainConfig, with_recipe
     from trainer.training.start import train_checked
 
     with reported():

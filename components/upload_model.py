@@ -31,8 +31,8 @@ def upload_model(
     otherwise empty.
     """
     from lifecycle.registry.register import connect, fetched_of, lineage, pipeline_job, register, resource_of
-    from trainer.artifacts import DEFAULT
     from trainer.errors import reported
+    from trainer.models.model_names import DEFAULT
 
     with reported():
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})

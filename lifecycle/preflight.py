@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lifecycle import parameters, vertex_api
-from lifecycle.machines.plan import AcceleratorConfig
+from lifecycle.machines.settings import AcceleratorConfig
 from lifecycle.machines.training_job import Target
-from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, PipelineConfig, Value
+from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, Value
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import (
     check_shared,
@@ -23,9 +23,12 @@ from lifecycle.registry.register import (
     version_made_of,
 )
 from lifecycle.run_settings import settle
-from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
+from lifecycle.settings import PipelineConfig
+from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
-from trainer.storage import PROBE, Folder
+from trainer.evaluation.settings import EvaluateConfig
+from trainer.io.folders import PROBE, Folder
+from trainer.training.settings import TrainConfig
 
 MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
 """Settings that a model depends on."""

@@ -13,8 +13,8 @@ from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import connect
 from lifecycle.registry.versions import Registry, Version
 from lifecycle.run_state import failed_tasks, titles_of_job
-from trainer.artifacts import DEFAULT
 from trainer.models.find import PRETRAINED_VERSION
+from trainer.models.model_names import DEFAULT
 
 PROMOTED, CHALLENGER, UNDECIDED = "promoted", "challenger", "not decided"
 UNCHANGED, FAILED = "unchanged", "failed"

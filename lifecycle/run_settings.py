@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from lifecycle.machines.plan import (
-    AcceleratorConfig,
     TrainingPlan,
     check_outside_pod,
     check_platform,
@@ -20,7 +19,8 @@ from lifecycle.machines.plan import (
     make_plan,
     timeout_of,
 )
-from lifecycle.machines.training_job import LOCAL, JobConfig, TrainingSettings
+from lifecycle.machines.settings import AcceleratorConfig, JobConfig
+from lifecycle.machines.training_job import LOCAL, TrainingSettings
 from lifecycle.parameters import (
     DEFAULTS,
     FINETUNE,
@@ -28,7 +28,6 @@ from lifecycle.parameters import (
     PER_STEP,
     STEPS,
     TEST,
-    PipelineConfig,
     Value,
     config_for,
     data_settings,
@@ -41,24 +40,19 @@ from lifecycle.parameters import (
 )
 from lifecycle.registry.address import ADDRESS_SYNTAX, VERTEX, Address
 from lifecycle.registry.register import REGISTERED_NAME
-from trainer import storage
-from trainer.artifacts import CHALLENGER, DEFAULT
-from trainer.config import (
-    CUSTOM,
-    DataGateConfig,
-    EvaluateConfig,
-    FetchConfig,
-    HeldOutConfig,
-    TrainConfig,
-    check_recordings_used,
-    with_recipe,
-)
+from lifecycle.registry.settings import DataGateConfig
+from lifecycle.settings import PipelineConfig
 from trainer.data import datasets
 from trainer.data.downloads.servers import addresses_in, checked_addresses
+from trainer.data.settings import CUSTOM, FetchConfig, HeldOutConfig, check_recordings_used
 from trainer.errors import Checks, UserError, check, nearest
+from trainer.evaluation.settings import EvaluateConfig
+from trainer.io import files
 from trainer.models import author
+from trainer.models.model_names import CHALLENGER, DEFAULT
+from trainer.training.settings import TrainConfig, with_recipe
 
-REACHABLE = ("gs://", f"{storage.MOUNT}/")
+REACHABLE = ("gs://", f"{files.MOUNT}/")
 """Prefixes of the locations that machines on Vertex AI can access; it mounts buckets below the second."""
 
 

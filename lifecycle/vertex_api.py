@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from trainer.errors import UserError, check
-from trainer.storage import LOGIN
+from trainer.io.buckets import LOGIN
 
 TRUSTED = (
     r"(?:https://)?(?:[a-z0-9-]+\.)+googleapis\.com(?::443)?/?"

@@ -8,7 +8,7 @@ from types import ModuleType
 from trainer.errors import installed, reported
 
 with installed():
-    from trainer.cli import add_command, program
+    from trainer.settings.flags import add_command, program
 
 COMMANDS = (
     *("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),

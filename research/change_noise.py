@@ -15,9 +15,9 @@ import numpy as np
 from PIL import Image
 
 from studio.difference import CLEAR_MOVED, is_clear, moved
-from trainer.config import PRETRAINED
 from trainer.io.pictures import Pixels, read_picture
 from trainer.models.find import find_answering
+from trainer.models.model_names import PRETRAINED
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Region, measure
 

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from trainer.artifacts import MODEL_CONFIG, Manifest
+from trainer.data.prepared_data import Manifest
 from trainer.errors import reported
 from trainer.evaluation.metric_table import METRICS
 from trainer.io import files
 from trainer.io.runtime import load_tensorflow
 from trainer.models.find import find_answering
+from trainer.models.model_folder import MODEL_CONFIG
 
 
 def main() -> None:

@@ -18,14 +18,15 @@ import time
 
 import tensorflow as tf
 
-from trainer.artifacts import Manifest
-from trainer.config import FetchConfig, TrainConfig, with_batch
 from trainer.data import batches
 from trainer.data.fetch import fetch_dataset
+from trainer.data.prepared_data import Manifest
+from trainer.data.settings import FetchConfig
 from trainer.training import step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
 from trainer.training.loop import Data, Loop
+from trainer.training.settings import TrainConfig, with_batch
 from trainer.training.tensorboard import Board
 from trainer.training.train import Job, make_deterministic, make_network
 

@@ -27,7 +27,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.config import parse_image_size
+from trainer.data.settings import parse_image_size
 from trainer.models import network as current
 from trainer.training import step, strategy
 from trainer.training.accelerators import STEP_FLOP

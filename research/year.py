@@ -24,13 +24,15 @@ import time
 import numpy as np
 from PIL import Image
 
+from pipeline.local import run_folder
 from tests.narrow_tasks.sitecustomize import SHIPPED
-from trainer import artifacts
-from trainer.artifacts import EVALUATION, PER_IMAGE, WEIGHTS
-from trainer.evaluation import per_image
+from trainer.data import prepared_data
+from trainer.evaluation import per_image, run_folders
 from trainer.evaluation.per_image import CHAMPION
 from trainer.io import files
+from trainer.models import model_folder
 from trainer.models.find import PRETRAINED_VERSION, VERSION, model_in, read_aliases
+from trainer.models.model_folder import EVALUATION, PER_IMAGE, WEIGHTS
 
 ROOT = pathlib.Path(__file__).parents[1]
 WEEKS = 52
@@ -160,7 +162,7 @@ class Year:
         return True
 
     def _task(self, week: int, task: str) -> pathlib.Path | None:
-        attempt = artifacts.latest_attempt(self._output / "runs" / f"week-{week:02}")
+        attempt = run_folders.latest_attempt(self._output / "runs" / f"week-{week:02}")
         return attempt / task if attempt and (attempt / task).exists() else None
 
     def _read(self, row: Week, evaluation: pathlib.Path) -> None:
@@ -172,7 +174,7 @@ class Year:
         row.default = decided["models"].get(CHAMPION, {}).get("kld", float("nan"))
         uploaded = self._task(row.number, "upload-model")
         assert uploaded is not None
-        outcome = files.read_json(uploaded / "executor_output.json", "", artifacts.TaskRecord)["parameterValues"]
+        outcome = files.read_json(uploaded / "executor_output.json", "", run_folder.TaskRecord)["parameterValues"]
         row.version, row.end = (
             int(outcome["version"]),
             "promoted" if outcome["alias"] == "default" else "not promoted",
@@ -189,11 +191,11 @@ class Year:
         digests = {
             name: digest
             for prepared in self._output.glob("runs/week-*/*/fetch-dataset-2/prepared")
-            for name, digest, _ in artifacts.images(prepared, ["valid"])
+            for name, digest, _ in prepared_data.images(prepared, ["valid"])
         }
         compared = {digests[name] for name in table.images}
         for version in {row.version, row.compared_with} - {PRETRAINED_VERSION}:
-            seen = artifacts.training_images(self._version(version))
+            seen = model_folder.training_images(self._version(version))
             trained_on = {digest for images in seen.values() for digest in images["train"]}
             assert trained_on
             assert not compared & trained_on, f"week {row.number}: version {version} was trained on what decides"

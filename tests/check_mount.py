@@ -12,10 +12,10 @@ import pytest
 from tests import mounting
 from tests.mount_writes import MODEL, write_model
 from tests.test_mount import OWNERS, check_writes
-from trainer import artifacts, storage
 from trainer.errors import UserError
-from trainer.io import files
-from trainer.storage import Folder
+from trainer.io import buckets, files
+from trainer.io.folders import Folder
+from trainer.models import model_folder
 from trainer.training.checkpoints import Marker
 
 KILLED = """
@@ -47,7 +47,7 @@ def test_copy_that_was_killed_is_not_taken_for_whole_and_is_written_again(tmp_pa
             time.sleep(mounting.PAUSE_S)
         writer.send_signal(signal.SIGKILL)
         assert writer.wait() == -signal.SIGKILL
-        assert not (model / artifacts.MODEL_CONFIG).exists()
+        assert not (model / model_folder.MODEL_CONFIG).exists()
         assert not files.is_taken(model)
         monkeypatch.setattr(files, "MOUNT", folder.parent)
         write_model(model)
@@ -63,9 +63,9 @@ def test_marker_of_a_training_is_seen_by_a_machine_whose_mount_never_looks_again
         with mounting.mounted(bucket.client.api_endpoint, two, *mounting.NEVER_LOOKS_AGAIN):
             markers = []
             for seed, mount in enumerate((one, two)):
-                monkeypatch.setattr(storage, "MOUNT", mount)
+                monkeypatch.setattr(buckets, "MOUNT", mount)
                 monkeypatch.setattr("trainer.training.checkpoints.machine", lambda mount=mount: str(mount))
-                markers.append(Marker(Folder(storage.unmounted(f"{mount}/{bucket.name}/state")), {"seed": seed}))
+                markers.append(Marker(Folder(buckets.unmounted(f"{mount}/{bucket.name}/state")), {"seed": seed}))
             markers[0].write()
             with pytest.raises(UserError, match="another training writes its checkpoints to gs://runs/state"):
                 markers[1].write()

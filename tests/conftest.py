@@ -11,8 +11,8 @@ import traceback
 import pytest
 
 from lifecycle.machines import benchmark_results
-from trainer import artifacts
 from trainer.io import runtime
+from trainer.models import model_folder
 
 pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
 
@@ -155,11 +155,11 @@ def clean_environment(monkeypatch, tmp_path_factory):
 def model(tmp_path):
     """A folder laid out as `train` leaves it; the registry reads none of it but the configuration."""
     folder = tmp_path / "model"
-    variables = folder / artifacts.SAVED_MODEL / "variables"
+    variables = folder / model_folder.SAVED_MODEL / "variables"
     variables.mkdir(parents=True)
-    (folder / artifacts.SAVED_MODEL / "saved_model.pb").write_bytes(b"graph")
+    (folder / model_folder.SAVED_MODEL / "saved_model.pb").write_bytes(b"graph")
     (variables / "variables.index").write_bytes(b"index")
-    (folder / artifacts.WEIGHTS).write_bytes(b"weights")
-    (folder / artifacts.HISTORY).write_text('{"epoch": 1}\n')
-    (folder / artifacts.MODEL_CONFIG).write_text('{"best_epoch": 1, "image_size": [32, 40]}')
+    (folder / model_folder.WEIGHTS).write_bytes(b"weights")
+    (folder / model_folder.HISTORY).write_text('{"epoch": 1}\n')
+    (folder / model_folder.MODEL_CONFIG).write_text('{"best_epoch": 1, "image_size": [32, 40]}')
     return folder

@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 
 from tests.forked import Forked
-from trainer.artifacts import WEIGHTS
-from trainer.config import TrainConfig
 from trainer.errors import reported
+from trainer.models.model_folder import WEIGHTS
+from trainer.training.settings import TrainConfig
 from trainer.training.train import train
 
 CONFIG = TrainConfig(

@@ -8,22 +8,22 @@ import pathlib
 import sys
 
 from lifecycle.registry.numbered import LocalRegistry
-from trainer import artifacts
 from trainer.errors import PlaceError, reported
 from trainer.io import files
+from trainer.io.folders import Folder
+from trainer.models import model_folder, model_names
 from trainer.models.find import PRETRAINED_VERSION
-from trainer.storage import Folder
 from trainer.training.checkpoints import MARKER, Marker
 
 BIG = bytes(range(256)) * 2**12
 """1 MiB."""
-VARIABLES = f"{artifacts.SAVED_MODEL}/variables/variables.data-00000-of-00001"
+VARIABLES = f"{model_folder.SAVED_MODEL}/variables/variables.data-00000-of-00001"
 MODEL = {
-    f"{artifacts.SAVED_MODEL}/saved_model.pb": b"graph",
+    f"{model_folder.SAVED_MODEL}/saved_model.pb": b"graph",
     VARIABLES: BIG,
-    artifacts.WEIGHTS: BIG,
-    artifacts.HISTORY: b'{"epoch": 1}\n',
-    artifacts.MODEL_CONFIG: b'{"best_epoch": 1}',
+    model_folder.WEIGHTS: BIG,
+    model_folder.HISTORY: b'{"epoch": 1}\n',
+    model_folder.MODEL_CONFIG: b'{"best_epoch": 1}',
 }
 LINES = ("first\n", "second\n", "third\n")
 RECORD = {"metrics": {"kld": 0.5}, "lineage": {}}
@@ -31,7 +31,7 @@ RECORD = {"metrics": {"kld": 0.5}, "lineage": {}}
 
 def write_model(folder, content=MODEL):
     """A folder as `train` leaves it, with files in folders."""
-    with files.replacing(folder, last=artifacts.MODEL_CONFIG) as partial:
+    with files.replacing(folder, last=model_folder.MODEL_CONFIG) as partial:
         for name, data in content.items():
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
             (partial / name).write_bytes(data)
@@ -98,7 +98,7 @@ def write_registry(folder):
     registry = LocalRegistry.at(str(folder / "models"))
     registry.add("msinet", folder / "model", RECORD, True, PRETRAINED_VERSION)
     registry.add("msinet", folder / "again", RECORD, True, 1)
-    registry.set_alias("msinet", artifacts.DEFAULT, 1)
+    registry.set_alias("msinet", model_names.DEFAULT, 1)
     assert [version.number for version in registry.versions("msinet")] == [1, 2]
     assert registry.default("msinet").number == 1
 

@@ -17,13 +17,13 @@ import tensorflow as tf
 
 from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
-from trainer.config import TrainConfig
 from trainer.io import files, untrusted
 from trainer.models import compact, find, network, saved_model
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
 from trainer.training.loop import CompiledSteps, compile_steps
+from trainer.training.settings import TrainConfig
 from trainer.training.step import Network
 from trainer.training.train import Job
 

@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image
 
 from tests.golden.inputs import fixation_map, image
-from trainer.artifacts import CENTER_BIAS, ORIGINALS, Manifest
 from trainer.data import center_bias, preprocess
+from trainer.data.prepared_data import CENTER_BIAS, ORIGINALS, Manifest
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, ShardWriter, serialize, serialize_original
 
 

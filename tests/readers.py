@@ -21,12 +21,12 @@ from tests import reference_graph, small_sources, weight_files
 from tests.golden.inputs import image
 from tests.narrow import narrowed, unexported
 from tests.trainer import predictable
-from trainer.artifacts import MODEL_CONFIG
 from trainer.errors import UserError
 from trainer.io.files import write_json
 from trainer.models import saved_model
 from trainer.models.importing import convert
 from trainer.models.load import Trained
+from trainer.models.model_folder import MODEL_CONFIG
 from trainer.models.weight_files import LocalWeights
 
 PICTURES = ("photo.jpg", "photo.png", "photo.webp", "photo.gif", "photo.tif", "photo.bmp")

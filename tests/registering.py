@@ -7,11 +7,11 @@ import time
 
 from lifecycle.registry.numbered import BucketRegistry
 from lifecycle.registry.versions import GRAPH
-from trainer import artifacts
-from trainer.artifacts import DEFAULT
 from trainer.errors import UserError
+from trainer.io.buckets import client
+from trainer.models import model_folder, registry_layout
 from trainer.models.find import PRETRAINED_VERSION
-from trainer.storage import client
+from trainer.models.model_names import DEFAULT
 
 NAME = "msinet"
 STOPPED_S = 1.0
@@ -67,9 +67,9 @@ def record(run):
 def write_model(folder, run):
     """The files of a model, with the name of the run in place of weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / artifacts.SAVED_MODEL).mkdir(exist_ok=True)
-    (folder / artifacts.SAVED_MODEL / "saved_model.pb").write_text(run)
-    for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY):
+    (folder / model_folder.SAVED_MODEL).mkdir(exist_ok=True)
+    (folder / model_folder.SAVED_MODEL / "saved_model.pb").write_text(run)
+    for name in (model_folder.WEIGHTS, model_folder.MODEL_CONFIG, model_folder.HISTORY):
         (folder / name).write_text(run)
     return folder
 
@@ -149,12 +149,12 @@ def _check_all(registry, rounds, killed):
     found = {}
     for blob in client().list_blobs(bucket, prefix=f"{root}/{NAME}/"):
         number, _, path = blob.name.removeprefix(f"{root}/{NAME}/").partition("/")
-        if number == artifacts.SERVING:
+        if number == registry_layout.SERVING:
             assert path == f"{default}/{GRAPH}"
         elif path:
             found.setdefault(int(number), {})[path] = blob
     for run, version in versions.items():
         blobs = found[version.number]
         assert len(blobs) == 5
-        weights = blobs[f"{artifacts.VERSION_EXTRA}/{artifacts.WEIGHTS}"]
+        weights = blobs[f"{registry_layout.VERSION_EXTRA}/{model_folder.WEIGHTS}"]
         assert weights.download_as_bytes() == run.encode()

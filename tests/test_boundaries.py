@@ -15,13 +15,13 @@ REPORT = "import sys; print(*sys.modules)"
 STANDARD_LIBRARY_ONLY = (
     "trainer",
     "trainer.training.accelerators",
-    "trainer.config",
+    "trainer.settings.fields",
     "trainer.data.datasets",
-    "trainer.artifacts",
+    "trainer.data.prepared_data",
     "trainer.errors",
     "trainer.io.files",
     "trainer.evaluation.metric_table",
-    "trainer.cli",
+    "trainer.settings.flags",
     "trainer.commands.predict",
 )
 TRAINER_MODULES = sorted(

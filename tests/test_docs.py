@@ -25,12 +25,13 @@ from tests.guide import BLOCK, PAGES, RESEARCH, ROOT
 from tests.narrow import narrowed
 from tests.test_makefile import make
 from tests.trainer import predictable
-from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA
 from trainer.data.datasets import DATASETS
 from trainer.data.layout import assign_roles
 from trainer.io.archive_files import Member
 from trainer.io.files import write_json
 from trainer.models import find
+from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG
+from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
 
 PROGRAMS = {"trainer": trainer.__main__, "studio": studio.__main__}
 """Package -> its command line; `pipeline` has one of another form."""

@@ -13,7 +13,7 @@ from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
 from pipeline.vertex import submit
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
-from trainer.config import PRETRAINED
+from trainer.models.model_names import PRETRAINED
 
 OF_KUBEFLOW = {"volume_claim"}
 """Keys of an environment that Vertex AI does not have."""

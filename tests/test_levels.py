@@ -7,33 +7,23 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.errors trainer.evaluation.metric_table trainer.io.runtime
-    trainer.io.progress
-    trainer.io.untrusted
-    trainer.config trainer.evaluation.metrics trainer.data.datasets trainer.training.accelerators trainer.io.files
-
-    trainer.artifacts
-
-    trainer.storage trainer.cli trainer.models.provenance
-    trainer.data.downloads trainer.io.archive_files
-    trainer.models.convolution
-    trainer.models.layers trainer.data.preprocess trainer.io.pictures trainer.prediction.heat
-    trainer.models.network
-    trainer.data trainer.models
-    trainer.training trainer.prediction
+    trainer.errors
+    trainer.io
+    trainer.settings
+    trainer.data
+    trainer.models
+    trainer.prediction
+    trainer.training
     trainer.evaluation
-    trainer.evaluation.reports
-    trainer.training.probe
     trainer.commands
     trainer.api trainer.__main__
-    lifecycle.vertex_api lifecycle.machines.benchmark_results
+    lifecycle.vertex_api
     lifecycle.run_state lifecycle.webhook lifecycle.argo
-    lifecycle.machines.plan lifecycle.registry
-    lifecycle.machines.training_job
+    lifecycle.machines lifecycle.registry
+    lifecycle.settings
     lifecycle.parameters
     lifecycle.run_settings
-    lifecycle.preflight
-    lifecycle.run_outcome
+    lifecycle.preflight lifecycle.run_outcome
     components
     pipeline.graph
     pipeline.local pipeline.vertex
@@ -85,8 +75,8 @@ def place(module):
         for name in names
         if module == name or module.startswith(f"{name}.")
     ]
-    assert levels, f"{module} has no place in the table of levels"
-    return max(levels, key=lambda place: len(place[1]))
+    assert len(levels) == 1, f"{module} has {len(levels)} places in the table of levels: {levels}"
+    return levels[0]
 
 
 def upward(graph):
@@ -110,7 +100,7 @@ def cycle(graph):
 
 def import_graph():
     known = modules(ROOT)
-    packages = {module for module, path in known.items() if path.name == "__init__.py"}  # they import nothing
+    packages = {"trainer", "lifecycle", "pipeline", "studio"}  # empty, and above nothing
     return {
         module: imports(path, known.keys() - packages) - {module}
         for module, path in known.items()
@@ -134,6 +124,19 @@ def test_the_studio_uses_the_python_api_alone():
         if name.partition(".")[0] != "studio"
     }
     assert imported == {"trainer.api"}
+
+
+def test_what_never_runs_in_a_pod_is_in_the_pipeline_alone():
+    """The tasks of a run lead to every module of `lifecycle`, and to none of `pipeline` or `studio`."""
+    graph = import_graph()
+    reached, ahead = set(), {module for module in graph if module.startswith("components")}
+    while ahead:
+        module = ahead.pop()
+        reached.add(module)
+        ahead |= graph[module] - reached
+    shared = {module for module in graph if module.startswith("lifecycle.")}
+    assert shared - reached == set()
+    assert {module for module in reached if module.startswith(("pipeline", "studio"))} == set()
 
 
 def test_no_modules_import_one_another_in_a_circle():

@@ -12,12 +12,13 @@ import pytest
 from PIL import Image
 
 from tests.prepared import write_prepared
-from trainer import artifacts
+from trainer.data import prepared_data
 from trainer.evaluation import per_image
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.io import files
 from trainer.io.runtime import LOADING, TPU_LOCKED_BYTES
+from trainer.models import model_folder
 
 WANTED = ["--output-dir=new"]
 TRAINER = [
@@ -86,13 +87,13 @@ STUB = "import sys; print('imported', 'matplotlib.pyplot' in sys.modules)"
 
 def write_model(folder: pathlib.Path) -> None:
     """Everything of a model but its weights."""
-    (folder / artifacts.SAVED_MODEL).mkdir(parents=True)
-    (folder / artifacts.SAVED_MODEL / "saved_model.pb").touch()
-    (folder / artifacts.WEIGHTS).touch()
+    (folder / model_folder.SAVED_MODEL).mkdir(parents=True)
+    (folder / model_folder.SAVED_MODEL / "saved_model.pb").touch()
+    (folder / model_folder.WEIGHTS).touch()
     known = {"dataset": "osie", "best_epoch": 1, "valid_loss": 1.0, "image_size": [32, 40], "identity": {}}
-    files.write_json(folder / artifacts.MODEL_CONFIG, known)
+    files.write_json(folder / model_folder.MODEL_CONFIG, known)
     row = {"best": True, "loss": 1, "valid_loss": 1, "seconds": 1, "steps": 1, "images_per_s": 1, "epoch": 1}
-    (folder / artifacts.HISTORY).write_text(json.dumps(row))
+    (folder / model_folder.HISTORY).write_text(json.dumps(row))
 
 
 def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> None:
@@ -103,8 +104,8 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
     table = PerImage(
         [f"{index}.jpg" for index in range(8)], dict(zip((CANDIDATE, CENTER_BIAS), columns, strict=True))
     )
-    per_image.write(folder / artifacts.PER_IMAGE, "osie", table)
-    manifest = json.loads((data / artifacts.MANIFEST).read_text())
+    per_image.write(folder / model_folder.PER_IMAGE, "osie", table)
+    manifest = json.loads((data / prepared_data.MANIFEST).read_text())
     result = {"folder": "gone", "manifest": manifest, "models": {CANDIDATE: table.means(CANDIDATE)}}
     result["image_sizes"] = {CANDIDATE: [32, 40]}
     said = {
@@ -114,7 +115,7 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
         "promote": True,
         "model_folders": {CANDIDATE: "gone"},
     }
-    files.write_json(folder / artifacts.EVALUATION, {"datasets": {"osie": result}, **said})
+    files.write_json(folder / model_folder.EVALUATION, {"datasets": {"osie": result}, **said})
 
 
 @pytest.fixture(scope="module")

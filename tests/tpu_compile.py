@@ -26,7 +26,7 @@ import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from trainer.config import parse_image_size
+from trainer.data.settings import parse_image_size
 from trainer.errors import UserError
 from trainer.models import convolution
 from trainer.models.network import build_model

@@ -7,7 +7,7 @@ import sys
 from trainer.errors import UsageError, installed, reported, terminable
 
 with installed():
-    from trainer.cli import Parser, add_command, program
+    from trainer.settings.flags import Parser, add_command, program
 
 COMMANDS = (
     "datasets",

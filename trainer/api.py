@@ -25,21 +25,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from trainer.cli import (
-    STDOUT,
-    Parser,
-    add_command,
-    add_model,
-    add_region,
-    add_settings,
-    output_file,
-    program,
-    results_dir,
-    settings,
-    summarize,
-)
+from trainer.commands.shared_flags import add_model, add_region
 from trainer.commands.shared_maps import add_map_flags, text_table, write_maps
-from trainer.config import PREDICT_DEFAULTS, PredictConfig, check_ranges, setting
 from trainer.errors import (
     UsageError,
     UserError,
@@ -73,6 +60,19 @@ from trainer.prediction.inputs import Input, Listing, find_image
 from trainer.prediction.predict import open_input, protect
 from trainer.prediction.regions import Measure, Region, check_names, parse_regions, read_regions
 from trainer.prediction.screens import ONE_SCREEN, SCREENS, TALL, count_screens, screens_of
+from trainer.prediction.settings import PREDICT_DEFAULTS, PredictConfig
+from trainer.settings.fields import check_ranges, setting
+from trainer.settings.flags import (
+    STDOUT,
+    Parser,
+    add_command,
+    add_settings,
+    output_file,
+    program,
+    results_dir,
+    settings,
+    summarize,
+)
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor

@@ -7,24 +7,17 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
-from trainer.config import (
-    SAMPLE,
-    FetchConfig,
-    TrainConfig,
-    check_ranges,
-    parse_image_size,
-    setting,
-    with_batch,
-    wrong_image_size,
-)
+from lifecycle.machines.settings import AcceleratorConfig
 from trainer.data import datasets
+from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size, wrong_image_size
 from trainer.errors import UserError, check, format_duration, nearest
 from trainer.training import accelerators
-from trainer.training.accelerators import FLEX_START, PROVISIONING, Accelerator
+from trainer.training.accelerators import FLEX_START, Accelerator
+from trainer.training.settings import TrainConfig, with_batch
 
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""
@@ -35,71 +28,6 @@ SCRATCH = ("/gcs", "/s3", "/minio")
 """Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is
 lost with the pod (kubeflow/pipelines 2.17.0,
 backend/src/v2/compiler/argocompiler/container.go:476-496)."""
-
-
-@dataclasses.dataclass(frozen=True)
-class AcceleratorConfig:
-    """The machines of one training step."""
-
-    TITLE: ClassVar[str] = "machines"
-    accelerator: str = setting(
-        "cpu",
-        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. Of several, "
-        "such as v5e-1,l4, the first that the region has, and for which `submit` finds quota. A local run accepts "
-        "cpu only, and trains on the devices of this machine.",
-    )
-    step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
-    workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.", ge=1)
-    provisioning: str = setting(
-        "standard",
-        "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
-        "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
-        choices=PROVISIONING,
-    )
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-        for row in self.rows:
-            check(
-                self.provisioning in row.provisioning,
-                f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
-                f"{' or '.join(row.provisioning)}",
-            )
-            check(
-                self.workers == 1 or row.several_workers,
-                f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
-                f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
-            )
-
-    @property
-    def chosen(self) -> str:
-        """Name of the accelerator of this training, or several with commas between them."""
-        return self.step_accelerator or self.accelerator
-
-    @property
-    def rows(self) -> list[Accelerator]:
-        """The rows of the table, the preferred one first; raises `UserError` for an unknown name."""
-        return [accelerators.get(name.strip()) for name in self.chosen.split(",")]
-
-    @property
-    def row(self) -> Accelerator:
-        """The row of the accelerator, or of the preferred one."""
-        return self.rows[0]
-
-    def offered(self, location: str) -> "AcceleratorConfig":
-        """Keep only the first accelerator that is available in `location`; any is if `location` is empty.
-
-        Raises `UserError` if none is available.
-        """
-        for row in self.rows:
-            if not location or not row.chip.regions or location in row.chip.regions:
-                return dataclasses.replace(self, accelerator=row.name, step_accelerator="")
-        raise UserError(
-            "; ".join(
-                f"{row.name} is not available for training in {location}; it is in {', '.join(row.chip.regions)}"
-                for row in self.rows
-            )
-        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,19 +9,21 @@ import dataclasses
 import json
 import math
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from lifecycle.machines import plan as planning
-from lifecycle.machines.plan import AcceleratorConfig, DataSize, TrainingPlan
-from trainer import artifacts
-from trainer.artifacts import checkpoints_of
-from trainer.config import TrainConfig, check_ranges, configs_of, setting
-from trainer.errors import Checks, UserError, check
+from lifecycle.machines.plan import DataSize, TrainingPlan
+from lifecycle.machines.settings import AcceleratorConfig, JobConfig, parse_labels
+from trainer.data import prepared_data
+from trainer.errors import Checks, check
 from trainer.io import files
+from trainer.models import model_folder
+from trainer.models.model_folder import checkpoints_of
+from trainer.settings.fields import configs_of
 from trainer.training import accelerators
 from trainer.training.accelerators import FLEX_START, SPOT
+from trainer.training.settings import TrainConfig
 
 MODEL_FOLDER = "model"
 """Folder of the model in the workspace of a training step."""
@@ -39,72 +41,6 @@ SYSTEM_PODS = 1
 """Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
 KERNEL = 0.025
 """Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
-LABEL = re.compile(r"[a-z0-9_-]{0,63}")
-"""Key or value of a label of Vertex AI."""
-
-
-@dataclasses.dataclass(frozen=True)
-class JobConfig:
-    """Settings of the training jobs on Vertex AI; other targets ignore them."""
-
-    TITLE: ClassVar[str] = "training jobs on Vertex AI"
-    timeout_hours: float = setting(
-        0.0,
-        "Stop a training job after this many hours; 0 for six times the estimate of its plan, at least 3 hours.",
-        ge=0,
-    )
-    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.", ge=0)
-    restart_training: bool = setting(
-        True, "Restart a job if its machine is lost; it resumes from its last checkpoint."
-    )
-    persistent_resource: str = setting(
-        "",
-        "Id of a persistent resource to train on; none if empty.",
-        pattern=r"([a-z]([a-z0-9-]{0,61}[a-z0-9])?)?",
-        hint="the id of a persistent resource, such as gpus-1",
-    )
-    tensorboard: str = setting(
-        "",
-        "Full resource name of the Vertex AI TensorBoard to log to; none if empty.",
-        pattern=r"(projects/[^/]+/locations/[^/]+/tensorboards/[^/]+)?",
-        hint="projects/PROJECT/locations/LOCATION/tensorboards/ID",
-    )
-    training_service_account: str = setting(
-        "",
-        "Service account of the training jobs; Vertex AI's default if empty.",
-        pattern=r"([^@\s]+@[^@\s]+)?",
-        hint="an e-mail address",
-    )
-    training_network: str = setting(
-        "",
-        "Full resource name of the VPC network to peer the training with; none if empty.",
-        pattern=r"(projects/\d+/global/networks/[^/]+)?",
-        hint="projects/NUMBER/global/networks/NAME",
-    )
-    training_labels: str = setting("", "Labels of the training jobs, as key=value,key=value.")
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-        check(
-            not self.tensorboard or bool(self.training_service_account),
-            "tensorboard is set, but training_service_account is empty; set it to the account that writes the "
-            "logs",
-        )
-        parse_labels(self.training_labels)
-
-
-def parse_labels(text: str) -> dict[str, str]:
-    """Parse `key=value,key=value`; raises `UserError` for a label that Vertex AI would reject."""
-    labels: dict[str, str] = {}
-    for label in filter(None, (part.strip() for part in text.split(","))):
-        key, equals, value = label.partition("=")
-        if not (equals and key[:1].isalpha() and LABEL.fullmatch(key) and LABEL.fullmatch(value)):
-            raise UserError(
-                f"training_labels has {label!r}; write key=value, each at most 63 lower-case letters, digits, "
-                "_ and -, with a letter at the start of the key"
-            )
-        labels[key] = value
-    return labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +76,7 @@ class Outputs(NamedTuple):
     """
 
     settings: dict[str, Any] = {}  # noqa: RUF012
-    """The settings of `trainer.config.TrainConfig`, as the job has them."""
+    """The settings of `trainer.training.settings.TrainConfig`, as the job has them."""
     worker_pool_specs: list[dict[str, Any]] = []  # noqa: RUF012
     strategy: str = ""
     timeout: str = ""
@@ -182,7 +118,7 @@ class TrainingSettings:
 
 
 def fit_to_data(
-    settings: TrainingSettings, manifest: artifacts.Manifest, target: Target
+    settings: TrainingSettings, manifest: prepared_data.Manifest, target: Target
 ) -> tuple[TrainingSettings, TrainingPlan | None]:
     """Settle what only the data of a training can tell: its default batch and learning rate, and its timeout.
 
@@ -232,7 +168,7 @@ def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[st
     for title, settings in trainings.items():
         if settings:
             with checks.collect(title):
-                fit_to_data(TrainingSettings.of(settings), artifacts.Manifest.load(data[title]), target)
+                fit_to_data(TrainingSettings.of(settings), prepared_data.Manifest.load(data[title]), target)
     checks.raise_errors()
 
 
@@ -241,7 +177,7 @@ def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Fo
 
     Raises `UserError` as `fit_to_data`.
     """
-    manifest = artifacts.Manifest.load(folders.dataset)
+    manifest = prepared_data.Manifest.load(folders.dataset)
     settings, plan = fit_to_data(settings, manifest, target)
     training, job = settings.training, settings.job
     if plan is None:
@@ -304,12 +240,9 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
     Raises:
         UserError: if the job wrote no model; `gcp_resources` identifies the job.
     """
-    config = pathlib.Path(workspace) / MODEL_FOLDER / artifacts.MODEL_CONFIG
+    config = pathlib.Path(workspace) / MODEL_FOLDER / model_folder.MODEL_CONFIG
     check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
-    return dict(files.read_json(config, "train again", artifacts.ModelConfig))
-
-
-# === Machines ===
+    return dict(files.read_json(config, "train again", model_folder.ModelConfig))
 
 
 def worker_pool_specs(
@@ -393,9 +326,6 @@ def tolerations(plan: TrainingPlan) -> list[dict[str, str]]:
     """Tolerations of the pod: a pool of such nodes may be tainted with the label of how they were bought."""
     label = NODE_LABELS.get(plan.machines.provisioning)
     return [{"key": label, "operator": "Exists", "effect": "NoSchedule"}] if label else []
-
-
-# === What outlives the machine ===
 
 
 def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> str:

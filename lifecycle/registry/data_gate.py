@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from lifecycle.registry.register import connect
-from trainer import artifacts
-from trainer.config import DataGateConfig, EvaluateConfig
-from trainer.data import statistics
+from lifecycle.registry.settings import DataGateConfig
+from trainer.data import prepared_data, statistics
 from trainer.errors import UserError, check
 from trainer.evaluation import gate
 from trainer.evaluation.reports.data_check import Compared
+from trainer.evaluation.settings import EvaluateConfig
+from trainer.models import model_folder
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
 """Name of prepared data -> their title."""
@@ -25,14 +26,14 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
     default = connect(location).default(name)
     lineage = default.record.get("lineage", {}) if default else {}
     known: set[str] = set()
-    for splits in artifacts.training_images(default.model).values() if default else ():
+    for splits in model_folder.training_images(default.model).values() if default else ():
         known.update(*splits.values())
     compared = []
     for step, folder in data.items():
-        manifest, earlier = artifacts.Manifest.load(folder), lineage.get("data", {}).get(step, {})
+        manifest, earlier = prepared_data.Manifest.load(folder), lineage.get("data", {}).get(step, {})
         now, last = statistics.read(folder), earlier.get("statistics")
         if now is None:
-            raise UserError(f"{folder} has no statistics: {artifacts.PREPARE_AGAIN}")
+            raise UserError(f"{folder} has no statistics: {prepared_data.PREPARE_AGAIN}")
         absent = ""
         if default is None:
             absent = "The current default is `pretrained`, whose data are not compared."
@@ -74,7 +75,7 @@ def check_gate(config: EvaluateConfig, data: Mapping[str, str]) -> None:
     `data` has the folders of the prepared data: `finetune`, and `test` if the gate decides on test images.
     """
     decides = "test" if config.gate_on == "test" else "finetune"
-    manifest = artifacts.Manifest.load(data[decides])
+    manifest = prepared_data.Manifest.load(data[decides])
     gate.check_measurable(config, manifest.dataset, manifest)
 
 

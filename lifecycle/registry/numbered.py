@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Self
 
+from lifecycle.registry import version_records
 from lifecycle.registry.address import check_bucket
 from lifecycle.registry.versions import (
     GRAPH,
@@ -41,27 +42,20 @@ from lifecycle.registry.versions import (
     promoted,
     record_bytes,
 )
-from trainer import artifacts, storage
-from trainer.artifacts import (
-    ALIASES,
-    CHALLENGER,
-    DEFAULT,
-    DEFAULTS,
-    REGISTRY,
-    SAVED_MODEL,
-    SERVING,
-    VERSION_EXTRA,
-)
 from trainer.errors import ContentError, UserError, check
-from trainer.io import files
+from trainer.io import buckets, files
+from trainer.io.buckets import ChangedError
 from trainer.io.files import parse_json
-from trainer.models import find
+from trainer.io.folders import Folder
+from trainer.models import find, model_folder, registry_layout
 from trainer.models.find import NEEDED, PRETRAINED_VERSION, VERSION, is_claim, listed, model_at, model_in
-from trainer.storage import ChangedError, Folder
+from trainer.models.model_folder import SAVED_MODEL
+from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
+from trainer.models.registry_layout import ALIASES, DEFAULTS, SERVING, VERSION_EXTRA
 
 FilesByVersion = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
-KINDS = {ALIASES: artifacts.Aliases, DEFAULTS: list[artifacts.Move]}
+KINDS = {ALIASES: registry_layout.Aliases, DEFAULTS: list[registry_layout.Move]}
 """JSON file of a model -> type of its content, for pydantic. No file is the same as an empty one."""
 REMEDIES = {
     ALIASES: "remove it, then set the default with `python -m pipeline registry set-default VERSION`",
@@ -163,7 +157,8 @@ class NumberedRegistry(abc.ABC):
             number in models,
             f"model {name!r} has no version {number} in {self.address} "
             f"(versions: {listed(sorted(models)) or 'none'}); set the default to another with "
-            f"`python -m pipeline registry set-default VERSION`, or without a version remove {artifacts.ALIASES}",
+            "`python -m pipeline registry set-default VERSION`, or without a version remove "
+            f"{registry_layout.ALIASES}",
         )
         version_dir = f"{self.address}/{name}/{number}"
         missing = ", ".join(file for file in (VERSION, *NEEDED) if file not in models[number])
@@ -216,7 +211,7 @@ class NumberedRegistry(abc.ABC):
         """Append to `defaults.json` that this version became the default now, unless its last entry is it."""
         since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
-        def change(moves: list[artifacts.Move]) -> list[artifacts.Move]:
+        def change(moves: list[registry_layout.Move]) -> list[registry_layout.Move]:
             is_last = bool(moves) and moves[-1]["version"] == version
             return moves if is_last else [*moves, {"version": version, "since": since}]
 
@@ -303,7 +298,7 @@ class BucketRegistry(NumberedRegistry):
 
     @functools.cached_property
     def _client(self) -> Any:
-        return storage.client(write=True)
+        return buckets.client(write=True)
 
     def _read_json(self, name: str, file: str) -> Any:
         return self._read_json_state(name, file)[0]
@@ -311,7 +306,7 @@ class BucketRegistry(NumberedRegistry):
     def _read_json_state(self, name: str, file: str) -> tuple[Any, int]:
         """The content of a JSON file of the model, and the generation of its object; 0 if there is none."""
         address = f"{self.root}/{name}/{file}"
-        content, generation = storage.read_state(address, self._client)
+        content, generation = buckets.read_state(address, self._client)
         if not generation:
             return KINDS[file](), 0
         return parse_json(content, address, REMEDIES[file], KINDS[file]), generation
@@ -321,14 +316,14 @@ class BucketRegistry(NumberedRegistry):
             value, generation = self._read_json_state(name, file)
             content = json.dumps(change(value), indent=2) + "\n"
             with suppress(ChangedError):
-                storage.replace_state(f"{self.root}/{name}/{file}", content.encode(), generation, self._client)
+                buckets.replace_state(f"{self.root}/{name}/{file}", content.encode(), generation, self._client)
                 return
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
         """Number of each version, also of those that are being written -> name of a file below it -> its size."""
-        prefix = f"{storage.split(self.root)[1]}/{name}/".removeprefix("/")
+        prefix = f"{buckets.split(self.root)[1]}/{name}/".removeprefix("/")
         found: dict[int, dict[str, int]] = {}
-        for blob in storage.list_blobs(self.root, prefix, connected=self._client):
+        for blob in buckets.list_blobs(self.root, prefix, connected=self._client):
             if match := FILE_OF_VERSION.fullmatch(blob.name.removeprefix(prefix)):
                 found.setdefault(int(match[1]), {})[match[2]] = blob.size
         return found
@@ -345,8 +340,8 @@ class BucketRegistry(NumberedRegistry):
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         address = f"{model_at(version_dir)}/{VERSION}"
-        content = storage.read_object(address, self._client)
-        return dict(parse_json(content, address, f"restore it, or remove {version_dir}", artifacts.Version))
+        content = buckets.read_object(address, self._client)
+        return dict(parse_json(content, address, f"restore it, or remove {version_dir}", version_records.Version))
 
     def _locked(self, name: str) -> AbstractContextManager[object]:
         """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
@@ -359,7 +354,7 @@ class BucketRegistry(NumberedRegistry):
         version_dir = f"{self.root}/{name}/{number}"
         copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), self._client)
         content = record_bytes({"version": number, **record})
-        storage.replace_state(f"{model_at(version_dir)}/{VERSION}", content, claim, self._client)
+        buckets.replace_state(f"{model_at(version_dir)}/{VERSION}", content, claim, self._client)
         return number
 
     def _claim(self, name: str) -> tuple[int, int]:
@@ -368,7 +363,7 @@ class BucketRegistry(NumberedRegistry):
         while True:
             with suppress(ChangedError):
                 address = f"{model_at(f'{self.root}/{name}/{number}')}/{VERSION}"
-                return number, storage.replace_state(address, b"", 0, self._client)
+                return number, buckets.replace_state(address, b"", 0, self._client)
             number += 1
 
     def _serve(self, name: str) -> None:
@@ -380,18 +375,18 @@ class BucketRegistry(NumberedRegistry):
                 files = [path for path in self._files(name)[number] if not path.startswith(f"{VERSION_EXTRA}/")]
                 for path in sorted(files, key=lambda path: path == GRAPH):
                     source = f"{self.root}/{name}/{number}/{path}"
-                    storage.copy_object(source, f"{served}/{number}/{path}", self._client)
+                    buckets.copy_object(source, f"{served}/{number}/{path}", self._client)
             for path in sorted(there, key=lambda path: not path.endswith(f"/{GRAPH}")):
                 if not path.startswith(f"{number}/"):
-                    storage.remove_object(f"{served}/{path}", self._client)
+                    buckets.remove_object(f"{served}/{path}", self._client)
             # Another writer may have moved the default meanwhile, and each has removed what the other wrote.
             if self.aliases(name)[DEFAULT] == number and f"{number}/{GRAPH}" in self._names(served):
                 return
 
     def _names(self, address: str) -> list[str]:
         """The names of all objects below an address, relative to it."""
-        prefix = f"{storage.split(address)[1]}/"
-        return [blob.name.removeprefix(prefix) for blob in storage.list_blobs(address, prefix, self._client)]
+        prefix = f"{buckets.split(address)[1]}/"
+        return [blob.name.removeprefix(prefix) for blob in buckets.list_blobs(address, prefix, self._client)]
 
     def _probe(self, name: str) -> None:
         Folder(f"{self.root}/{name}").check_writable()
@@ -432,7 +427,7 @@ class LocalRegistry(NumberedRegistry):
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         path = self._folder(version_dir) / VERSION
-        return dict(files.read_json(path, f"restore it, or remove {version_dir}", artifacts.Version))
+        return dict(files.read_json(path, f"restore it, or remove {version_dir}", version_records.Version))
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
@@ -452,9 +447,9 @@ class LocalRegistry(NumberedRegistry):
     ) -> int:
         number = max(self._models(name), default=0) + 1
         with files.replacing(
-            self.root / name / str(number), last=f"{artifacts.VERSION_EXTRA}/{VERSION}"
+            self.root / name / str(number), last=f"{registry_layout.VERSION_EXTRA}/{VERSION}"
         ) as partial:
-            shutil.copytree(model / artifacts.SAVED_MODEL, partial)
+            shutil.copytree(model / model_folder.SAVED_MODEL, partial)
             extra = model_in(partial)
             extra.mkdir(exist_ok=True)
             for file in files_of(model, evaluation).values():

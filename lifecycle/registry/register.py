@@ -14,13 +14,15 @@ from lifecycle.registry.endpoint import write_shipped_map
 from lifecycle.registry.numbered import BucketRegistry, LocalRegistry
 from lifecycle.registry.versions import Registry, Version, numbered
 from lifecycle.registry.vertex import VertexRegistry
-from trainer import artifacts
-from trainer.config import PRETRAINED, EvaluateConfig
+from trainer.data import prepared_data
 from trainer.errors import check
-from trainer.io import files
-from trainer.models import provenance
+from trainer.evaluation import evaluation_files
+from trainer.evaluation.settings import EvaluateConfig
+from trainer.io import files, package_version
+from trainer.io.buckets import REMOTE, unmounted
+from trainer.models import model_folder, model_names, provenance
 from trainer.models.find import PRETRAINED_VERSION, find_model, number_of
-from trainer.storage import REMOTE, unmounted
+from trainer.models.model_names import PRETRAINED
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """Fields of a dataset's manifest that go into the lineage of a model."""
@@ -66,7 +68,7 @@ def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
     name, version = match.groups()
     registry = connect(location)
     versions = numbered(registry.versions(name))
-    shown = f"{location or artifacts.REGISTRY}/{name}"
+    shown = f"{location or model_names.REGISTRY}/{name}"
     check(
         bool(versions),
         f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
@@ -89,7 +91,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
     """
     check(
         location.startswith((VERTEX, REMOTE, "/")),
-        f"registry is {location or artifacts.REGISTRY!r}, a folder that only one container has, and that is "
+        f"registry is {location or model_names.REGISTRY!r}, a folder that only one container has, and that is "
         "lost with it; set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
     )
     connect(location).check_writable(name)
@@ -99,7 +101,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
 
 def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
     """The folders, by name, that have a prepared dataset; a run may not need all."""
-    return {name: folder for name, folder in data.items() if pathlib.Path(folder, artifacts.MANIFEST).exists()}
+    return {name: folder for name, folder in data.items() if pathlib.Path(folder, prepared_data.MANIFEST).exists()}
 
 
 def digest_of_inputs(*inputs: str) -> str:
@@ -108,7 +110,7 @@ def digest_of_inputs(*inputs: str) -> str:
     Runs with an equal digest make the same model, if a start that is a name in the registry was the same version.
     UNKNOWN if the commit of the code is not known.
     """
-    code = artifacts.code_version()
+    code = package_version.code_version()
     if "+" not in code or code.endswith("-dirty"):
         return UNKNOWN
     return hashlib.sha256(json.dumps([code, *inputs]).encode()).hexdigest()
@@ -125,7 +127,7 @@ def version_made_of(inputs: str, base_version: str, registry: Registry, name: st
       version that was made of other data, or that a person made the default, is.
     """
     versions = registry.versions(name)
-    default = registry.aliases(name).get(artifacts.DEFAULT, PRETRAINED_VERSION)
+    default = registry.aliases(name).get(model_names.DEFAULT, PRETRAINED_VERSION)
     opponents = {each.number: each.record["compared_with"] for each in versions if "compared_with" in each.record}
     facts = {f"{name}@{each.number}": each.record.get("lineage", {}) for each in versions}
     starts = {own: lineage.get("base_version", "") for own, lineage in facts.items()}
@@ -165,12 +167,12 @@ def lineage(
     """
     from trainer.data import statistics  # loads NumPy
 
-    manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
+    manifests = {step: prepared_data.Manifest.load(folder) for step, folder in data.items()}
     return {
         "run": run,
         # A resumed run on this machine has another name, but the same folder.
         "folder": model.partition(f"/{run}/")[0],
-        "code_version": artifacts.code_version(),
+        "code_version": package_version.code_version(),
         "inputs": inputs,
         "base_version": base_version,
         "data": {
@@ -179,7 +181,7 @@ def lineage(
             for step, manifest in manifests.items()
         },
         "model": files.read_json(
-            pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again", artifacts.ModelConfig
+            pathlib.Path(model) / model_folder.MODEL_CONFIG, "train the model again", model_folder.ModelConfig
         ),
     }
 
@@ -217,12 +219,12 @@ def compare(
 
     registry = connect(location)
     default, decision = registry.default(name), decision_number(registry, name)
-    folders = artifacts.prepared_by_name(data)
+    folders = prepared_data.prepared_by_name(data)
     is_useful = default and not provenance.is_sample(default.model_config)
     champion = default.model if default and is_useful else find_model(PRETRAINED)
     evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision, data_warnings)
     if location.startswith(VERTEX):
-        write_shipped_map(model, pathlib.Path(output, artifacts.SHIPPED_MAP))
+        write_shipped_map(model, pathlib.Path(output, evaluation_files.SHIPPED_MAP))
     return evaluation, default.number if default else PRETRAINED_VERSION
 
 
@@ -253,7 +255,9 @@ def register(
     the model's `lineage`.
     """
     folder = pathlib.Path(evaluation)
-    results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first", artifacts.Decision)
+    results = files.read_json(
+        folder / model_folder.EVALUATION, "evaluate the model first", evaluation_files.Decision
+    )
     record = {
         "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},
         "decided_on": results["decides"],
@@ -264,8 +268,8 @@ def register(
         "lineage": facts,
     }
     number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], compared_with, folder)
-    if results["promote"] and alias != artifacts.DEFAULT:
-        current = registry.aliases(name).get(artifacts.DEFAULT)
+    if results["promote"] and alias != model_names.DEFAULT:
+        current = registry.aliases(name).get(model_names.DEFAULT)
         print(
             f"warning: another run has moved the default of model {name!r} from version {compared_with} to "
             f"{current} since this model was evaluated; compare both, and if this one is better, run "

@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from trainer import artifacts, storage
-from trainer.config import PRETRAINED
 from trainer.errors import check
-from trainer.io import files
-from trainer.models import find
+from trainer.evaluation import evaluation_files
+from trainer.io import buckets, files, source_files
+from trainer.io.buckets import REMOTE
+from trainer.io.files import MOUNT
+from trainer.models import find, model_folder, registry_layout
 from trainer.models.find import PRETRAINED_VERSION, model_at, model_in
-from trainer.storage import MOUNT, REMOTE
+from trainer.models.model_names import PRETRAINED
 
 READERS = 8
 """Threads that read the records of several versions."""
@@ -112,7 +113,7 @@ def numbered(versions: Iterable[Version]) -> dict[int, Version]:
     found = {version.number: version for version in versions}
     folder = find.PRETRAINED_FOLDER
     if found:
-        config = files.read_json(folder / artifacts.MODEL_CONFIG, find.GET_PRETRAINED, artifacts.ModelConfig)
+        config = files.read_json(folder / model_folder.MODEL_CONFIG, find.GET_PRETRAINED, model_folder.ModelConfig)
         shipped = Version(PRETRAINED_VERSION, folder, PRETRAINED, {"lineage": {"model": config}})
         found = {PRETRAINED_VERSION: shipped, **found}
     return found
@@ -141,8 +142,8 @@ def label(text: str) -> str:
 
 def check_model(model: pathlib.Path) -> None:
     """Raise `UserError` unless a model's folder has the SavedModel to register."""
-    saved_model = model / artifacts.SAVED_MODEL / GRAPH
-    check(saved_model.is_file(), f"{model} has no {artifacts.SAVED_MODEL}; train it again")
+    saved_model = model / model_folder.SAVED_MODEL / GRAPH
+    check(saved_model.is_file(), f"{model} has no {model_folder.SAVED_MODEL}; train it again")
 
 
 def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, pathlib.Path]:
@@ -150,13 +151,17 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
 
     With the evaluation's scores of each image, two versions can be compared without their data.
     """
-    files = {name: model / name for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY)}
-    if (model / artifacts.TRAINING_IMAGES).exists():  # models of earlier versions and imported ones do not have it
-        files[artifacts.TRAINING_IMAGES] = model / artifacts.TRAINING_IMAGES
+    files = {
+        name: model / name for name in (model_folder.WEIGHTS, model_folder.MODEL_CONFIG, model_folder.HISTORY)
+    }
+    if (
+        model / model_folder.TRAINING_IMAGES
+    ).exists():  # models of earlier versions and imported ones do not have it
+        files[model_folder.TRAINING_IMAGES] = model / model_folder.TRAINING_IMAGES
     if evaluation is not None:
-        files |= {name: evaluation / name for name in (artifacts.EVALUATION, artifacts.PER_IMAGE)}
-        if (evaluation / artifacts.SHIPPED_MAP).exists():
-            files[artifacts.SHIPPED_MAP] = evaluation / artifacts.SHIPPED_MAP
+        files |= {name: evaluation / name for name in (model_folder.EVALUATION, model_folder.PER_IMAGE)}
+        if (evaluation / evaluation_files.SHIPPED_MAP).exists():
+            files[evaluation_files.SHIPPED_MAP] = evaluation / evaluation_files.SHIPPED_MAP
     return files
 
 
@@ -171,9 +176,9 @@ def copy_version(address: str, saved_model: pathlib.Path, extras: Mapping[str, p
     """
     paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}
-    files |= {f"{artifacts.VERSION_EXTRA}/{name}": path for name, path in extras.items()}
+    files |= {f"{registry_layout.VERSION_EXTRA}/{name}": path for name, path in extras.items()}
     for name in sorted(files, key=lambda name: name == GRAPH):
-        storage.write_object(f"{address}/{name}", files[name], client)
+        buckets.write_object(f"{address}/{name}", files[name], client)
 
 
 def mounted(address: str) -> pathlib.Path:
@@ -184,4 +189,4 @@ def mounted(address: str) -> pathlib.Path:
 def fetch(address: str) -> pathlib.Path:
     """Download the version at `address` as the trainer reads it; the folder is removed when this process ends."""
     source = model_at(address)
-    return storage.download_for_now(source, storage.list_objects(source))
+    return source_files.download_for_now(source, source_files.list_objects(source))

@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from lifecycle import vertex_api
+from lifecycle.registry import version_records
 from lifecycle.registry.address import ADDRESS_SYNTAX, Address
 from lifecycle.registry.endpoint import Endpoints
 from lifecycle.registry.versions import (
@@ -39,13 +40,16 @@ from lifecycle.registry.versions import (
     promoted,
     record_bytes,
 )
-from trainer import artifacts, storage
-from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL, SHIPPED_MAP
 from trainer.errors import UserError, check
-from trainer.io.files import parse_json
+from trainer.evaluation.evaluation_files import SHIPPED_MAP
+from trainer.io import buckets
+from trainer.io.buckets import REMOTE, ChangedError
+from trainer.io.files import MOUNT, parse_json
+from trainer.io.folders import Folder
 from trainer.models import provenance
 from trainer.models.find import PRETRAINED_VERSION, VERSION, model_at
-from trainer.storage import MOUNT, REMOTE, ChangedError, Folder
+from trainer.models.model_folder import SAVED_MODEL
+from trainer.models.model_names import CHALLENGER, DEFAULT
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
@@ -77,7 +81,7 @@ class VertexRegistry(Address):
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             with ThreadPoolExecutor(READERS) as pool:
-                records = list(pool.map(functools.partial(_record, client=storage.client()), entries))
+                records = list(pool.map(functools.partial(_record, client=buckets.client()), entries))
         return [
             _version(entry, mounted(_address(entry)), record)
             for entry, record in zip(entries, records, strict=True)
@@ -104,7 +108,7 @@ class VertexRegistry(Address):
             entry = _default_of(entries)
             if entry is None:
                 return None
-            record = _record(entry, storage.client())
+            record = _record(entry, buckets.client())
         check(
             "lineage" in record,
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
@@ -131,13 +135,13 @@ class VertexRegistry(Address):
         root = f"{root_of(model, self.staging)}/{name}"
         uri = f"{root}/{run}" if self.is_served_by_google else f"{root}/{run}/{NUMBERED}"
         version_dir = _address_of(uri)
-        client = storage.client(write=True)
+        client = buckets.client(write=True)
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
             if entry is None:
                 copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), client)
-                storage.write_object(f"{model_at(version_dir)}/{VERSION}", record_bytes(record), client)
+                buckets.write_object(f"{model_at(version_dir)}/{VERSION}", record_bytes(record), client)
                 # Two runs that end together would each find no model and make one, or no new default and be it.
                 with locked(f"{root}/{LOCK}", client):
                     entry = self._upload(name, uri, record, promote, compared_with)
@@ -312,10 +316,10 @@ def locked(address: str, connected: Any) -> Iterator[None]:
     seen, since, replaced = 0, time.monotonic(), 0
     while True:
         try:
-            own = storage.replace_state(address, holder.encode(), replaced, connected)
+            own = buckets.replace_state(address, holder.encode(), replaced, connected)
             break
         except ChangedError:
-            content, generation = storage.read_state(address, connected)
+            content, generation = buckets.read_state(address, connected)
         if generation != seen:
             print(f"waiting until {content.decode(errors='replace')} releases {address}", flush=True)
             seen, since = generation, time.monotonic()
@@ -325,7 +329,7 @@ def locked(address: str, connected: Any) -> Iterator[None]:
         yield
     finally:
         with suppress(UserError):  # taken over, or out of reach
-            storage.remove_state(address, own, connected)
+            buckets.remove_state(address, own, connected)
 
 
 def _aliases(entries: list[Any]) -> dict[str, int]:
@@ -383,11 +387,11 @@ def _record(entry: Any, client: Any) -> dict[str, Any]:
     version_dir = _address(entry)
     if version_dir.startswith(REMOTE):
         address = f"{model_at(version_dir)}/{VERSION}"
-        with suppress(storage.MissingError):
-            content = storage.read_object(address, client)
+        with suppress(buckets.MissingError):
+            content = buckets.read_object(address, client)
             return {
                 **record,
-                **parse_json(content, address, f"restore it, or remove {version_dir}", artifacts.Version),
+                **parse_json(content, address, f"restore it, or remove {version_dir}", version_records.Version),
             }
     return record
 
@@ -395,9 +399,9 @@ def _record(entry: Any, client: Any) -> dict[str, Any]:
 def _expected_map(entry: Any) -> bytes:
     """The version's SHIPPED_MAP; empty for one that was registered without it."""
     version_dir = _address(entry)
-    with suppress(storage.MissingError):
+    with suppress(buckets.MissingError):
         return (
-            storage.read_object(f"{model_at(version_dir)}/{SHIPPED_MAP}")
+            buckets.read_object(f"{model_at(version_dir)}/{SHIPPED_MAP}")
             if version_dir.startswith(REMOTE)
             else b""
         )

@@ -16,14 +16,16 @@ from collections.abc import Sequence
 
 from lifecycle.machines import benchmark_results, plan
 from lifecycle.machines.benchmark_results import Measurement
-from lifecycle.machines.plan import AcceleratorConfig, TrainingPlan
+from lifecycle.machines.plan import TrainingPlan
+from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.commands.flags import add_environment, confirmed
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import benchmark
-from trainer.cli import Parser, add_settings, settings
-from trainer.config import FetchConfig, TrainConfig
+from trainer.data.settings import FetchConfig
 from trainer.errors import check, format_duration
+from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training import accelerators
+from trainer.training.settings import TrainConfig
 
 HELP = "measure accelerators, or this machine, for better plans"
 TARGETS = ("vertex", "local")

@@ -15,8 +15,8 @@ from lifecycle.run_settings import validate
 from pipeline.commands.flags import add_parameters, passed_parameters
 from pipeline.graph import compiled
 from pipeline.graph.environment import layered, load_environment
-from trainer.cli import Parser
 from trainer.errors import check, check_choice
+from trainer.settings.flags import Parser
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
 FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}

@@ -22,7 +22,7 @@ from pipeline.graph.environment import load_environment
 from pipeline.vertex import doctor
 from pipeline.vertex.doctor import examine, make_case
 from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding
-from trainer.cli import Parser
+from trainer.settings.flags import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"
 

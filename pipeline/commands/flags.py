@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 
 from lifecycle.parameters import PARAMETERS, Value, converted
-from trainer.cli import Parser, add_flag
 from trainer.errors import UserError, check
+from trainer.settings.flags import Parser, add_flag
 
 
 def add_environment(parser: argparse.ArgumentParser, default: str = "vertex") -> None:

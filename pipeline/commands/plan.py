@@ -14,12 +14,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lifecycle.machines import benchmark_results, plan
-from lifecycle.machines.plan import AcceleratorConfig, TrainingPlan
-from trainer.cli import Parser, add_settings, settings
-from trainer.config import FetchConfig, TrainConfig
+from lifecycle.machines.plan import TrainingPlan
+from lifecycle.machines.settings import AcceleratorConfig
 from trainer.data import datasets
+from trainer.data.settings import FetchConfig
 from trainer.errors import check, format_duration, nearest
+from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training import accelerators
+from trainer.training.settings import TrainConfig
 
 HELP = "compare the accelerators: time, cost, and which fit"
 DATA = ("dataset", "image_size")

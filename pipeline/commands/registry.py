@@ -20,17 +20,17 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lifecycle.parameters import PipelineConfig
 from lifecycle.registry.register import connect
 from lifecycle.registry.versions import Version, numbered
 from lifecycle.registry.vertex import VertexRegistry
-from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
-from trainer.cli import Parser, add_settings, settings
-from trainer.config import PRETRAINED
+from lifecycle.settings import PipelineConfig
+from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import check, printable
 from trainer.evaluation.metric_table import METRICS, SHOWN
 from trainer.models import provenance
 from trainer.models.find import PRETRAINED_VERSION, number_of
+from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
+from trainer.settings.flags import Parser, add_settings, settings
 
 HELP = "list model versions, show one, set the default, or give it all traffic"
 COLUMNS = ("version", "date", "data", *map(str.upper, SHOWN), "alias", "place")

@@ -17,7 +17,7 @@ import argparse
 from collections.abc import Sequence
 
 from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
-from trainer.cli import Parser
+from trainer.settings.flags import Parser
 
 HELP = "run the pipeline on this machine"
 

@@ -20,8 +20,8 @@ from lifecycle.run_state import state_of
 from pipeline.commands.flags import add_environment, add_template
 from pipeline.graph.environment import CONFIGS, Environment, load_environment
 from pipeline.vertex import runs, schedule, schedule_files, submit
-from trainer.cli import Parser
 from trainer.errors import check
+from trainer.settings.flags import Parser
 
 HELP = "schedule runs on Vertex AI"
 ACTIONS = ("apply", "list", "show", "pause", "resume", "delete")

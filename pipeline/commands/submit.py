@@ -19,8 +19,8 @@ from lifecycle.run_state import titles_of
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import runs, submit
-from trainer.cli import Parser
 from trainer.errors import UserError, check
+from trainer.settings.flags import Parser
 
 HELP = "start a run on Vertex AI"
 

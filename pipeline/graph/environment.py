@@ -18,9 +18,11 @@ from lifecycle.registry.address import VERTEX
 from lifecycle.registry.versions import OWNER
 from lifecycle.vertex_api import check_api_address
 from lifecycle.webhook import VARIABLE
-from trainer.config import PAPER, RECIPES, SAMPLE, Recipe, TrainConfig
+from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check, check_choice, nearest
 from trainer.io.files import read_toml
+from trainer.training.recipes import PAPER, RECIPES, Recipe
+from trainer.training.settings import TrainConfig
 
 PIPELINE_NAME = "msinet"
 IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 
 from lifecycle.machines.plan import TrainingPlan, compare_accelerators, data_size
 from lifecycle.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS, Value
-from trainer.config import RECIPES, FetchConfig, TrainConfig
 from trainer.data import datasets
+from trainer.data.settings import FetchConfig
 from trainer.errors import format_duration
 from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.training.accelerators import ACCELERATORS, PROVISIONING
+from trainer.training.recipes import RECIPES
+from trainer.training.settings import TrainConfig
 
 USUAL = ("t4", "l4", "a100", "h100", "v5e-1", "v5e-4", "cpu")
 """The most usual accelerators."""

@@ -30,12 +30,13 @@ from rich.text import Text
 from lifecycle import run_outcome, webhook
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.register import connect
+from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
-from trainer import artifacts
 from trainer.data.downloads.servers import without_queries
 from trainer.errors import UserError, format_duration, now, visible
+from trainer.evaluation import evaluation_files
 from trainer.io import files
-from trainer.models import provenance
+from trainer.models import model_folder, model_names, provenance
 
 LOG = "log.txt"
 GRACE_S = 10.0
@@ -294,7 +295,7 @@ def _print_end(run: Run, console: Console) -> int:
     _print_fact(console, "Run folder", _shown(run.folder))
     registry = str(run.parameters.get("registry", ""))
     is_sample = provenance.is_sample(((_evaluation(run) or {}).get("model_configs") or {}).get("candidate"))
-    if not registry and (run.model_name, alias, is_sample) == (artifacts.MODEL_NAME, artifacts.DEFAULT, False):
+    if not registry and (run.model_name, alias, is_sample) == (model_names.MODEL_NAME, model_names.DEFAULT, False):
         _print_fact(console, "Try it", "make demo")
     elif not registry.startswith(VERTEX):
         prefix = f"{registry.rstrip('/')}/" if registry else ""
@@ -326,7 +327,7 @@ def _returned(run: Run, task: str) -> dict[str, Any] | None:
     path = run.output(task, "executor_output.json")
     if path is None:
         return None
-    record: artifacts.TaskRecord = files.read_json(path, "run the pipeline again", artifacts.TaskRecord)
+    record: run_folder.TaskRecord = files.read_json(path, "run the pipeline again", run_folder.TaskRecord)
     return record["parameterValues"]
 
 
@@ -359,10 +360,10 @@ def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
 
 def _evaluation(run: Run) -> dict[str, Any] | None:
     """The content of EVALUATION, if there is one."""
-    path = run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")
+    path = run.output("evaluate-model", f"evaluation/{model_folder.EVALUATION}")
     if path is None:
         return None
-    outcome: dict[str, Any] = files.read_json(path, "run the pipeline again", artifacts.Outcome)
+    outcome: dict[str, Any] = files.read_json(path, "run the pipeline again", evaluation_files.Outcome)
     return outcome
 
 

@@ -6,6 +6,9 @@ import datetime
 import pathlib
 import sys
 from collections.abc import Mapping
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from lifecycle import parameters
 from lifecycle.parameters import Value
@@ -13,18 +16,44 @@ from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, connect, resolve_base_model
 from lifecycle.run_settings import settle
 from pipeline.graph.environment import layered, load_environment
-from trainer import artifacts
-from trainer.artifacts import RUN_FILE
-from trainer.config import PRETRAINED, SAMPLE
+from trainer.data import prepared_data
 from trainer.data.downloads.servers import addresses_in
+from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check
-from trainer.io import files
+from trainer.evaluation import run_folders
+from trainer.evaluation.run_folders import RUN_FILE
+from trainer.io import files, package_version
 from trainer.io.files import local_path
+from trainer.io.source_files import paths_at
 from trainer.models import weight_sources
-from trainer.storage import paths_at
+from trainer.models.model_names import PRETRAINED
+
+
+class RunRecord(TypedDict):
+    """RUN_FILE: a run of the pipeline on this machine."""
+
+    environment: str
+    parameters: dict[str, str | int | float | bool]
+    finished: NotRequired[bool]
+    result: NotRequired[str]
+    ended: NotRequired[str]
+    earlier: NotRequired[list[str]]
+
+
+class Output(TypedDict):
+    """An output in kfp's record of a cached task."""
+
+    uri: str
+
+
+class TaskRecord(TypedDict):
+    """Kfp's record of a task, with the parameters that it returned."""
+
+    parameterValues: dict[str, Any]
+
 
 RUNS = pathlib.Path("runs")
-CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"
+CACHE = f".msinet-cache/schema-{prepared_data.SCHEMA}"
 """Folder next to the runs in which kfp.local records the outputs of cached tasks. It differs for each schema, so
 that code never reads the outputs of an incompatible version."""
 CHECKPOINTS = "checkpoints"
@@ -65,7 +94,7 @@ class Run:
     def load(cls, folder: pathlib.Path) -> "Run":
         """Read the run in `folder`; raises `UserError` if there is none, or if it has other parameters."""
         remedy = f"{folder} is not a run; name one below {RUNS}/"
-        content = files.read_json(folder / RUN_FILE, remedy, artifacts.RunRecord)
+        content = files.read_json(folder / RUN_FILE, remedy, RunRecord)
         earlier = tuple(content.get("earlier", ()))
         try:
             values = parameters.converted(content["parameters"])
@@ -80,7 +109,7 @@ class Run:
         The query of a signed address is a key, so nobody else may read the file then.
         """
         content = {name: value for name, value in vars(self).items() if name != "folder"}
-        content |= {"code_version": artifacts.code_version(), "command": sys.argv[1:]}
+        content |= {"code_version": package_version.code_version(), "command": sys.argv[1:]}
         has_query = any("?" in str(value) for name, value in self.parameters.items() if name.endswith("_source"))
         files.write_json(self.folder / RUN_FILE, content, private=has_query)
 
@@ -91,21 +120,21 @@ class Run:
         """
         for name in SHOWN.values():
             (self.folder / name).unlink(missing_ok=True)
-        for task in self.folder.glob(f"{artifacts.RUN_ATTEMPTS}/*"):
+        for task in self.folder.glob(f"{run_folders.RUN_ATTEMPTS}/*"):
             files.remove_leftovers(task)
-        attempts = sorted(path.name for path in self.folder.glob(artifacts.RUN_ATTEMPTS))
+        attempts = sorted(path.name for path in self.folder.glob(run_folders.RUN_ATTEMPTS))
         return dataclasses.replace(self, earlier=tuple(attempts), result="", ended="")
 
     def output(self, task: str, name: str) -> pathlib.Path | None:
         """Path of a task's output in the latest attempt; None if it does not exist."""
-        attempt = artifacts.latest_attempt(self.folder)
+        attempt = run_folders.latest_attempt(self.folder)
         path = attempt and attempt / task / name
         return path if path and path.exists() else None
 
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:
         """Path of a cached task's output, in an earlier attempt or run; None if it was removed."""
         for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
-            path = pathlib.Path(files.read_json(record, "remove it", dict[str, artifacts.Output])[name]["uri"])
+            path = pathlib.Path(files.read_json(record, "remove it", dict[str, Output])[name]["uri"])
             return path if path.exists() else None
         return None
 

@@ -27,11 +27,11 @@ from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import COMMON_IMAGES, Environment, layered
 from pipeline.vertex import doctor_questions, submit
 from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding, Question, ask
-from trainer import storage
-from trainer.config import FetchConfig
 from trainer.data import datasets
 from trainer.data.downloads.servers import addresses_in
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError, check
+from trainer.io import buckets
 from trainer.training import accelerators
 from trainer.training.probe import BAD, REPORT, Fact
 
@@ -176,12 +176,12 @@ class Case:
             public = [archive.address for archive in datasets.get(config.dataset).archives]
             given = (addresses_in(config.source) or [config.source]) if config.source else public
             found += [(f"{dataset}_source", address) for address in given]
-        return [(name, storage.unmounted(address)) for name, address in found if _buckets([address])]
+        return [(name, buckets.unmounted(address)) for name, address in found if _buckets([address])]
 
 
 def _buckets(addresses: Iterable[str]) -> list[str]:
-    remote = [address for address in map(storage.unmounted, addresses) if storage.is_remote(address)]
-    return list(dict.fromkeys(storage.split(address)[0] for address in remote))
+    remote = [address for address in map(buckets.unmounted, addresses) if buckets.is_remote(address)]
+    return list(dict.fromkeys(buckets.split(address)[0] for address in remote))
 
 
 def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Case, Group]:
@@ -405,7 +405,7 @@ def try_job(case: Case) -> Iterator[Finding]:
     except KeyboardInterrupt:
         raise UserError(f"no longer watching; the job continues and ends by itself: {link}") from None
     try:
-        report = storage.read_object(f"{folder}/{REPORT}").decode()
+        report = buckets.read_object(f"{folder}/{REPORT}").decode()
     except UserError as error:
         yield Finding(MISSING, f"the job ended as {state}, without a report ({error}); see its log", link)
         return

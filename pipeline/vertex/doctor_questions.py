@@ -17,9 +17,9 @@ from lifecycle.parameters import Value, effective
 from lifecycle.run_settings import settle
 from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import Environment
-from trainer import storage
 from trainer.errors import UserError, check
-from trainer.storage import is_archive
+from trainer.io import buckets
+from trainer.io.file_names import is_archive
 
 OK, MISSING, UNKNOWN = "✓", "✗", "?"
 THREADS = 8
@@ -106,7 +106,7 @@ def check_bucket(api: Api, name: str, is_written: bool) -> Finding:
 
 def check_source(api: Api, parameter: str, address: str) -> Finding:
     """Whether there is something at a `gs://` address that a run reads; `parameter` names it."""
-    bucket, path = storage.split(address)
+    bucket, path = buckets.split(address)
     objects = f"storage/v1/b/{vertex_api.quoted(bucket)}/o"
     if is_archive(path):
         # Reading one object takes fewer rights than listing a bucket, and the public dataset is one object.

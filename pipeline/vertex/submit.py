@@ -23,8 +23,9 @@ from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
 from pipeline.vertex import doctor_questions, runs
 from pipeline.vertex.doctor_questions import MISSING, Question, ask
-from trainer import config, storage
 from trainer.errors import check, check_choice, format_duration
+from trainer.io import buckets
+from trainer.settings import fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +176,7 @@ def summary(planned: Planned, **first: str) -> list[str]:
         "Account": environment.service_account or "the default account of Vertex AI",
         "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
         "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
-        "Parameters": config.listed(changed) or "those of the template",
+        "Parameters": fields.listed(changed) or "those of the template",
     }
     return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
 
@@ -187,7 +188,7 @@ def check_bucket_images_and_quota(planned: Planned) -> None:
     What cannot be asked for passes.
     """
     spec, plans = planned.job["pipelineSpec"], planned.plans
-    api, bucket = Api(planned.environment), storage.split(planned.environment.bucket)[0]
+    api, bucket = Api(planned.environment), buckets.split(planned.environment.bucket)[0]
     questions: list[Question] = [(bucket, partial(doctor_questions.check_bucket, api, bucket, True))]
     if plans:
         kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))

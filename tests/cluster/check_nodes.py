@@ -12,8 +12,9 @@ import pytest
 from lifecycle.machines import training_job
 from lifecycle.machines.plan import TrainingPlan, compare_accelerators, data_size
 from tests.cluster.cluster import PAUSE
-from trainer.config import FetchConfig, TrainConfig
+from trainer.data.settings import FetchConfig
 from trainer.training.accelerators import PROVISIONING, SPOT
+from trainer.training.settings import TrainConfig
 
 NOT_READY = "node.kubernetes.io/not-ready"
 """Taint of a node until the controllers have seen that it is ready."""

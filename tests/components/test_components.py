@@ -29,22 +29,25 @@ from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
-from lifecycle.machines.plan import AcceleratorConfig
-from lifecycle.machines.training_job import JobConfig, Outputs
+from lifecycle.machines.settings import AcceleratorConfig, JobConfig
+from lifecycle.machines.training_job import Outputs
+from lifecycle.registry.settings import DataGateConfig
 from tests import vertex_endpoints
 from tests.narrow import narrow_pretrained, narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon
 from tests.vertex import LOCATION, PROJECT
-from trainer import artifacts
 from trainer.__main__ import main
-from trainer.config import DataGateConfig, EvaluateConfig, TrainConfig, configs_of
+from trainer.data import prepared_data
 from trainer.data.fetch import fingerprint
 from trainer.errors import UserError
+from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
-from trainer.models import weight_sources
+from trainer.models import model_folder, weight_sources
+from trainer.settings.fields import configs_of
 from trainer.training import loop
 from trainer.training.accelerators import ACCELERATORS
+from trainer.training.settings import TrainConfig
 
 COMPONENTS = {
     component.name: component
@@ -91,7 +94,7 @@ def fetch(folder, source, digest, test_of=""):
 def prepared(folder, source):
     digest = fingerprint(DATASET, source)
     data = fetch(folder, source, digest)
-    manifest = artifacts.Manifest.load(data.path)
+    manifest = prepared_data.Manifest.load(data.path)
     assert manifest.image_size == (32, 40)
     assert data.metadata == {"dataset": DATASET, "fingerprint": digest, **manifest.counts}
     assert "<html" in (folder / "preview").read_text().lower()
@@ -147,9 +150,9 @@ def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, 
     digest = weight_sources.fingerprint(model.path)
     assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri
     assert imported.metadata == {"source": model.path, "fingerprint": digest}
-    config = (tmp_path / "imported" / artifacts.MODEL_CONFIG).read_text()
-    assert artifacts.training_images(tmp_path / "imported") == artifacts.training_images(model.path) != {}
-    assert json.loads(config) == json.loads(pathlib.Path(model.path, artifacts.MODEL_CONFIG).read_text())
+    config = (tmp_path / "imported" / model_folder.MODEL_CONFIG).read_text()
+    assert model_folder.training_images(tmp_path / "imported") == model_folder.training_images(model.path) != {}
+    assert json.loads(config) == json.loads(pathlib.Path(model.path, model_folder.MODEL_CONFIG).read_text())
     assert "46 arrays" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .* changed while it was imported"):
         import_model.python_func(model.path, DATASET, "32x40", "other", artifact(dsl.Model, tmp_path / "again"))
@@ -196,7 +199,7 @@ def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_it
 ):
     with quick_trainings():
         train(tmp_path, prepared, step="finetune", base_model=model)
-    config = json.loads((tmp_path / "model" / artifacts.MODEL_CONFIG).read_text())
+    config = json.loads((tmp_path / "model" / model_folder.MODEL_CONFIG).read_text())
     assert config["base_model"]["best_epoch"] == model.metadata["best_epoch"] == 1
     assert (tmp_path / "model.checkpoints").is_dir()
 
@@ -226,7 +229,7 @@ TOLD = {"inputs": "digest", "base_version": "msinet@0", "endpoint": "maps", "pla
 def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path):
     registry = tmp_path / "models"
     outputs, place, data = evaluate(tmp_path, prepared, model, registry, evaluate_base=True, gate="always")
-    evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
+    evaluation = json.loads((tmp_path / "evaluation" / model_folder.EVALUATION).read_text())
     assert list(evaluation["datasets"]) == [DATASET, f"{DATASET}-2"]
     scores = evaluation["datasets"][DATASET]["models"]["candidate"]
     n_images = evaluation["datasets"][DATASET]["n_images"]
@@ -339,7 +342,7 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
     assert tested.metadata == {"dataset": DATASET, "fingerprint": digest, "test": 4}
     assert "Test images" in (tmp_path / "preview").read_text()
     outputs, place, data = evaluate(tmp_path, prepared, model, tmp_path / "models", tested, gate_on="test")
-    evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
+    evaluation = json.loads((tmp_path / "evaluation" / model_folder.EVALUATION).read_text())
     assert list(evaluation["datasets"]) == [f"{DATASET}-test", DATASET]
     tests = evaluation["datasets"][f"{DATASET}-test"]
     assert (tests["n_images"], tests["left_out"]) == (3, ["val_2.png"])
@@ -396,7 +399,7 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_without_a_copy(tmp_path
     uri = collect_training.python_func("projects/1/customJobs/2", workspace, model, curve)
     assert uri == model.uri == f"{workspace.path}/model"
     assert list(pathlib.Path(workspace.path, "model.checkpoints").glob("*.npz"))
-    assert files.read_json(pathlib.Path(model.uri) / artifacts.MODEL_CONFIG, "", dict)["dataset"] == DATASET
+    assert files.read_json(pathlib.Path(model.uri) / model_folder.MODEL_CONFIG, "", dict)["dataset"] == DATASET
     assert model.metadata["best_epoch"] == 1
     assert "<html" in pathlib.Path(curve.path).read_text().lower()
 

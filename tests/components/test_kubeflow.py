@@ -20,8 +20,7 @@ from kfp.dsl.types import artifact_types
 from tests.gcs import create_bucket
 from tests.narrow import narrow_pretrained, narrowed, shared_steps
 from tests.narrow_tasks import sitecustomize
-from trainer import artifacts
-from trainer.models import weight_sources
+from trainer.models import model_folder, weight_sources
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "golden" / "kubeflow"
@@ -156,7 +155,7 @@ def test_runs_end_with_a_version_that_is_fine_tuned_from_the_base_model(pods, ou
     for run, version in versions.items():
         assert outputs[run, "upload-model"]["version"] == version
         assert outputs[run, "upload-model"]["alias"] == "challenger"
-    tuned = list(pods.root.glob(f"minio/**/train-model-2/*/model/{artifacts.MODEL_CONFIG}"))
+    tuned = list(pods.root.glob(f"minio/**/train-model-2/*/model/{model_folder.MODEL_CONFIG}"))
     assert len(tuned) == sum("train-model-2" in tasks for tasks in RUNS.values())
     for path in tuned:
         assert json.loads(path.read_text())["base_model"]["dataset"] == "sample-maps"

@@ -16,10 +16,10 @@ from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
 from tests.prepared import write_prepared
 from trainer import __main__ as trainer
-from trainer.artifacts import Manifest
-from trainer.config import TrainConfig, with_recipe
+from trainer.data.prepared_data import Manifest
 from trainer.training import step, train
 from trainer.training.accelerators import ACCELERATORS
+from trainer.training.settings import TrainConfig, with_recipe
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job
 

@@ -2,20 +2,13 @@ import dataclasses
 
 import pytest
 
-from lifecycle.machines.plan import AcceleratorConfig
-from lifecycle.machines.training_job import JobConfig
-from lifecycle.parameters import (
-    DATA,
-    DEFAULTS,
-    PARAMETERS,
-    STEPS,
-    PipelineConfig,
-    convert,
-    data_settings,
-    parameter_name,
-)
-from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
+from lifecycle.machines.settings import AcceleratorConfig, JobConfig
+from lifecycle.parameters import DATA, DEFAULTS, PARAMETERS, STEPS, convert, data_settings, parameter_name
+from lifecycle.settings import PipelineConfig
+from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import UserError
+from trainer.evaluation.settings import EvaluateConfig
+from trainer.training.settings import TrainConfig
 
 CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, PipelineConfig, AcceleratorConfig, JobConfig)
 

@@ -30,10 +30,10 @@ from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import REQUIRED_KEYS, Environment, load_environment
 from pipeline.local.run_folder import prepare_run
 from pipeline.vertex import schedule_files, submit
-from trainer import artifacts
-from trainer.config import FetchConfig
 from trainer.data import fetch
+from trainer.data.settings import FetchConfig
 from trainer.errors import MistakesError, UserError
+from trainer.io import package_version
 
 ROOT = pathlib.Path(__file__).parents[2]
 LOCAL = Target("local", "", "msinet-{}")
@@ -345,7 +345,7 @@ def test_first_task_reads_what_the_run_needs_and_nothing_else(tmp_path, monkeypa
 
 
 def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything_new(monkeypatch):
-    monkeypatch.setattr(artifacts, "code_version", lambda: "1.0+abc")
+    monkeypatch.setattr(package_version, "code_version", lambda: "1.0+abc")
     digest = preflight.digest_of_run(DEFAULTS, "data")
     for name, parameter in PARAMETERS.items():
         changed = preflight.digest_of_run({**DEFAULTS, name: "another"}, "data") != digest
@@ -353,7 +353,7 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
         assert changed == (parameter.config in preflight.MODEL_CONFIGS and not is_place), name
     assert preflight.digest_of_run(DEFAULTS, "other data") != digest
     for unknown in ("1.0+abc-dirty", "1.0"):
-        monkeypatch.setattr(artifacts, "code_version", lambda: unknown)  # noqa: B023
+        monkeypatch.setattr(package_version, "code_version", lambda: unknown)  # noqa: B023
         assert preflight.digest_of_run(DEFAULTS, "data") == register.UNKNOWN
 
 

@@ -18,9 +18,9 @@ from lifecycle import argo, webhook
 from lifecycle.registry.numbered import LocalRegistry
 from pipeline.vertex import submit
 from tests.vertex import NAMES, PROJECT, ApiError, route
-from trainer.artifacts import DEFAULTS
 from trainer.io.files import read_json, write_json
 from trainer.models.find import PRETRAINED_VERSION
+from trainer.models.registry_layout import DEFAULTS
 
 REASON = "The current default stays: KLD worse by 0.1 (interval -0.2 to 0.0). 3 of the 90 images are left out."
 

@@ -22,8 +22,10 @@ from lifecycle.parameters import (
 from lifecycle.run_settings import require_sources, settle, validate
 from pipeline.commands.compile import FILES
 from pipeline.graph.compiled import Template
-from trainer.config import RECIPES, FetchConfig, TrainConfig
+from trainer.data.settings import FetchConfig
 from trainer.errors import MistakesError, UserError
+from trainer.training.recipes import RECIPES
+from trainer.training.settings import TrainConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
 KUBEFLOW = {"registry": "gs://bucket/models", "checkpoint_dir": "gs://bucket/state"}

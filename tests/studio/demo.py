@@ -12,9 +12,9 @@ from studio.demo.app import build_app, build_server, host_names, listen
 from tests.studio.pages import CONFIG
 from tests.trainer import predictable
 from trainer.api import Model
-from trainer.artifacts import MODEL_CONFIG
 from trainer.io.files import write_json
 from trainer.models.find import Answering
+from trainer.models.model_folder import MODEL_CONFIG
 
 SIZE = (64, 96)
 

@@ -8,10 +8,11 @@ import pytest
 from tests.browser import chromium
 from tests.narrow import narrowed
 from tests.trainer import predictable
-from trainer.artifacts import EVALUATION, MODEL_CONFIG, PER_IMAGE, PREDICTIONS
-from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluation_files import PREDICTIONS
+from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
+from trainer.models.model_folder import EVALUATION, MODEL_CONFIG, PER_IMAGE
 from trainer.prediction.predictor import Predictor
 
 

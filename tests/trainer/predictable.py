@@ -12,9 +12,9 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from tests.narrow import narrowed
-from trainer import artifacts
-from trainer.data import decode, preprocess, tfrecords
+from trainer.data import decode, prepared_data, preprocess, tfrecords
 from trainer.io import files
+from trainer.models import model_folder
 from trainer.models.network import build_model
 
 SIZE = (48, 64)
@@ -31,9 +31,9 @@ def network(seed: int) -> keras.Model:
 def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
     """Write a model folder with the weights and a configuration."""
     folder.mkdir(parents=True)
-    model.save_weights(folder / artifacts.WEIGHTS)
+    model.save_weights(folder / model_folder.WEIGHTS)
     config = {"train": {"epochs": 2}, "dataset": "salicon", "image_size": list(SIZE)}
-    files.write_json(folder / artifacts.MODEL_CONFIG, config)
+    files.write_json(folder / model_folder.MODEL_CONFIG, config)
     return folder
 
 
@@ -90,7 +90,7 @@ def write_dataset(
     shards, originals = _write_shards(
         folder, model, counts, n_fixations, inverted, n_observers=n_observers, groups=groups
     )
-    manifest = artifacts.Manifest(
+    manifest = prepared_data.Manifest(
         dataset="salicon",
         source="gs://bucket/salicon",
         fingerprint="0123abcd",
@@ -121,7 +121,7 @@ def write_test_set(
 ) -> pathlib.Path:
     """Write a test set of five images; `copies` are those with the digests of other images."""
     shards, originals = _write_shards(folder, model, {"test": 5}, n_fixations, inverted, copies=copies)
-    artifacts.Manifest(
+    prepared_data.Manifest(
         dataset="osie",
         source="gs://bucket/osie",
         fingerprint="4567cdef",
@@ -160,7 +160,7 @@ def _write_shards(
     for split, count in counts.items():
         with (
             tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer,
-            tfrecords.ShardWriter(folder, artifacts.ORIGINALS, max(1, count), SIZE) as kept,
+            tfrecords.ShardWriter(folder, prepared_data.ORIGINALS, max(1, count), SIZE) as kept,
         ):
             for index in range(count):
                 made, original = example(model, index, n_fixations, inverted, n_observers)
@@ -174,9 +174,9 @@ def _write_shards(
                 lines.append(f"{split},{name},{copies.get(name, f'digest-of-{split}-{index}')},{original.group}")
         shards[split] = writer.names
         originals += kept.names
-    (folder / artifacts.IMAGES).write_text("\n".join(lines) + "\n")
+    (folder / prepared_data.IMAGES).write_text("\n".join(lines) + "\n")
     y, x = np.mgrid[-1:1:120j, -1:1:160j]
     bias = np.exp(-(y**2 + x**2)).astype(np.float32)
     # Two folds that are the same, so that each predicts the other.
-    np.save(folder / artifacts.CENTER_BIAS, np.stack([bias, bias, *np.zeros((8, 120, 160), np.float32)]))
+    np.save(folder / prepared_data.CENTER_BIAS, np.stack([bias, bias, *np.zeros((8, 120, 160), np.float32)]))
     return shards, originals

@@ -10,10 +10,12 @@ import pytest
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer import api, artifacts
-from trainer.artifacts import MODEL_CONFIG, VERSION_EXTRA
+from trainer import api
 from trainer.errors import UserError
 from trainer.io import files
+from trainer.models import registry_layout
+from trainer.models.model_folder import MODEL_CONFIG
+from trainer.models.registry_layout import VERSION_EXTRA
 from trainer.prediction.predictor import Predictor
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -27,7 +29,7 @@ def folder(narrow, tmp_path_factory):
     work = tmp_path_factory.mktemp("work")
     model = predictable.write_model(work / "models" / "msinet" / "1" / VERSION_EXTRA, predictable.network(3))
     files.write_json(model / MODEL_CONFIG, TRAINED_ON)
-    files.write_json(work / "models" / "msinet" / artifacts.ALIASES, {"default": 1})
+    files.write_json(work / "models" / "msinet" / registry_layout.ALIASES, {"default": 1})
     return work
 
 

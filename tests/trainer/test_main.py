@@ -17,10 +17,12 @@ import pytest
 from tests.narrow import quick_trainings
 from tests.prepared import write_prepared
 from trainer.__main__ import _parser, main
-from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
 from trainer.commands.train import chosen_settings
-from trainer.config import RECIPES, TrainConfig
 from trainer.errors import UserError
+from trainer.models.model_folder import EVALUATION, MODEL_CONFIG
+from trainer.models.registry_layout import VERSION_EXTRA
+from trainer.training.recipes import RECIPES
+from trainer.training.settings import TrainConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
 

@@ -8,23 +8,18 @@ import pytest
 from lifecycle.registry.numbered import LocalRegistry
 from pipeline.local.run_folder import Run
 from tests.prepared import write_prepared
-from trainer import artifacts
-from trainer.artifacts import (
-    ALIASES,
-    EVALUATION,
-    MANIFEST,
-    MODEL_CONFIG,
-    RUN_FILE,
-    VERSION_EXTRA,
-    Manifest,
-    ModelConfig,
-)
-from trainer.config import TrainConfig
+from trainer.data.prepared_data import MANIFEST, Manifest
 from trainer.errors import UserError
+from trainer.evaluation import run_folders
 from trainer.evaluation.compare import find_contestants
+from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
+from trainer.models import model_folder
 from trainer.models.find import VERSION, find_model, image_size_of
+from trainer.models.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig
 from trainer.models.provenance import of_folder
+from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
+from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 from trainer.training.train import config_of
 
@@ -56,7 +51,7 @@ def stored(tmp_path_factory, evaluated):
     root = tmp_path_factory.mktemp("files")
     folder = root / "models" / "msinet" / "1" / VERSION_EXTRA
     folder.mkdir(parents=True)
-    (folder / artifacts.WEIGHTS).touch()
+    (folder / model_folder.WEIGHTS).touch()
     data = write_prepared(root / "data")
     for name in ("evaluation", "other"):
         shutil.copytree(evaluated, root / name)
@@ -88,7 +83,7 @@ READERS = {
     (f"models/msinet/{ALIASES}", "name"): lambda root: find_model(str(root / "models" / "msinet@1")),
     (f"models/msinet/{ALIASES}", "registry"): lambda root: LocalRegistry(root / "models").default("msinet"),
     (f"run/{RUN_FILE}", "run"): lambda root: Run.load(root / "run"),
-    (f"run/{RUN_FILE}", "attempt"): lambda root: artifacts.latest_attempt(root / "run"),
+    (f"run/{RUN_FILE}", "attempt"): lambda root: run_folders.latest_attempt(root / "run"),
     (f"data/{MANIFEST}", "manifest"): lambda root: Manifest.load(root / "data"),
     (f"evaluation/{EVALUATION}", "contestant"): lambda root: find_contestants(
         [str(root / "evaluation"), str(root / "other")]

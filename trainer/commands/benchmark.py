@@ -8,10 +8,11 @@ benchmark` runs this here or on accelerators of Vertex AI, and keeps what it mea
 import argparse
 import json
 
-from trainer.cli import Parser, add_settings, settings
-from trainer.config import TrainConfig, parse_image_size
+from trainer.data.settings import parse_image_size
 from trainer.errors import check
+from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training import accelerators
+from trainer.training.settings import TrainConfig
 
 HELP = "measure how fast this machine trains"
 SETTINGS = ("batch_size", "accumulation", "precision")

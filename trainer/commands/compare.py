@@ -16,10 +16,10 @@ import argparse
 import dataclasses
 from typing import Any
 
-from trainer.cli import output_file, summarize
 from trainer.errors import check
 from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.io.runtime import announce
+from trainer.settings.flags import output_file, summarize
 
 HELP = "compare models, and test which one is significantly better"
 
@@ -65,7 +65,7 @@ def execute(parsed: argparse.Namespace) -> None:
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
-    from trainer.artifacts import prepared_by_name
+    from trainer.data.prepared_data import prepared_by_name
     from trainer.evaluation.compare import compare, evaluate_again, find_contestants, find_shared
     from trainer.evaluation.reports.score_tables import print_comparison
     from trainer.models.find import find_opponent

@@ -9,7 +9,7 @@ import pathlib
 import textwrap
 from typing import TYPE_CHECKING
 
-from trainer.cli import add_cache_dir
+from trainer.commands.shared_flags import add_cache_dir
 from trainer.data import datasets
 from trainer.data.datasets import DATASETS, Dataset
 

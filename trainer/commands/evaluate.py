@@ -3,11 +3,13 @@
 import argparse
 import pathlib
 
-from trainer.cli import Parser, add_model, add_settings, output_dir, output_file, settings
-from trainer.config import RECORDING_SETTINGS, EvaluateConfig, FetchConfig, HeldOutConfig, check_recordings_used
+from trainer.commands.shared_flags import add_model
+from trainer.data.settings import RECORDING_SETTINGS, FetchConfig, HeldOutConfig, check_recordings_used
 from trainer.errors import check
+from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
 from trainer.io.runtime import announce
+from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model, compared with baselines"
 
@@ -50,7 +52,7 @@ def execute(parsed: argparse.Namespace) -> None:
     # After what a mistake in a name ends: these load SciPy and Matplotlib.
     from rich.console import Console
 
-    from trainer.artifacts import prepared_by_name
+    from trainer.data.prepared_data import prepared_by_name
     from trainer.evaluation.evaluate import check_output, evaluate
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
     from trainer.evaluation.reports.score_tables import print_evaluation
@@ -78,8 +80,8 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> str:
     """Fetch the test set into `folder`, at the image size of the first dataset; returns `folder`."""
-    from trainer.artifacts import Manifest
     from trainer.data.fetch import fetch_dataset
+    from trainer.data.prepared_data import Manifest
 
     trained = Manifest.load(parsed.dataset_dir[0])
     config = settings(

@@ -9,10 +9,11 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from trainer.cli import add_model, output_path
-from trainer.config import EXPORT_FORMATS, SIGNATURES
+from trainer.commands.shared_flags import add_model
 from trainer.errors import UserError
 from trainer.io.runtime import load_tensorflow
+from trainer.models.model_folder import EXPORT_FORMATS, SIGNATURES
+from trainer.settings.flags import output_path
 
 SAVED_MODEL = EXPORT_FORMATS[0]
 HELP = "export a model for servers, or in compact form"
@@ -56,7 +57,7 @@ def execute(parsed: argparse.Namespace) -> None:
                 f"--{flag.replace('_', '-')} is for the format {SAVED_MODEL}, but --format is {parsed.format}"
             )
 
-    from trainer.config import parse_image_size
+    from trainer.data.settings import parse_image_size
     from trainer.models.find import find_answering, image_size_of
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
@@ -85,16 +86,15 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _export_compact(model: Any, size: tuple[int, int], path: pathlib.Path, folder: pathlib.Path) -> None:
     """Write the compact form of the model in `folder`, and print what the 8 bits change."""
-    from trainer import artifacts
-    from trainer.artifacts import MODEL_CONFIG
     from trainer.io.files import read_json
-    from trainer.models import load
+    from trainer.models import load, model_folder
     from trainer.models.compact import IMAGES, write_compact
+    from trainer.models.model_folder import MODEL_CONFIG
 
-    config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", artifacts.ModelConfig)
+    config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", model_folder.ModelConfig)
     if model.flips != load.flips(config):
         config["settings"] = {**config.get("settings", {}), "flip_prediction": model.flips}
-    largest, mean = write_compact(model.network, size, path, config, artifacts.training_images(folder))
+    largest, mean = write_compact(model.network, size, path, config, model_folder.training_images(folder))
     print(
         f"the maps of {IMAGES} random images differ from those in float32 by at most {largest:.2g}, and by "
         f"{mean:.2g} on average, on 0..1"

@@ -4,14 +4,17 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
-from trainer.cli import Parser, add_cache_dir, add_settings, output_dir, output_file, settings
-from trainer.config import CUSTOM, PRETRAINED, SMALL, FetchConfig, check_recordings_used
+from trainer.commands.shared_flags import add_cache_dir
 from trainer.data import datasets
+from trainer.data.settings import CUSTOM, FetchConfig, check_recordings_used
 from trainer.errors import visible
 from trainer.io.runtime import announce
+from trainer.models.model_names import PRETRAINED
+from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
+from trainer.training.recipes import SMALL
 
 if TYPE_CHECKING:
-    from trainer.artifacts import Manifest
+    from trainer.data.prepared_data import Manifest
 
 HELP = "fetch and prepare a dataset"
 

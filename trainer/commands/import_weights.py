@@ -12,10 +12,10 @@ weights that the author publishes for this dataset (MIT License) are downloaded 
 
 import argparse
 
-from trainer.cli import output_dir
-from trainer.config import FetchConfig
 from trainer.data.datasets import DATASETS
+from trainer.data.settings import FetchConfig
 from trainer.errors import visible
+from trainer.settings.flags import output_dir
 
 HELP = "convert published weights to a model"
 

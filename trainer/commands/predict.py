@@ -14,10 +14,10 @@ status is 1 if any image failed, else 0. A line on stderr says which model is us
 import argparse
 from typing import TYPE_CHECKING
 
-from trainer.cli import Parser
 from trainer.commands.shared_maps import add_map_flags, write_maps
 from trainer.errors import check, printable
 from trainer.io.files import local_path
+from trainer.settings.flags import Parser
 
 if TYPE_CHECKING:
     from trainer.prediction.inputs import Listing

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainer.cli import Parser, add_model, add_region, add_settings, output_file, results_dir, settings, summarize
-from trainer.config import PredictConfig
+from trainer.commands.shared_flags import add_model, add_region
 from trainer.errors import interrupted_status, printable, some
 from trainer.io.runtime import announce, load_tensorflow
+from trainer.prediction.settings import PredictConfig
+from trainer.settings.flags import Parser, add_settings, output_file, results_dir, settings, summarize
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -5,19 +5,13 @@ import dataclasses
 import json
 import shlex
 
-from trainer.artifacts import checkpoints_of
-from trainer.cli import (
-    MODEL,
-    Parser,
-    add_settings,
-    flag_of,
-    output_dir,
-    output_dir_or_address,
-    output_file,
-    settings,
-)
-from trainer.config import CACHES, TrainConfig, configs_of, with_recipe
+from trainer.commands.shared_flags import MODEL
+from trainer.data.settings import CACHES
 from trainer.errors import UserError, check
+from trainer.models.model_folder import checkpoints_of
+from trainer.settings.fields import configs_of, flag_of
+from trainer.settings.flags import Parser, add_settings, output_dir, output_dir_or_address, output_file, settings
+from trainer.training.settings import TrainConfig, with_recipe
 
 HELP = "train on a prepared dataset"
 

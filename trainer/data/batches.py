@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.artifacts import PREPARE_AGAIN, Manifest
-from trainer.config import CACHES
 from trainer.data import tfrecords
+from trainer.data.prepared_data import PREPARE_AGAIN, Manifest
+from trainer.data.settings import CACHES
 from trainer.errors import UserError, check_choice
 from trainer.io import runtime
 from trainer.io.progress import LOG_EVERY_S, Tracker

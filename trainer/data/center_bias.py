@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from trainer.artifacts import CENTER_BIAS, PREPARE_AGAIN
+from trainer.data.prepared_data import CENTER_BIAS, PREPARE_AGAIN
 from trainer.io.files import read_maps
 
 SIZE = (120, 160)

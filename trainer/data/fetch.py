@@ -12,21 +12,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from trainer import storage
-from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
-from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data import datasets, layout, sample, splits, statistics
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
 from trainer.data.datasets import HASH
 from trainer.data.downloads import cache, offers
 from trainer.data.downloads.offers import Origin
+from trainer.data.prepared_data import MANIFEST, SPLITS, TEST, Manifest
+from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.splits import SplitImages
 from trainer.errors import UserError, visible
-from trainer.io import archive_files, files
+from trainer.io import archive_files, files, source_files
 from trainer.io.archive_files import Member
 from trainer.io.files import is_mounted, is_taken, replacing
+from trainer.io.package_version import code_version
 from trainer.io.runtime import load_tensorflow
+from trainer.io.source_files import SourceObject
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts
@@ -51,7 +52,7 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
         return sample.fingerprint(dataset)
     if origin := offers.origin_of(source, row, private_sources):
         return _fingerprint_of(offers.offers(origin, cache.cache_folder()), row.part)
-    return _fingerprint_of(storage.list_objects(source), row.part)
+    return _fingerprint_of(source_files.list_objects(source), row.part)
 
 
 def fetch_dataset(
@@ -123,7 +124,7 @@ def _open_source(
     if config.source == SAMPLE:
         yield _Source(SAMPLE, sample.members(config.dataset), [], sample.fingerprint(config.dataset))
     elif origin is None:
-        objects = storage.list_objects(config.source)
+        objects = source_files.list_objects(config.source)
         with archive_files.opened(config.source, objects, folder) as members:
             yield _Source(config.source, members, objects, _fingerprint_of(objects, part))
     else:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.artifacts import TEST
 from trainer.data.bad_images import BadImages
 from trainer.data.datasets import Dataset, FileRule
+from trainer.data.prepared_data import TEST
 from trainer.errors import UserError, some
 from trainer.io import untrusted
 from trainer.io.archive_files import Member

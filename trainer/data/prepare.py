@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainer.artifacts import CENTER_BIAS, IMAGES, ORIGINALS, TEST
-from trainer.data import center_bias, decode, preprocess, statistics, tfrecords
+from trainer.data import center_bias, decode, fixation_points, preprocess, statistics, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
+from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
 from trainer.errors import ContentError, UserError
-from trainer.evaluation import metrics
 from trainer.io.files import write_array
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
@@ -300,8 +299,8 @@ def _histogram(
     It sums to 1, or to 0 for an image without fixations in data that has some.
     """
     if gaze is not None:
-        points = metrics.scale_points(gaze.points, original_size, center_bias.SIZE)
-        histogram = metrics.count_points(points, center_bias.SIZE).astype(np.float64)
+        points = fixation_points.scale_points(gaze.points, original_size, center_bias.SIZE)
+        histogram = fixation_points.count_points(points, center_bias.SIZE).astype(np.float64)
     else:
         content = _content(density, box).astype(np.float32)
         resized = Image.fromarray(content).resize(center_bias.SIZE[::-1], Image.Resampling.BOX)

@@ -5,15 +5,44 @@ import math
 import pathlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NotRequired
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageStat
+from typing_extensions import TypedDict
 
-from trainer import artifacts
-from trainer.artifacts import Distribution, MeanMap, Statistics
+from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
 from trainer.data.layout import Gaze, Size
+from trainer.io import files
+
+
+class Distribution(TypedDict):
+    """The values of one of `trainer.data.statistics.FEATURES`, in the form in which they are compared."""
+
+    mean: float
+    std: float
+    quantiles: list[float]
+
+
+class MeanMap(TypedDict):
+    """The centre bias of the training images, in coarse cells."""
+
+    cells: list[list[float]]
+    """Share of attention in each cell."""
+    images: int
+    variation: float
+    """`Manifest.map_variation`."""
+
+
+class Statistics(TypedDict):
+    """The statistics of a prepared dataset, or of some of its images; see `trainer.data.statistics`."""
+
+    images: int
+    values: dict[str, Distribution]
+    center_bias: NotRequired[MeanMap]
+
 
 GRID = (12, 16)
 """(height, width) of the coarse centre bias, cells."""
@@ -96,7 +125,7 @@ def measure(
     return values
 
 
-def read(folder: artifacts.StrPath, without: Collection[str] = ()) -> Statistics | None:
+def read(folder: files.StrPath, without: Collection[str] = ()) -> Statistics | None:
     """The statistics of a prepared dataset; they do not depend on the order of its images.
 
     Args:
@@ -106,7 +135,7 @@ def read(folder: artifacts.StrPath, without: Collection[str] = ()) -> Statistics
     Returns:
         None for data without `IMAGES`, and if no image is left.
     """
-    path = pathlib.Path(folder) / artifacts.IMAGES
+    path = pathlib.Path(folder) / prepared_data.IMAGES
     if not path.exists():
         return None
     with path.open(newline="", encoding="utf-8") as file:
@@ -118,8 +147,8 @@ def read(folder: artifacts.StrPath, without: Collection[str] = ()) -> Statistics
     statistics = Statistics(
         images=len(rows), values={name: _distribution(each, FEATURES[name]) for name, each in known.items()}
     )
-    if (pathlib.Path(folder) / artifacts.CENTER_BIAS).exists() and not without:
-        manifest = artifacts.Manifest.load(folder)
+    if (pathlib.Path(folder) / prepared_data.CENTER_BIAS).exists() and not without:
+        manifest = prepared_data.Manifest.load(folder)
         cells = coarse(CenterBias.read(pathlib.Path(folder)).histogram)
         statistics["center_bias"] = MeanMap(
             cells=[[_rounded(cell) for cell in row] for row in cells],

@@ -23,7 +23,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from trainer.artifacts import PREPARE_AGAIN, Manifest, shard_name
+from trainer.data.prepared_data import PREPARE_AGAIN, Manifest, shard_name
 from trainer.errors import UserError, first_line
 
 SHARD_BYTES = 96 * 10**6

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from PIL import Image
 from scipy import ndimage, optimize
 
-from trainer.artifacts import TEST, Manifest
-from trainer.data import tfrecords
+from trainer.data import fixation_points, tfrecords
+from trainer.data.prepared_data import TEST, Manifest
 from trainer.data.tfrecords import Example
 from trainer.evaluation import confidence, metrics
 from trainer.evaluation.confidence import Values
@@ -96,7 +96,7 @@ class Observed:
     def of(cls, example: Example, background: Background) -> "Observed":
         """The image with a longer side of LONGER_SIDE_PX, or at its own size if that is smaller."""
         size = small_size(example.original_size)
-        points = metrics.scale_points(example.fixations, example.original_size, size)
+        points = fixation_points.scale_points(example.fixations, example.original_size, size)
         observers = [points[example.observers == observer] for observer in np.unique(example.observers)]
         bias = background.center_bias(example, size).astype(np.float64)
         others = background.other_counts(example, size) if observers else np.zeros(size, np.int64)

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, storage
+from trainer.data import prepared_data
 from trainer.errors import UserError, check_choice
-from trainer.evaluation import confidence, gate, per_image
+from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders
 from trainer.evaluation.confidence import Gain, Interval
 from trainer.evaluation.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
-from trainer.io import files
+from trainer.io import buckets, files, source_files
 from trainer.io.files import local_path
 from trainer.io.runtime import load_tensorflow
-from trainer.models import provenance
+from trainer.models import model_folder, provenance
 from trainer.models.find import find_model
 
 KINDS = (
@@ -123,30 +123,30 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 def _find(name: str, label: str) -> Contestant:
     folder = local_path(name)
-    if storage.is_remote(name) and (evaluation := _download(name)) is not None:
+    if buckets.is_remote(name) and (evaluation := _download(name)) is not None:
         return _evaluated(name, label, evaluation)
-    if (folder / artifacts.RUN_FILE).is_file():
-        attempt = artifacts.latest_attempt(folder)
+    if (folder / run_folders.RUN_FILE).is_file():
+        attempt = run_folders.latest_attempt(folder)
         if attempt is None or not (attempt / RUN_EVALUATION).is_dir():
             raise UserError(
                 f"the run {folder} has no evaluation yet; finish it with `make run-pipeline RESUME={folder}`"
             )
         return _evaluated(name, label, attempt / RUN_EVALUATION)
-    if (folder / artifacts.EVALUATION).is_file() and not (folder / artifacts.WEIGHTS).is_file():
+    if (folder / model_folder.EVALUATION).is_file() and not (folder / model_folder.WEIGHTS).is_file():
         return _evaluated(name, label, folder)
     try:
         model = find_model(name)
     except UserError as error:
         raise UserError(f"{name} cannot be compared ({error}); name {KINDS}") from None
-    if (model / artifacts.EVALUATION).is_file():
+    if (model / model_folder.EVALUATION).is_file():
         return _evaluated(name, label, model, model)
     return Contestant(label, name, model, {}, {"model": str(model)})
 
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder; its model is in `model`, or else where the evaluation says."""
-    content = files.read_json(folder / artifacts.EVALUATION, EVALUATE_AGAIN, artifacts.Compared)
-    tables = per_image.read(folder / artifacts.PER_IMAGE, EVALUATE_AGAIN)
+    content = files.read_json(folder / model_folder.EVALUATION, EVALUATE_AGAIN, evaluation_files.Compared)
+    tables = per_image.read(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN)
     try:
         measured = {
             dataset: Measured(
@@ -160,7 +160,7 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         facts["input size"] = ", ".join(sizes)
     except KeyError as error:
         raise UserError(f"{folder} is from an earlier version (it has no {error}); {EVALUATE_AGAIN}") from None
-    existing = path if (path / artifacts.WEIGHTS).is_file() else None
+    existing = path if (path / model_folder.WEIGHTS).is_file() else None
     return Contestant(label, name, existing, measured, facts)
 
 
@@ -168,7 +168,7 @@ def _same_data(result: dict[str, Any]) -> pathlib.Path | None:
     """The folder of the prepared data; None if it no longer exists or has changed."""
     folder = pathlib.Path(result["folder"])
     try:
-        manifest = artifacts.Manifest.load(folder)
+        manifest = prepared_data.Manifest.load(folder)
     except UserError:
         return None
     return folder if manifest.fingerprint == result["manifest"]["fingerprint"] else None
@@ -177,14 +177,20 @@ def _same_data(result: dict[str, Any]) -> pathlib.Path | None:
 def _download(address: str) -> pathlib.Path | None:
     """Download an evaluation from Cloud Storage to a folder that is removed at exit; None for anything else."""
     try:
-        objects = {each.name: each for each in storage.list_objects(address)}
+        objects = {each.name: each for each in source_files.list_objects(address)}
     except UserError:
         if "@" not in address.rpartition("/")[2]:
             raise
         return None  # it may be a registered version, which `find_model` looks up
-    if artifacts.EVALUATION not in objects or artifacts.PER_IMAGE not in objects or artifacts.WEIGHTS in objects:
+    if (
+        model_folder.EVALUATION not in objects
+        or model_folder.PER_IMAGE not in objects
+        or model_folder.WEIGHTS in objects
+    ):
         return None
-    return storage.download_for_now(address, [objects[artifacts.EVALUATION], objects[artifacts.PER_IMAGE]])
+    return source_files.download_for_now(
+        address, [objects[model_folder.EVALUATION], objects[model_folder.PER_IMAGE]]
+    )
 
 
 # === Their scores on the same images ===
@@ -315,7 +321,7 @@ def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pat
     Raises:
         UserError: a split has no images, or a model's folder no longer exists.
     """
-    manifests = artifacts.load_manifests(datasets)
+    manifests = prepared_data.load_manifests(datasets)
     biases = {name: gate.center_bias_folder(datasets, manifests, name) for name in datasets}
     if missing := _missing(contestants):
         raise UserError(f"these models no longer exist: {', '.join(missing)}; name their current folders")
@@ -355,7 +361,7 @@ def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path, bias: pathl
     predictors = {contestant.label: contestant.predictor for contestant in contestants}
     from trainer.evaluation.scoring import Scorer
 
-    return Scorer(folder, artifacts.Manifest.load(folder), predictors, bias)
+    return Scorer(folder, prepared_data.Manifest.load(folder), predictors, bias)
 
 
 # === The comparison ===

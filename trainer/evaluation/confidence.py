@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from trainer.artifacts import TEST_SUFFIX
+from trainer.data.prepared_data import TEST_SUFFIX
 
 Values = npt.NDArray[np.float64]
 Interval = list[float]

@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts
-from trainer.artifacts import StrPath
-from trainer.config import EvaluateConfig
+from trainer.data import prepared_data
 from trainer.errors import UserError, now
-from trainer.evaluation import confidence, gate, per_image, seen
+from trainer.evaluation import confidence, evaluation_files, gate, per_image, seen
 from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
-from trainer.io import files
+from trainer.evaluation.settings import EvaluateConfig
+from trainer.io import files, package_version
+from trainer.io.files import StrPath
 from trainer.io.runtime import load_tensorflow
+from trainer.models import model_folder
 
 PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}
@@ -78,7 +79,7 @@ def evaluate(
     predictors = {model: Predictor(folder) for model, folder in folders.items()}
     sizes = {model: list(predictor.image_size) for model, predictor in predictors.items()}
     results: dict[str, dict[str, Any]] = {}
-    with files.replacing(output, last=artifacts.EVALUATION) as partial:
+    with files.replacing(output, last=model_folder.EVALUATION) as partial:
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
             bias, unfit = gate.center_bias_folder(datasets, manifests, name), left_out[name]
@@ -97,25 +98,25 @@ def evaluate(
             "decision": decision,
             "data_warnings": list(data_warnings),
         }
-        evaluation |= {"run": run, "date": now(), "code_version": artifacts.code_version()}
-        files.write_json(partial / artifacts.EVALUATION, evaluation)
+        evaluation |= {"run": run, "date": now(), "code_version": package_version.code_version()}
+        files.write_json(partial / model_folder.EVALUATION, evaluation)
     return evaluation
 
 
 def _check(
     config: EvaluateConfig, datasets: Mapping[str, StrPath], output: pathlib.Path
-) -> tuple[dict[str, artifacts.Manifest], str]:
+) -> tuple[dict[str, prepared_data.Manifest], str]:
     """Return the manifests and the deciding dataset; find every error that can be found before the slow part."""
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     check_output(output)
-    manifests = artifacts.load_manifests(datasets)
+    manifests = prepared_data.load_manifests(datasets)
     decides = gate.deciding_dataset(config.gate_on, manifests)
     gate.check_measurable(config, decides, manifests[decides])
     return manifests, decides
 
 
-def _left_out(folder: StrPath, manifest: artifacts.Manifest, models: Mapping[str, Seen]) -> list[str]:
+def _left_out(folder: StrPath, manifest: prepared_data.Manifest, models: Mapping[str, Seen]) -> list[str]:
     """The names of the held-out images that one of the models has seen.
 
     Raises `UserError` if the candidate has seen all images of a test set.
@@ -140,17 +141,17 @@ def _score(
     `decision` is the number of the decision that is made on this dataset; None if another one decides.
     """
     table = scorer.score(f"evaluate {dataset}")
-    per_image.write(output / artifacts.PER_IMAGE, dataset, table)
+    per_image.write(output / model_folder.PER_IMAGE, dataset, table)
     groups = _ranked(table) | _extremes(table) | ({} if decision is None else _extreme_gains(config, table))
     decisive = {} if decision is None else _decisive(config, table, decision)
     return _summary(config, table) | decisive | {"pictures": _draw(scorer, table, groups, output, dataset)}
 
 
 def _describe(
-    manifest: artifacts.Manifest, folder: StrPath, bias: pathlib.Path, left_out: list[str]
+    manifest: prepared_data.Manifest, folder: StrPath, bias: pathlib.Path, left_out: list[str]
 ) -> dict[str, Any]:
     """The facts about the dataset that are stored with its scores."""
-    source = artifacts.Manifest.load(bias)
+    source = prepared_data.Manifest.load(bias)
     facts = dataclasses.asdict(manifest) | {"image_size": list(manifest.image_size)}
     # Long: one entry per shard and source object. The manifest itself has them.
     del facts["shards"], facts["originals"], facts["objects"]
@@ -218,7 +219,7 @@ def _conclude(
     decision = gate.decide(config, deciding["models"], gain, reservation, undecided, default)
     remarks = []
     for name, result in results.items():
-        if name == decides or artifacts.TEST in result["manifest"]["counts"]:
+        if name == decides or prepared_data.TEST in result["manifest"]["counts"]:
             remarks.append(seen.note(confidence.images_of(name), result["left_out"], result["n_images"]))
             remarks += [each.caution(NAMES[model], result["manifest"]) for model, each in models.items()]
     decided = (
@@ -286,7 +287,7 @@ def _draw(
     scorer: Any, table: PerImage, groups: dict[str, list[str]], folder: pathlib.Path, dataset: str
 ) -> list[dict[str, Any]]:
     """Write the pictures of the images in the groups, once per image, and describe them."""
-    inside = pathlib.Path(artifacts.PREDICTIONS, dataset)
+    inside = pathlib.Path(evaluation_files.PREDICTIONS, dataset)
     (folder / inside).mkdir(parents=True)
     names = dict.fromkeys(name for members in groups.values() for name in members)
     pictures = scorer.draw({name: folder / inside / f"{table.images.index(name):06d}" for name in names})

@@ -5,13 +5,15 @@ import pathlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainer.artifacts import TEST, Manifest, StrPath
-from trainer.config import SAMPLE, EvaluateConfig
+from trainer.data.prepared_data import TEST, Manifest
+from trainer.data.settings import SAMPLE
 from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
+from trainer.evaluation.settings import EvaluateConfig
+from trainer.io.files import StrPath
 from trainer.models import provenance
 
 BECOMES = "The candidate becomes the default"

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trainer.data.fixation_points import Points, flat_indices
 from trainer.evaluation.metric_table import METRICS
 
 Map = npt.NDArray[np.float64]
-Points = npt.NDArray[np.integer[Any]]
 
 EPSILON = 2.2204e-16
 """Keeps quotients and logarithms finite; the value is part of the benchmark's definition of KLD."""
@@ -108,18 +108,6 @@ def information_gain(prediction: npt.ArrayLike, fixations: Points, baseline: npt
     return float((np.log2(EPSILON + p) - np.log2(EPSILON + b)).mean())
 
 
-def scale_points(points: Points, size: tuple[int, int], new_size: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Scale points (n, 2) of an image of `size` (height, width) to an image of `new_size`, rounded down."""
-    # Integers, because a float quotient can end just below an integer and round down to the wrong pixel.
-    return np.asarray(points, np.int64).reshape(-1, 2) * np.array(new_size, np.int64) // np.array(size, np.int64)
-
-
-def count_points(points: Points, size: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Count the points (n, 2) in each pixel of an image of `size` (height, width): (height, width)."""
-    flat = flat_indices("points", points, size)
-    return np.bincount(flat, minlength=size[0] * size[1]).reshape(size)
-
-
 def _roc_area(positives: Map, negatives: Map, weights: Map | None = None) -> float:
     """Share of (positive, negative) pairs in which the positive is higher; a tie counts half.
 
@@ -157,21 +145,6 @@ def _pair(prediction: npt.ArrayLike, truth: npt.ArrayLike, name: str = "density"
     if not truth.any():
         raise ValueError(f"{name} of shape {truth.shape} is zero everywhere; it needs a positive value")
     return prediction, truth
-
-
-def flat_indices(name: str, points: Points, size: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    points = np.asarray(points)
-    if points.ndim != 2 or points.shape[1] != 2 or not np.issubdtype(points.dtype, np.integer):
-        raise ValueError(f"{name} have shape {points.shape} and type {points.dtype}; they must be (n, 2) integers")
-    if not len(points):
-        raise ValueError(f"{name} are empty; the metric needs at least one point")
-    outside = ((points < 0) | (points >= size)).any(axis=1)
-    if outside.any():
-        first = tuple(points[outside][0].tolist())
-        raise ValueError(
-            f"{outside.sum()} of {len(points)} {name} are outside the {size} map; the first (y, x) is {first}"
-        )
-    return points[:, 0].astype(np.int64) * size[1] + points[:, 1]
 
 
 def _at(name: str, values: Map, points: Points) -> Map:

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from trainer import artifacts
-from trainer.data import center_bias, decode, preprocess
+from trainer.data import center_bias, decode, fixation_points, prepared_data, preprocess
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, read, read_held_out
 from trainer.errors import UserError
 from trainer.evaluation import metrics
@@ -62,7 +61,7 @@ class Background:
 
     def __init__(self, folder: pathlib.Path, examples: Iterable[Example]) -> None:
         self._center_bias = center_bias.CenterBias.read(folder)
-        self._is_own = artifacts.Manifest.load(folder).is_test_set
+        self._is_own = prepared_data.Manifest.load(folder).is_test_set
         points = collections.defaultdict(list)
         for example in examples:
             points[example.original_size].append(np.asarray(example.fixations, np.int64).reshape(-1, 2))
@@ -77,17 +76,17 @@ class Background:
 
     def other_counts(self, example: Example, size: Size) -> Counts:
         """Fixations of all images but this one per pixel of it, when it has the `size` (h, w)."""
-        own = metrics.scale_points(example.fixations, example.original_size, size)
+        own = fixation_points.scale_points(example.fixations, example.original_size, size)
         # The image's own fixations are scaled in the same way in both, so they cancel exactly.
-        return self._all_counts(size) - metrics.count_points(own, size)
+        return self._all_counts(size) - fixation_points.count_points(own, size)
 
     def _resize_center_bias(self, fold: int | None, size: Size) -> Map:
         image = Image.fromarray(self._center_bias.without(fold).astype(np.float32))
         return np.asarray(image.resize(size[::-1], Image.Resampling.BILINEAR))
 
     def _count_all_fixations(self, size: Size) -> Counts:
-        scaled = [metrics.scale_points(points, other, size) for other, points in self._fixations.items()]
-        return metrics.count_points(np.concatenate(scaled), size)
+        scaled = [fixation_points.scale_points(points, other, size) for other, points in self._fixations.items()]
+        return fixation_points.count_points(np.concatenate(scaled), size)
 
 
 # === The scores ===
@@ -123,7 +122,7 @@ class Scorer:
     def __init__(
         self,
         folder: pathlib.Path,
-        manifest: artifacts.Manifest,
+        manifest: prepared_data.Manifest,
         predictors: Mapping[str, Predictor],
         bias_folder: pathlib.Path | None = None,
         left_out: Collection[str] = (),

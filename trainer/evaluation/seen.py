@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainer import artifacts
-from trainer.artifacts import SPLITS, Manifest, StrPath
+from trainer.data import prepared_data
 from trainer.data.datasets import HASH, HASH_BY_FOLDER
+from trainer.data.prepared_data import SPLITS, Manifest
 from trainer.errors import UserError, some
 from trainer.io import files
-from trainer.models import provenance
+from trainer.io.files import StrPath
+from trainer.models import model_folder, provenance
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Seen:
             UserError: a file of the model or of the data is damaged.
         """
         config = model_config(model)
-        listed = artifacts.training_images(model)
+        listed = model_folder.training_images(model)
         digests = {split: {each for images in listed.values() for each in images[split]} for split in SPLITS}
         prepared = {}
         for folder in training_data(at_hand, config):
             manifest = Manifest.load(folder)
-            if manifest.fingerprint not in listed and (entry := artifacts.images_to_train_on(folder)):
+            if manifest.fingerprint not in listed and (entry := prepared_data.images_to_train_on(folder)):
                 prepared[manifest.fingerprint] = manifest.test_share
                 for split in SPLITS:
                     digests[split] |= set(entry[manifest.fingerprint][split])
@@ -64,11 +65,11 @@ class Seen:
         """
         manifest = Manifest.load(folder)
         splits = SPLITS if manifest.is_test_set else ("train",)
-        if not manifest.is_test_set and not pathlib.Path(folder, artifacts.IMAGES).exists():
+        if not manifest.is_test_set and not pathlib.Path(folder, prepared_data.IMAGES).exists():
             return set()  # prepared by an earlier version
         seen = frozenset().union(*(self.digests[split] for split in splits))
-        units = {image.unit for image in artifacts.images(folder, [*manifest.counts]) if image.digest in seen}
-        return {image.name for image in artifacts.images(folder, [manifest.held_out]) if image.unit in units}
+        units = {image.unit for image in prepared_data.images(folder, [*manifest.counts]) if image.digest in seen}
+        return {image.name for image in prepared_data.images(folder, [manifest.held_out]) if image.unit in units}
 
     def caution(self, model: str, manifest: Mapping[str, Any]) -> str:
         """Warn if the model may have seen held-out images that nothing tells of; else empty.
@@ -77,7 +78,7 @@ class Seen:
             model: Name of the model in the sentence.
             manifest: Content of the data's `Manifest`.
         """
-        dataset, is_test_set = manifest["dataset"], artifacts.TEST in manifest["counts"]
+        dataset, is_test_set = manifest["dataset"], prepared_data.TEST in manifest["counts"]
         if manifest["split"] == "given" and not (is_test_set and manifest.get("test_share")):
             return ""
         for config in provenance.trainings(self.model_config):
@@ -103,8 +104,8 @@ class Seen:
 
 def model_config(folder: StrPath) -> Any:
     """Return the content of a model folder's MODEL_CONFIG; None without one."""
-    path = pathlib.Path(folder) / artifacts.MODEL_CONFIG
-    return files.read_json(path, "train the model again", artifacts.ModelConfig) if path.exists() else None
+    path = pathlib.Path(folder) / model_folder.MODEL_CONFIG
+    return files.read_json(path, "train the model again", model_folder.ModelConfig) if path.exists() else None
 
 
 def training_data(folders: Iterable[StrPath], config: Mapping[str, Any] | None) -> list[StrPath]:

@@ -18,12 +18,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, cast
 
-from trainer import storage
-from trainer.artifacts import SourceObject
 from trainer.errors import ContentError, UserError
+from trainer.io import buckets, file_names, files, source_files
+from trainer.io.file_names import ARCHIVES, check_name, check_path, is_archive, is_junk
 from trainer.io.files import local_path
 from trainer.io.progress import Tracker
-from trainer.storage import ARCHIVES, check_name, check_path, is_archive, is_junk
+from trainer.io.source_files import SourceObject
 
 DAMAGED = (
     EOFError,
@@ -85,9 +85,9 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
     Raises:
         UserError: an archive is damaged, or has a member that is unsafe to unpack.
     """
-    if storage.is_remote(source):
+    if buckets.is_remote(source):
         folder = scratch / "download"
-        storage.download(source, objects, folder)
+        source_files.download(source, objects, folder)
     else:
         path = local_path(source)
         folder = path.parent if path.is_file() else path
@@ -203,14 +203,14 @@ def _damaged(origin: str, error: Exception, archive: str) -> DamagedError:
 def _unpack_tar(path: pathlib.Path, origin: str, folder: pathlib.Path) -> list[Member]:
     """Unpack the files of a tarball into `folder`; of members with one name the last counts, as for tar."""
     members: dict[str, Member] = {}
-    total_mb = round(path.stat().st_size / storage.MEGABYTE)
+    total_mb = round(path.stat().st_size / files.MEGABYTE)
     folder.mkdir(parents=True, exist_ok=True)
     with path.open("rb") as raw, Tracker(f"unpack {origin}", total_mb, "MB") as tracker:
         shown_mb = 0
         for name in _unpacked(raw, origin, folder):
             members[name] = _file(folder / name, _path(origin, name), f"{name} in {origin}")
-            tracker.advance(raw.tell() // storage.MEGABYTE - shown_mb)
-            shown_mb = raw.tell() // storage.MEGABYTE
+            tracker.advance(raw.tell() // files.MEGABYTE - shown_mb)
+            shown_mb = raw.tell() // files.MEGABYTE
     return list(members.values())
 
 
@@ -228,7 +228,7 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                 if not info.isreg() or name.partition("/")[0] == "..":
                     raise _not_plain(info.name, origin)
                 check_path(name, origin)
-                room = storage.room_bytes(folder)
+                room = files.room_bytes(folder)
                 if info.size > room:
                     raise UserError(
                         f"{origin} has a file {name} that unpacks to {info.size / 1e9:,.3g} GB, but "
@@ -256,7 +256,7 @@ def _new_file(folder: pathlib.Path, name: str, origin: str) -> IO[bytes]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         return (folder / name).open("wb")
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
-        raise storage.both_kinds(name, origin) from None
+        raise file_names.both_kinds(name, origin) from None
 
 
 def _unzipped(raw: IO[bytes], stack: ExitStack) -> IO[bytes]:

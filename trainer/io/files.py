@@ -19,7 +19,32 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from trainer.errors import ContentError, PlaceError, UserError, first_line
+from trainer.errors import (
+    ContentError,
+    PlaceError,
+    UserError,
+    first_line,
+)
+from trainer.io.progress import Tracker
+
+StrPath = str | os.PathLike[str]
+"""The path of a file or folder, as the standard library takes it."""
+
+
+MEGAPIXEL = 10**6
+MOST_MEGAPIXELS = 100.0
+"""Largest image that is read, unless a user sets another limit."""
+
+
+MEGABYTE = 10**6
+LEFT_BYTES = 100 * MEGABYTE
+"""Free space that unpacked archives, downloads and checkpoints leave on the disk."""
+
+
+def room_bytes(folder: pathlib.Path) -> int:
+    """How much can be written to the disk of an existing folder, without `LEFT_BYTES`."""
+    return max(shutil.disk_usage(folder).free - LEFT_BYTES, 0)
+
 
 if TYPE_CHECKING:
     import numpy as np
@@ -190,8 +215,6 @@ def _copy_file(source: pathlib.Path, target: pathlib.Path) -> None:
 
 def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
     """Copy the files alone: their modes and times can be set only by the user who owns the mount."""
-    from trainer.io.progress import Tracker
-
     target.mkdir(exist_ok=True)
     (target / UNFINISHED).touch()
     for leftover in target.iterdir():

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
-from trainer.config import MEGAPIXEL, MOST_MEGAPIXELS
 from trainer.errors import UserError, first_line
+from trainer.io.files import MEGAPIXEL, MOST_MEGAPIXELS
 
 Pixels = npt.NDArray[np.uint8]
 

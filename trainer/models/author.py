@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainer.artifacts import MODEL_CONFIG, SCHEMA
 from trainer.data import datasets
 from trainer.data.datasets import DRIVE, Archive
+from trainer.data.prepared_data import SCHEMA
 from trainer.errors import ContentError, UserError, check, look_up, some
 from trainer.io import archive_files, files
 from trainer.io.archive_files import Member
+from trainer.models.model_folder import MODEL_CONFIG
 
 if TYPE_CHECKING:
     from trainer.data.downloads.cache import Download

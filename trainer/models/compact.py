@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.artifacts import (
+from trainer.data.downloads import cache
+from trainer.errors import ContentError, PlaceError, UserError
+from trainer.io import files, untrusted
+from trainer.io.files import check_output_path, read_json, replacing, write_json
+from trainer.models.model_folder import (
     COMPACT_WEIGHTS,
     MODEL_CONFIG,
     TRAINING_IMAGES,
@@ -26,10 +30,6 @@ from trainer.artifacts import (
     ModelConfig,
     training_images,
 )
-from trainer.data.downloads import cache
-from trainer.errors import ContentError, PlaceError, UserError
-from trainer.io import files, untrusted
-from trainer.io.files import check_output_path, read_json, replacing, write_json
 
 if TYPE_CHECKING:
     import keras

@@ -19,28 +19,23 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainer import storage
-from trainer.artifacts import (
-    ALIASES,
+from trainer.errors import UserError, nearest, shown
+from trainer.io import buckets, source_files
+from trainer.io.files import local_path, read_json
+from trainer.io.source_files import SourceObject
+from trainer.models import author, provenance
+from trainer.models.model_folder import (
     COMPACT_WEIGHTS,
-    DEFAULT,
     EVALUATION,
     MODEL_CONFIG,
-    MODEL_NAME,
     MODEL_REMEDY,
     PER_IMAGE,
-    REGISTRY,
-    VERSION_EXTRA,
     WEIGHTS,
-    Aliases,
     ModelConfig,
     SizedConfig,
-    SourceObject,
 )
-from trainer.config import PRETRAINED
-from trainer.errors import UserError, nearest, shown
-from trainer.io.files import local_path, read_json
-from trainer.models import author, provenance
+from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
+from trainer.models.registry_layout import ALIASES, VERSION_EXTRA, Aliases
 
 VERSION = "version.json"
 """Record of a version: metrics and lineage."""
@@ -88,7 +83,7 @@ def find_model(name: str = "") -> pathlib.Path:
         return _expanded(PRETRAINED_FOLDER, GET_PRETRAINED, name=PRETRAINED)
     if author.is_named(name):
         return author.find_author_model(name)
-    if storage.is_remote(name):
+    if buckets.is_remote(name):
         return _find_remote(name)
     whole = local_path(name)
     if name and (found := _model_of_folder(whole)):
@@ -161,19 +156,19 @@ def _split(name: str) -> tuple[str, str]:
 
 def _find_remote(name: str) -> pathlib.Path:
     address, version = _split(name.rstrip("/"))
-    objects = {entry.name: entry for entry in storage.list_objects(address)}
+    objects = {entry.name: entry for entry in source_files.list_objects(address)}
     for folder in ("", VERSION_EXTRA):
         if posixpath.join(folder, WEIGHTS) in objects:
             return _download(address, folder, objects)
     if COMPACT_WEIGHTS in objects:
         files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG) if file in objects]
-        return _expanded(storage.download_for_now(address, files))
+        return _expanded(source_files.download_for_now(address, files))
     numbers = _listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
         raise UserError(f"{address} {NEITHER}; {HOW_TO_GET_ONE}")
     aliases = {}
     if ALIASES in objects:
-        aliases = read_aliases(storage.download_for_now(address, [objects[ALIASES]]))
+        aliases = read_aliases(source_files.download_for_now(address, [objects[ALIASES]]))
     number = number_of(address, version, numbers, aliases)
     return _download(address, model_at(str(number)), objects) if number else find_model(PRETRAINED)
 
@@ -185,7 +180,7 @@ def _download(address: str, folder: str, objects: dict[str, SourceObject]) -> pa
     if missing:
         raise UserError(f"{address}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
     present = [objects[path] for path in paths.values() if path in objects]
-    return storage.download_for_now(address, present) / folder
+    return source_files.download_for_now(address, present) / folder
 
 
 # === The layout of a registry ===
@@ -331,7 +326,7 @@ def find_opponent(name: str) -> str:
     It is the default or, if that one was named, PRETRAINED. Says on stderr which one it is.
     """
     own = None
-    if not storage.is_remote(name):
+    if not buckets.is_remote(name):
         with contextlib.suppress(UserError):  # such as a run, which `compare` finds
             own = find_model(name)
     others = [Answering(PRETRAINED, find_model(PRETRAINED))] if _has_pretrained() else []

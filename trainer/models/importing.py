@@ -11,11 +11,12 @@ import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from trainer.artifacts import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig, code_version
 from trainer.errors import ContentError
 from trainer.io import untrusted
 from trainer.io.files import read_json, replacing
+from trainer.io.package_version import code_version
 from trainer.io.untrusted import Limits
+from trainer.models.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig
 from trainer.models.weight_files import LocalWeights
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def convert_here(
 def convert(
     local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
-    """Make a model's folder (see `trainer.artifacts`) of local weights.
+    """Make a model's folder (see `trainer.data.prepared_data`) of local weights.
 
     A model of this project keeps its configuration and its history.
 

@@ -18,12 +18,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, ModelConfig
 from trainer.errors import ContentError, UserError
 from trainer.io.files import read_json
 from trainer.models import calibration
 from trainer.models.calibration import Calibration
 from trainer.models.layers import Normalize
+from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, ModelConfig
 from trainer.models.network import VGG16_BLOCKS, build_model, encoder_layer
 from trainer.models.weight_files import Array, Shape, read_in_worker
 

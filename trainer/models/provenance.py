@@ -6,9 +6,10 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainer.artifacts import MODEL_CONFIG, ModelConfig, dataset_name
-from trainer.config import SAMPLE
+from trainer.data.prepared_data import dataset_name
+from trainer.data.settings import SAMPLE
 from trainer.io.files import read_json
+from trainer.models.model_folder import MODEL_CONFIG, ModelConfig
 
 SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""

@@ -11,16 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from trainer import storage
-from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
-from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.data import datasets
+from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, printable
-from trainer.io import files
+from trainer.io import buckets, files, source_files
 from trainer.io.files import checksum, is_taken
+from trainer.io.source_files import SourceObject
 from trainer.models import author
 from trainer.models.find import PATH_OF_WEIGHTS, find_model, holds_model, nearest_model
 from trainer.models.importing import Imported, import_local
+from trainer.models.model_folder import COMPACT_WEIGHTS, WEIGHTS
+from trainer.models.model_names import NO_FILE, PRETRAINED
 from trainer.models.weight_files import (
     INSIDE,
     KINDS,
@@ -54,7 +55,7 @@ def opened(source: str) -> Iterator[LocalWeights]:
         yield LocalWeights(model / WEIGHTS, model, _fingerprint_of_model(model))
     elif remote:
         with files.folder(files.LOCAL) as folder:
-            storage.download(remote.folder, remote.weights, folder)
+            source_files.download(remote.folder, remote.weights, folder)
             yield LocalWeights(folder / remote.name, None, remote.fingerprint)
     else:
         yield LocalWeights(whole(source), None, fingerprint_of_files(source))
@@ -124,7 +125,7 @@ def import_model(
         raise UserError(f"{output} exists already; remove it, or name another folder")
     dataset = author.get(source).dataset if author.is_named(source) else dataset
     size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
-    if not storage.is_remote(source):
+    if not buckets.is_remote(source):
         check_local(source)
     with opened(source) as local:
         return import_local(local, source, pathlib.Path(output), dataset, size)
@@ -142,9 +143,9 @@ class _Remote:
     @classmethod
     def at(cls, source: str) -> Self | None:
         """The weights at a gs:// address; None for a local path."""
-        if not storage.is_remote(source):
+        if not buckets.is_remote(source):
             return None
-        if not storage.split(source)[1]:
+        if not buckets.split(source)[1]:
             raise UserError(f"{source} is a whole bucket; name the weights in it, as gs://BUCKET/PATH")
         folder, _, name = source.rstrip("/").rpartition("/")
         return cls(folder, PART.sub("", name))
@@ -152,7 +153,7 @@ class _Remote:
     @functools.cached_property
     def siblings(self) -> list[SourceObject]:
         """All files in `folder`, which is listed once."""
-        return storage.list_objects(self.folder)
+        return source_files.list_objects(self.folder)
 
     @property
     def is_model(self) -> bool:

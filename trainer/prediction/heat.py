@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.colors import Colormap, to_hex
 from PIL import Image
 
-from trainer.config import PREDICT_DEFAULTS
+from trainer.prediction.settings import PREDICT_DEFAULTS
 
 Map = npt.NDArray[np.floating]
 Pixels = npt.NDArray[np.uint8]

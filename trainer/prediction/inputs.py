@@ -10,11 +10,11 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from trainer import storage
 from trainer.errors import UserError, check, first_line, printable
+from trainer.io import buckets, source_files
+from trainer.io.file_names import is_junk
 from trainer.io.files import local_path
 from trainer.io.pictures import SUFFIXES
-from trainer.storage import is_junk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     skipped: list[str] = []
     reasons: list[str] = []
     results = os.path.realpath(output_dir) if output_dir else ""
-    connect = functools.cache(storage.client)  # finding the credentials takes time
+    connect = functools.cache(buckets.client)  # finding the credentials takes time
     for name in names:
         try:
             images = _list(name, skipped, results, connect)
@@ -85,7 +85,7 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
 def _list(name: str, skipped: list[str], output_dir: str, connect: Callable[[], Any]) -> list[Input]:
     """Return the images that a name leads to; raises `UserError` if there are none."""
     try:
-        is_remote = storage.is_remote(name)
+        is_remote = buckets.is_remote(name)
         found = _list_remote(name, skipped, connect) if is_remote else _list_local(name, skipped, output_dir)
         images = list(map(_check_key, found))
     except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
@@ -105,7 +105,7 @@ def find_image(name: str) -> Input:
 
 def _identity(name: str) -> str:
     """Return the absolute path or the address of a file, by which it is listed once."""
-    return name if storage.is_remote(name) else str(pathlib.Path(name).absolute())
+    return name if buckets.is_remote(name) else str(pathlib.Path(name).absolute())
 
 
 def _unreadable(name: str, reason: str) -> Input:
@@ -209,8 +209,8 @@ def _read_file(path: pathlib.Path, max_bytes: int) -> bytes:
 def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:
     is_glob = glob.has_magic(name)
     root, pattern = _split_glob(name) if is_glob else (name.rstrip("/") + "/", [])
-    check(root != storage.REMOTE, f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
-    for address, size_bytes in storage.find_objects(root.rstrip("/")):
+    check(root != buckets.REMOTE, f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
+    for address, size_bytes in source_files.find_objects(root.rstrip("/")):
         key = address.removeprefix(root)
         image = Input(address, key, functools.partial(_read_object, connect, address, size_bytes))
         if address == name:
@@ -238,4 +238,4 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 def _read_object(connect: Callable[[], Any], address: str, size_bytes: int, max_bytes: int) -> bytes:
     _check_size(printable(address), size_bytes, max_bytes)
-    return storage.read_object(address, connect())
+    return buckets.read_object(address, connect())

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import PlaceError, UserError, check, printable, some
-from trainer.io.files import replacing, write_array
+from trainer.io.buckets import is_remote
+from trainer.io.files import MEGAPIXEL, replacing, write_array
 from trainer.io.pictures import Picture, Pixels
 from trainer.io.progress import map_ahead, open_pool
 from trainer.prediction.heat import Map, draw_grey, tint
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
 from trainer.prediction.screens import count_screens
-from trainer.storage import is_remote
+from trainer.prediction.settings import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor

@@ -9,11 +9,44 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypedDict
 
-from trainer.artifacts import MarkedRegion, Predicted
 from trainer.errors import UserError, check, printable
 from trainer.io.files import read_json
 from trainer.prediction.screens import screens_of
+
+
+class MarkedRegion(TypedDict):
+    """An entry of the list that the demo's page saves; in pixels of its picture, from the top left."""
+
+    picture: str
+    """The picture that it was marked on: A or B."""
+    region: str
+    """The region's name."""
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class WrittenRegion(TypedDict):
+    """A region in what `predict --json` writes."""
+
+    region: str
+    """The region as `--region` takes it."""
+
+
+class PredictedImage(TypedDict, total=False):
+    """An image in what `predict --json` writes; one that could not be read has no regions."""
+
+    regions: list[WrittenRegion]
+
+
+class Predicted(TypedDict):
+    """The file that `predict --json` writes."""
+
+    images: list[PredictedImage]
+
 
 SYNTAX = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "

@@ -27,10 +27,10 @@ from typing import IO, Any, Self
 import numpy as np
 from pydantic import TypeAdapter
 
-from trainer.artifacts import StrPath
 from trainer.errors import UserError, check
-from trainer.io.files import machine, start_of
-from trainer.storage import Folder, UnreachableError, unmounted
+from trainer.io.buckets import UnreachableError, unmounted
+from trainer.io.files import StrPath, machine, start_of
+from trainer.io.folders import Folder
 from trainer.training.exits import JOB
 from trainer.training.step import Network
 

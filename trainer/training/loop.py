@@ -16,17 +16,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from trainer.artifacts import Manifest, StrPath
-from trainer.config import TrainConfig
 from trainer.data import batches, tfrecords
 from trainer.data.batches import Split
+from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
+from trainer.io.files import StrPath
 from trainer.io.progress import Tracker
 from trainer.io.runtime import announce
 from trainer.training import exits, step
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
 from trainer.training.meter import Meter, timed_next
+from trainer.training.settings import TrainConfig
 from trainer.training.step import Batch, Network
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board

@@ -15,11 +15,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 
-from trainer import storage
-from trainer.artifacts import HISTORY
-from trainer.config import SAMPLE
+from trainer.data.settings import SAMPLE
 from trainer.errors import check, reported
-from trainer.io import runtime
+from trainer.io import buckets, files, runtime
+from trainer.models.model_folder import HISTORY
 
 GOOD, BAD, NOTE = "good", "bad", "note"
 """A fact is as it should be; training cannot work; or it is worth knowing."""
@@ -60,14 +59,14 @@ def main(arguments: list[str]) -> None:
     parsed = parser.parse_args(arguments)
     shown = []
     with tempfile.TemporaryDirectory(prefix="probe-") as scratch:
-        for fact in facts(pathlib.Path(storage.MOUNT, parsed.folder.removeprefix(storage.REMOTE))):
+        for fact in facts(pathlib.Path(files.MOUNT, parsed.folder.removeprefix(buckets.REMOTE))):
             print(fact, flush=True)
             shown.append(fact)
         shown.append(train_a_step(pathlib.Path(scratch), parsed.accelerator, parsed.image_size))
         print(shown[-1], flush=True)
     lines = "".join(json.dumps(dataclasses.asdict(fact)) + "\n" for fact in shown)
     # By the API, because whether the mount can be written is part of the question.
-    storage.write_object(f"{parsed.folder}/{REPORT}", lines.encode(), storage.client(write=True))
+    buckets.write_object(f"{parsed.folder}/{REPORT}", lines.encode(), buckets.client(write=True))
     bad = ", ".join(fact.name for fact in shown if fact.state == BAD)
     check(not bad, f"a training cannot work here: {bad} (see above)")
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.artifacts import Manifest, code_version
-from trainer.config import TrainConfig
 from trainer.data.batches import Split, training_batches
+from trainer.data.prepared_data import Manifest
 from trainer.io import runtime
+from trainer.io.package_version import code_version
 from trainer.io.progress import Tracker
 from trainer.training.loop import CHUNK_S, compile_steps
 from trainer.training.meter import memory_bytes
+from trainer.training.settings import TrainConfig
 from trainer.training.step import Network
 from trainer.training.strategy import Devices
 from trainer.training.train import Job, connect, make_network

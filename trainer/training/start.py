@@ -3,14 +3,16 @@
 import pathlib
 from typing import Any
 
-from trainer import storage
-from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, Manifest, StrPath
-from trainer.config import NO_FILE, TrainConfig
+from trainer.data.prepared_data import Manifest
 from trainer.errors import check
-from trainer.io.files import is_taken, read_json
+from trainer.io import buckets
+from trainer.io.files import StrPath, is_taken, read_json
 from trainer.io.runtime import load_tensorflow
 from trainer.models import weight_sources
+from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig
+from trainer.models.model_names import NO_FILE
 from trainer.training import accelerators, exits
+from trainer.training.settings import TrainConfig
 
 
 def train_checked(
@@ -77,5 +79,5 @@ def check_training(
         read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
         path = pathlib.Path(base_model) / WEIGHTS
         check(path.is_file(), f"{path} does not exist; {MODEL_REMEDY}")
-    elif config.initial_weights not in NO_FILE and not storage.is_remote(config.initial_weights):
+    elif config.initial_weights not in NO_FILE and not buckets.is_remote(config.initial_weights):
         weight_sources.check_local(config.initial_weights)

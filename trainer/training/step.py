@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from trainer.config import TrainConfig
 from trainer.errors import check_choice
 from trainer.io import runtime
 from trainer.models.network import kld
+from trainer.training.settings import TrainConfig
 from trainer.training.strategy import Devices
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}

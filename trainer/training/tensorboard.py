@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer import storage
-from trainer.config import parse_profile_steps
 from trainer.errors import UserError, first_line
+from trainer.io import buckets, files
 from trainer.prediction.heat import HEAT
+from trainer.training.settings import parse_profile_steps
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"
 FLUSH_S = 5.0
@@ -38,10 +38,10 @@ def folder_for(logs: str) -> str:
     If a bucket of Cloud Storage is mounted, its address becomes the path of the mount.
     """
     folder = (logs or os.environ.get(VERTEX_LOGS, "")).rstrip("/")
-    if storage.is_remote(folder):
-        bucket, _, path = folder.removeprefix(storage.REMOTE).partition("/")
-        if bucket and (storage.MOUNT / bucket).is_dir():
-            return str(storage.MOUNT / bucket / path)
+    if buckets.is_remote(folder):
+        bucket, _, path = folder.removeprefix(buckets.REMOTE).partition("/")
+        if bucket and (files.MOUNT / bucket).is_dir():
+            return str(files.MOUNT / bucket / path)
     return folder
 
 

@@ -14,26 +14,23 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from trainer.artifacts import (
+from trainer.data.prepared_data import Manifest, images_to_train_on
+from trainer.errors import UserError, check, first_line
+from trainer.io import runtime
+from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
+from trainer.io.package_version import code_version
+from trainer.models import weight_sources
+from trainer.models.load import assign_arrays, load_weights, shapes, trained
+from trainer.models.model_folder import (
     HISTORY,
     MODEL_CONFIG,
     MODEL_REMEDY,
     TRAINING_IMAGES,
     WEIGHTS,
     BaseConfig,
-    Manifest,
     ModelConfig,
-    StrPath,
-    code_version,
-    images_to_train_on,
     training_images,
 )
-from trainer.config import TrainConfig, with_batch
-from trainer.errors import UserError, check, first_line
-from trainer.io import runtime
-from trainer.io.files import is_taken, read_json, replacing, write_json
-from trainer.models import weight_sources
-from trainer.models.load import assign_arrays, load_weights, shapes, trained
 from trainer.models.network import build_model
 from trainer.models.saved_model import write_model
 from trainer.models.weight_files import Array, read_in_worker
@@ -42,6 +39,7 @@ from trainer.training.calibrate import calibrate
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
 from trainer.training.loop import Data, Loop
+from trainer.training.settings import TrainConfig, with_batch
 from trainer.training.step import Network, build_optimizer
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
@@ -172,9 +170,9 @@ def train(
     """Train on a prepared dataset, or resume an interrupted training, and write the best model.
 
     Args:
-        config: the settings, with the values of the recipe (`trainer.config.with_recipe`).
+        config: the settings, with the values of the recipe (`trainer.training.settings.with_recipe`).
         dataset: folder of a prepared dataset.
-        output: folder of the model to write (see `trainer.artifacts`).
+        output: folder of the model to write (see `trainer.data.prepared_data`).
         checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
         base_model: folder of a model whose weights to start from.
         accelerator: name in `trainer.training.accelerators`; empty for the devices of this machine.

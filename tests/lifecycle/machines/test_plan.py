@@ -2,11 +2,13 @@ import dataclasses
 
 import pytest
 
-from lifecycle.machines.plan import AcceleratorConfig, DataSize, data_size, make_plan, plan_markdown, timeout_of
-from trainer.config import FetchConfig, TrainConfig
+from lifecycle.machines.plan import DataSize, data_size, make_plan, plan_markdown, timeout_of
+from lifecycle.machines.settings import AcceleratorConfig
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 from trainer.training import accelerators
 from trainer.training.accelerators import ACCELERATORS
+from trainer.training.settings import TrainConfig
 
 SALICON = DataSize(images=10_000, valid_images=0, image_size=(240, 320))
 TRAINING = TrainConfig(batch_size=0)

@@ -7,22 +7,21 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
-from lifecycle.machines.plan import AcceleratorConfig, DataSize, make_plan
+from lifecycle.machines.plan import DataSize, make_plan
+from lifecycle.machines.settings import AcceleratorConfig, JobConfig, parse_labels
 from lifecycle.machines.training_job import (
-    JobConfig,
     checkpoint_folder,
     cpu,
     memory,
     node_selector,
-    parse_labels,
     scheduling_strategy,
     tolerations,
     worker_pool_specs,
 )
 from tests.vertex import LOCATION, PROJECT
-from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.training.accelerators import ACCELERATORS
+from trainer.training.settings import TrainConfig
 
 IMAGE = "us-central1-docker.pkg.dev/proj/msinet/msinet-gpu:v1"
 COMMAND = ["python", "-m", "trainer", "train"]

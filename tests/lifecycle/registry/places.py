@@ -3,7 +3,7 @@
 import pathlib
 import shutil
 
-from trainer import storage
+from trainer.io import buckets
 
 
 class FolderFiles:
@@ -29,8 +29,8 @@ class FolderFiles:
 
 class BucketFiles:
     def __init__(self, root):
-        bucket, self._root = storage.split(root)
-        self._bucket = storage.client(write=True).bucket(bucket)
+        bucket, self._root = buckets.split(root)
+        self._bucket = buckets.client(write=True).bucket(bucket)
 
     def paths(self):
         blobs = self._bucket.list_blobs(prefix=f"{self._root}/")

@@ -10,14 +10,13 @@ from lifecycle.machines.training_job import Target
 from lifecycle.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
 from lifecycle.registry.register import connect, decision_number, register, resolve_base_model
 from pipeline.__main__ import main
-from trainer import artifacts
-from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
-from trainer.io import files
-from trainer.models import weight_sources
+from trainer.io import files, package_version
+from trainer.models import model_folder, weight_sources
 from trainer.models.find import PRETRAINED_VERSION, find_model
+from trainer.models.model_names import CHALLENGER, DEFAULT
 
-SCORES = (artifacts.EVALUATION, artifacts.PER_IMAGE)
+SCORES = (model_folder.EVALUATION, model_folder.PER_IMAGE)
 
 
 @pytest.fixture(params=["folder", "bucket", "vertex"])
@@ -67,7 +66,7 @@ def add(registry, model, name="msinet-1", promote=True, default=PRETRAINED_VERSI
 @pytest.fixture
 def look(registry, location, model, monkeypatch):
     """A scheduled run without its training: the number of its version; None if all is unchanged."""
-    monkeypatch.setattr(artifacts, "code_version", lambda: "0.1.0+5f2a")
+    monkeypatch.setattr(package_version, "code_version", lambda: "0.1.0+5f2a")
 
     def look(promote=True, **parameters):
         values = {name: DEFAULTS[name] for name in CONSOLE_FIELDS}
@@ -127,7 +126,7 @@ def test_new_version_of_another_model_is_a_new_start(look, registry, model):
 
 
 def test_code_without_a_commit_is_never_unchanged(look, monkeypatch):
-    monkeypatch.setattr(artifacts, "code_version", lambda: "0.1.0+5f2a-dirty")
+    monkeypatch.setattr(package_version, "code_version", lambda: "0.1.0+5f2a-dirty")
     assert [look(base_model_uri="pretrained") for _ in range(2)] == [1, 2]
 
 
@@ -207,9 +206,9 @@ def test_version_keeps_the_model_its_record_and_the_scores_of_each_image(registr
     assert (default.number, default.record["lineage"]) == (1, record()["lineage"])
     kept = {path.name: path.read_text() for path in default.model.iterdir() if path.name != "version.json"}
     assert kept == {
-        artifacts.WEIGHTS: "weights",
-        artifacts.MODEL_CONFIG: (model / artifacts.MODEL_CONFIG).read_text(),
-        artifacts.HISTORY: '{"epoch": 1}\n',
+        model_folder.WEIGHTS: "weights",
+        model_folder.MODEL_CONFIG: (model / model_folder.MODEL_CONFIG).read_text(),
+        model_folder.HISTORY: '{"epoch": 1}\n',
         **dict(zip(SCORES, SCORES, strict=True)),
     }
     found = find_model(default.address)
@@ -225,8 +224,8 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
         "promote": True,
         "reason": "The candidate becomes the default.",
     }
-    files.write_json(tmp_path / artifacts.EVALUATION, evaluation)
-    (tmp_path / artifacts.PER_IMAGE).write_text("dataset,image,model,kld\n")
+    files.write_json(tmp_path / model_folder.EVALUATION, evaluation)
+    (tmp_path / model_folder.PER_IMAGE).write_text("dataset,image,model,kld\n")
 
     def registered(run):
         lineage = record(run)["lineage"]
@@ -297,10 +296,12 @@ def test_version_that_does_not_exist_is_named_and_changes_nothing(registry, mode
 
 def test_the_images_that_a_version_was_trained_on_are_kept_with_it(registry, model):
     add(registry, model)
-    files.write_json(model / artifacts.TRAINING_IMAGES, {"aa01": {"train": ["0f"], "valid": []}})
+    files.write_json(model / model_folder.TRAINING_IMAGES, {"aa01": {"train": ["0f"], "valid": []}})
     add(registry, model, "msinet-2", promote=True, default=1)
     first, second = registry.versions("msinet")
-    assert artifacts.training_images(registry.default("msinet").model) == {"aa01": {"train": ["0f"], "valid": []}}
+    assert model_folder.training_images(registry.default("msinet").model) == {
+        "aa01": {"train": ["0f"], "valid": []}
+    }
     assert (first.number, second.number) == (1, 2)
 
 

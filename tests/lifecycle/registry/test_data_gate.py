@@ -7,13 +7,15 @@ import pytest
 
 from lifecycle.registry.data_gate import compare_data, require
 from lifecycle.registry.register import connect, lineage
+from lifecycle.registry.settings import DataGateConfig
 from tests.small_sources import save
-from trainer import artifacts
-from trainer.config import DataGateConfig, FetchConfig
+from trainer.data import prepared_data
 from trainer.data.fetch import fetch_dataset
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 from trainer.evaluation.reports.data_check import write_data_check
 from trainer.io import files
+from trainer.models import model_folder
 from trainer.models.find import PRETRAINED_VERSION
 
 N = 60
@@ -48,8 +50,8 @@ def register(tmp_path, model):
     """Registers a model as the default, with the data of its training; returns the registry."""
 
     def register(data, forget=()):
-        seen = artifacts.images_to_train_on(data["finetune"])
-        files.write_json(model / artifacts.TRAINING_IMAGES, seen)
+        seen = prepared_data.images_to_train_on(data["finetune"])
+        files.write_json(model / model_folder.TRAINING_IMAGES, seen)
         facts = lineage("run-1", data, str(model))
         for step in facts["data"].values():
             for name in forget:

@@ -16,11 +16,12 @@ from pipeline.__main__ import main
 from tests import vertex_endpoints
 from tests.lifecycle.registry.test_contract import record
 from tests.vertex import DROP, LOCATION, PROJECT
-from trainer import artifacts
-from trainer.artifacts import DEFAULT
 from trainer.errors import UserError
+from trainer.evaluation import evaluation_files
+from trainer.models import model_folder
+from trainer.models.model_names import DEFAULT
 
-GRAPH = f"{artifacts.SAVED_MODEL}/saved_model.pb"
+GRAPH = f"{model_folder.SAVED_MODEL}/saved_model.pb"
 
 
 def png(level, size=None):
@@ -60,10 +61,10 @@ def add(registry, model, tmp_path):
         (model / GRAPH).write_bytes(png(10 * number) if map is None else map)
         evaluation = tmp_path / f"evaluation-{number}"
         evaluation.mkdir()
-        for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        for name in (model_folder.EVALUATION, model_folder.PER_IMAGE):
             (evaluation / name).write_text(name)
         if expected != b"":
-            (evaluation / artifacts.SHIPPED_MAP).write_bytes(expected or png(10 * number))
+            (evaluation / evaluation_files.SHIPPED_MAP).write_bytes(expected or png(10 * number))
         run = record(f"msinet-{number}")
         assert registry.add("msinet", model, run, True, number - 1, evaluation) == (number, DEFAULT)
 

@@ -14,11 +14,11 @@ from lifecycle.registry.numbered import LOCK, BucketRegistry, LocalRegistry
 from lifecycle.registry.register import check_shared, connect, lineage
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once
-from trainer import artifacts
-from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.io.files import PARTIAL
+from trainer.models import model_folder, registry_layout
 from trainer.models.find import PRETRAINED_VERSION, find_model
+from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.models.weight_sources import fingerprint
 
 RECORD = "assets.extra/version.json"
@@ -66,7 +66,7 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
     add(registry, model, 2, promote=False)
     for alias, number in (("@default", 1), ("", 1), ("@challenger", 2), ("@2", 2)):
         found = find_model(f"{registry.address}/msinet{alias}")
-        assert (found / artifacts.WEIGHTS).read_bytes() == b"weights"
+        assert (found / model_folder.WEIGHTS).read_bytes() == b"weights"
         assert found.parent.name == str(number)
         assert fingerprint(f"{registry.address}/msinet{alias}") == fingerprint(str(model))
 
@@ -96,7 +96,7 @@ def test_damaged_aliases_and_records_are_named_with_a_remedy(registry, stored, m
 
 def test_incomplete_version_is_named_with_its_missing_files(registry, stored, model):
     add(registry, model)
-    stored.remove(f"msinet/1/assets.extra/{artifacts.MODEL_CONFIG}")
+    stored.remove(f"msinet/1/assets.extra/{model_folder.MODEL_CONFIG}")
     for use in (registry.versions, registry.check_writable):
         with pytest.raises(UserError, match=r"version 1 .* has no config\.json"):
             use("msinet")
@@ -126,7 +126,7 @@ def test_run_that_is_resumed_finds_its_version(registry, model, again):
 
 def test_run_killed_before_its_alias_was_written_gets_it(registry, stored, model):
     registry.add("msinet", model, made(), True, PRETRAINED_VERSION)
-    stored.remove(f"msinet/{artifacts.ALIASES}")
+    stored.remove(f"msinet/{registry_layout.ALIASES}")
     assert registry.add("msinet", model, made("msinet-2"), True, PRETRAINED_VERSION) == (1, DEFAULT)
     assert registry.aliases("msinet") == {DEFAULT: 1}
 
@@ -160,7 +160,7 @@ def served(stored):
 
 
 def test_only_the_default_is_served_also_when_it_goes_back(registry, stored, model):
-    graph = model / artifacts.SAVED_MODEL / "saved_model.pb"
+    graph = model / model_folder.SAVED_MODEL / "saved_model.pb"
     for number in (1, 2):
         graph.write_text(f"graph {number}")
         add(registry, model, number)

@@ -5,17 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lifecycle.parameters import PipelineConfig
 from lifecycle.registry import address as addresses
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.register import connect
 from lifecycle.registry.vertex import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
 from lifecycle.run_settings import validate
+from lifecycle.settings import PipelineConfig
 from pipeline.local import run_folder
 from tests.lifecycle.registry.test_contract import add
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
-from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
+from trainer.models.model_names import CHALLENGER, DEFAULT
 
 GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
 ADDRESS = f"{VERTEX}{PROJECT}/{LOCATION}"

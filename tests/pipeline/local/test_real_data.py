@@ -9,9 +9,9 @@ import pytest
 
 from lifecycle.registry.numbered import LocalRegistry
 from tests.gcs import upload
-from trainer import artifacts
 from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.io import files
+from trainer.models import model_folder
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared"
 WEIGHTS_SCRIPT = SHARED / "tools" / "vgg16_weights.py"
@@ -50,7 +50,7 @@ def test_few_real_images_from_a_bucket_beat_the_centre_bias_but_not_pretrained(b
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert LocalRegistry(tmp_path / "models").aliases("msinet") == {"challenger": 1}
-    (path,) = (tmp_path / "run").glob(f"msinet-*/evaluate-model/evaluation/{artifacts.EVALUATION}")
+    (path,) = (tmp_path / "run").glob(f"msinet-*/evaluate-model/evaluation/{model_folder.EVALUATION}")
     evaluation = files.read_json(path, "", dict)
     assert list(evaluation["datasets"]) == ["fixationadd1000", "salicon"]
     mouse = evaluation["datasets"]["salicon"]["models"]["candidate"]

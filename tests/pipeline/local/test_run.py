@@ -26,15 +26,15 @@ from tests.narrow import narrow_pretrained, narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
-from trainer import artifacts
-from trainer.artifacts import DEFAULT
-from trainer.config import TrainConfig
 from trainer.errors import UserError
+from trainer.evaluation import run_folders
 from trainer.evaluation.compare import find_contestants
 from trainer.io import files
 from trainer.io.runtime import LOADING
-from trainer.models import provenance, weight_sources
+from trainer.models import model_folder, provenance, weight_sources
+from trainer.models.model_names import DEFAULT
 from trainer.models.network import build_model
+from trainer.training.settings import TrainConfig
 from trainer.training.train import train
 
 TIMEOUT_S = 600
@@ -280,11 +280,11 @@ def test_killed_run_leaves_no_process_and_resumes_to_the_model_of_an_unbroken_tr
     assert "Base training: data] unchanged; result reused from an earlier run" in first.stdout
     assert f"[{STEPS['base']}] epoch 1/" not in first.stdout
     resumed = Run.load(workplace / "runs" / "first").output("train-model", "model")
-    config = TrainConfig(**files.read_json(resumed / artifacts.MODEL_CONFIG, "", dict)["settings"])
-    (fetched,) = (workplace / "runs" / "first").glob(f"{artifacts.RUN_ATTEMPTS}/fetch-dataset/prepared")
+    config = TrainConfig(**files.read_json(resumed / model_folder.MODEL_CONFIG, "", dict)["settings"])
+    (fetched,) = (workplace / "runs" / "first").glob(f"{run_folders.RUN_ATTEMPTS}/fetch-dataset/prepared")
     with quick_trainings():
         train(config, fetched, tmp_path / "unbroken", tmp_path / "checkpoints")
-    weights, of_unbroken = (arrays(model / artifacts.WEIGHTS) for model in (resumed, tmp_path / "unbroken"))
+    weights, of_unbroken = (arrays(model / model_folder.WEIGHTS) for model in (resumed, tmp_path / "unbroken"))
     assert len(weights) > 30
     assert weights == of_unbroken
 
@@ -321,7 +321,7 @@ def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_w
     steps = re.findall(r"(?m)^\[(.+)\] done after", failed.stdout)
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
     assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
-    (config,) = (workplace / "runs" / "bad").glob(f"msinet-*/train-model-2/model/{artifacts.MODEL_CONFIG}")
+    (config,) = (workplace / "runs" / "bad").glob(f"msinet-*/train-model-2/model/{model_folder.MODEL_CONFIG}")
     imported = json.loads(config.read_text())["base_model"]["imported"]
     assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
     assert imported["fingerprint"] == weight_sources.fingerprint(str(workplace / "msi-net.pb"))
@@ -342,7 +342,7 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
     content = {"datasets": {}, "passed_baseline": passed, "model_configs": {}, "run": "msinet-2026"}
     content["reason"] = "The candidate becomes the default: it is better."
     files.write_json(
-        stopped.folder / "msinet-2026" / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content
+        stopped.folder / "msinet-2026" / "evaluate-model" / "evaluation" / model_folder.EVALUATION, content
     )
     stopped.save()
     console = Console(file=io.StringIO(), width=160)
@@ -399,7 +399,7 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     attempt = ended.folder / "msinet-2026"
     content = {"datasets": {}, "passed_baseline": True, "reason": "It is the first."}
     content["model_configs"] = {"candidate": {"source": source}}
-    files.write_json(attempt / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content)
+    files.write_json(attempt / "evaluate-model" / "evaluation" / model_folder.EVALUATION, content)
     outputs = {"parameterValues": {"version": 7, "alias": alias}}
     files.write_json(attempt / "upload-model" / "executor_output.json", outputs)
     ended.save()

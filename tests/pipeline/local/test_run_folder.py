@@ -8,11 +8,12 @@ import stat
 import pytest
 
 from pipeline.local.run_folder import Run, prepare_run
-from trainer.artifacts import DEFAULT, RUN_FILE
 from trainer.errors import PlaceError, UserError
+from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.io.files import FETCH
 from trainer.models import find
+from trainer.models.model_names import DEFAULT
 
 
 @pytest.mark.parametrize(

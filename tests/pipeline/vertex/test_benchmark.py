@@ -10,14 +10,15 @@ from google.cloud.aiplatform_v1 import CustomJob
 
 from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
-from lifecycle.machines.plan import AcceleratorConfig, DataSize, make_plan, plan_markdown
+from lifecycle.machines.plan import DataSize, make_plan, plan_markdown
+from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.__main__ import main
 from pipeline.vertex import benchmark
 from tests.vertex import SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER
 from trainer.commands.benchmark import RESULT
-from trainer.config import TrainConfig
 from trainer.errors import ContentError, UserError
+from trainer.training.settings import TrainConfig
 
 SALICON = DataSize(images=10_000, valid_images=0, image_size=(240, 320))
 PRINTED = {

@@ -13,12 +13,11 @@ from scipy import ndimage
 from tests import author_forms
 from tests.author_forms import FORMS, SIZE, colour, fixations, ramp, size_of
 from tests.small_sources import save, stimulus
-from trainer import storage
-from trainer.config import FetchConfig
 from trainer.data import datasets, fetch, layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.io import archive_files
+from trainer.io import archive_files, source_files
 
 N = 10
 FEW = {"osie": 5, "osie-mouse": 5, "crowd": 5}
@@ -115,7 +114,7 @@ def opened(source):
     source = str(source)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        archive_files.opened(source, storage.list_objects(source), pathlib.Path(scratch)) as members,
+        archive_files.opened(source, source_files.list_objects(source), pathlib.Path(scratch)) as members,
     ):
         yield members
 

@@ -5,9 +5,8 @@ import pytest
 from PIL import Image
 
 from tests.small_sources import SIZE, density_map, files, point_map, save, stimulus, write_tree
-from trainer import artifacts
-from trainer.config import FetchConfig
-from trainer.data import fetch, splits
+from trainer.data import fetch, prepared_data, splits
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 
 N = 40
@@ -69,7 +68,7 @@ def test_bad_images_are_listed_and_the_others_are_prepared_as_if_they_were_alone
         assert count < 64  # then it has one shard, whatever was planned
         (shard,) = alone.shards[split]
         assert files(tmp_path / "set")[shard] == files(tmp_path / "alone")[shard]
-    assert files(tmp_path / "set")[artifacts.IMAGES] == files(tmp_path / "alone")[artifacts.IMAGES]
+    assert files(tmp_path / "set")[prepared_data.IMAGES] == files(tmp_path / "alone")[prepared_data.IMAGES]
 
 
 def test_too_many_bad_images_end_the_preparation_with_their_share_and_the_first_names(damaged, tmp_path):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.prepared import write_prepared
-from trainer.artifacts import Manifest
 from trainer.data import tfrecords
 from trainer.data.batches import Split, epoch_flips, epoch_order, training_batches, validation_batches
+from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 
 N_TRAIN, N_VALID = 70, 11  # enough for several shards

@@ -19,12 +19,11 @@ from tests.small_sources import (
 )
 from tests.tiny import write_salicon
 from tests.trainer.data.test_copies import picture
-from trainer import artifacts, storage
-from trainer.config import FetchConfig
-from trainer.data import datasets, decode, fetch, layout, preprocess, sample, splits, tfrecords
+from trainer.data import datasets, decode, fetch, layout, prepared_data, preprocess, sample, splits, tfrecords
 from trainer.data.bad_images import BadImages
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.io import archive_files
+from trainer.io import archive_files, source_files
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the substitutes for the real datasets are missing")
@@ -55,19 +54,19 @@ def prepared(points, tmp_path_factory):
 
 def test_the_manifest_has_contents_and_origin(prepared, points):
     manifest, folder = prepared
-    assert artifacts.Manifest.load(folder) == manifest
+    assert prepared_data.Manifest.load(folder) == manifest
     assert (manifest.dataset, manifest.source, manifest.image_size) == ("osie", str(points), SIZE)
     assert manifest.counts == {"train": 5, "valid": 2}
     assert manifest.expected_counts == {"train": 500, "valid": 200}
     assert (manifest.split, manifest.ground_truth, manifest.blur_sigma_px) == ("hash", "points", 16.0)
     assert manifest.has_fixations
     assert manifest.original_sizes == {"24x32": 7}
-    assert manifest.objects == storage.list_objects(str(points))
+    assert manifest.objects == source_files.list_objects(str(points))
     assert manifest.fingerprint == fetch.fingerprint("osie", str(points))
     assert set(files(folder)) == {
-        artifacts.MANIFEST,
-        artifacts.IMAGES,
-        artifacts.CENTER_BIAS,
+        prepared_data.MANIFEST,
+        prepared_data.IMAGES,
+        prepared_data.CENTER_BIAS,
         *manifest.shards["train"],
         *manifest.shards["valid"],
         *manifest.originals,
@@ -124,7 +123,7 @@ def test_prepared_fixations_are_at_their_prepared_pixels(tmp_path):
 def test_without_fixations_the_centre_bias_is_made_of_the_maps_without_their_padding(tmp_path):
     source = write_tree(tmp_path / "source", maps="saliency", make_map=density_map)
     manifest = fetch.fetch_dataset(config(source), tmp_path / "set")
-    folds = np.load(tmp_path / "set" / artifacts.CENTER_BIAS)
+    folds = np.load(tmp_path / "set" / prepared_data.CENTER_BIAS)
     assert (folds.shape, folds.dtype) == ((10, 120, 160), np.float32)
     np.testing.assert_allclose(folds.sum(axis=(1, 2)), np.arange(10) < manifest.counts["train"], rtol=1e-5)
     bias = folds.sum(axis=0) / folds.sum()
@@ -157,7 +156,7 @@ def test_the_same_source_gives_the_same_bytes_in_every_packing(points, prepared,
     write_zip(tmp_path / "zip" / "set.zip", files(points))
     write_tar(tmp_path / "set.tar.gz", files(points))
     expected = files(prepared[1])
-    del expected[artifacts.MANIFEST]
+    del expected[prepared_data.MANIFEST]
     for number, source in enumerate(
         [
             points,
@@ -169,7 +168,7 @@ def test_the_same_source_gives_the_same_bytes_in_every_packing(points, prepared,
     ):
         fetch.fetch_dataset(config(source), tmp_path / f"set-{number}")
         content = files(tmp_path / f"set-{number}")
-        del content[artifacts.MANIFEST]
+        del content[prepared_data.MANIFEST]
         assert content == expected
 
 
@@ -218,7 +217,7 @@ def test_a_fingerprint_depends_on_names_and_contents_and_not_on_the_place(points
 def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_path):
     trained = []
     for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
-        with archive_files.opened(str(source), storage.list_objects(str(source)), tmp_path) as members:
+        with archive_files.opened(str(source), source_files.list_objects(str(source)), tmp_path) as members:
             row, images = (
                 datasets.get(dataset),
                 layout.find_items(members, datasets.get(dataset), str(source), BadImages()),
@@ -234,7 +233,7 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
 def test_real_images_are_fetched_from_a_bucket(tmp_path, bucket):
     for archive in ("images", "maps", "fixations"):
         source = str(SHARED / "salicon" / f"{archive}.zip")
-        with archive_files.opened(source, storage.list_objects(source), tmp_path) as members:
+        with archive_files.opened(source, source_files.list_objects(source), tmp_path) as members:
             chosen = [
                 each for split in ("/train/", "/val/") for each in [m for m in members if split in m.path][:4]
             ]
@@ -265,9 +264,9 @@ def test_a_test_set_has_all_images_in_one_split_at_the_size_of_the_trained_datas
     names = [example.name for example in tfrecords.read(tmp_path / "set", "test")]
     assert names == [f"{index}.png" for index in range(1, 8)]
     assert set(files(tmp_path / "set")) == {
-        artifacts.MANIFEST,
-        artifacts.IMAGES,
-        artifacts.CENTER_BIAS,
+        prepared_data.MANIFEST,
+        prepared_data.IMAGES,
+        prepared_data.CENTER_BIAS,
         *manifest.shards["test"],
         *manifest.originals,
     }
@@ -289,11 +288,11 @@ def test_images_are_listed_with_a_digest_that_copies_share(tmp_path):
     save(source / "stimuli" / "2.bmp", stimulus(1))
     (source / "stimuli" / "2.png").unlink()
     fetch.fetch_dataset(config(source), tmp_path / "set")
-    listed = {image.name: image.digest for image in artifacts.images(tmp_path / "set", artifacts.SPLITS)}
+    listed = {image.name: image.digest for image in prepared_data.images(tmp_path / "set", prepared_data.SPLITS)}
     assert sorted(listed) == ["1.png", "2.bmp", *(f"{index}.png" for index in range(3, 8))]
     assert listed["1.png"] == listed["2.bmp"]
     assert len(set(listed.values())) == 6
-    train = {image.name for image in artifacts.images(tmp_path / "set", ["train"])}
+    train = {image.name for image in prepared_data.images(tmp_path / "set", ["train"])}
     assert train == {example.name for example in tfrecords.read(tmp_path / "set", "train")}
 
 
@@ -315,7 +314,7 @@ def test_images_in_a_folder_for_tests_are_left_out_or_all_that_is_tested(layout,
     for test_of, counts in (("", {"train": 3, "valid": 2}), ("custom", {"test": 4})):
         manifest = fetch.fetch_dataset(config(source, "custom"), tmp_path / f"set{test_of}", test_of=test_of)
         assert manifest.counts == manifest.expected_counts == counts
-        images = artifacts.images(tmp_path / f"set{test_of}", counts)
+        images = prepared_data.images(tmp_path / f"set{test_of}", counts)
         digests[test_of] = {image.digest for image in images}
     assert len(digests[""] | digests["custom"]) == 9
 
@@ -344,7 +343,7 @@ def test_images_for_tests_need_maps_only_to_be_tested_on(tmp_path):
 
 
 def listed(folder, *splits):
-    return {image.name for image in artifacts.images(folder, splits)}
+    return {image.name for image in prepared_data.images(folder, splits)}
 
 
 @pytest.mark.parametrize(("settings", "most"), [({}, 2), ({"max_examples": 1}, 1)])
@@ -382,7 +381,7 @@ def test_the_share_of_a_given_split_is_of_its_validation_images(tmp_path):
     trained, tested = (fetch.fetch_dataset(shared, tmp_path / f"of{of}", test_of=of) for of in ("", "salicon"))
     assert (trained.counts, tested.counts) == ({"train": 6, "valid": 3}, {"test": 1})
     assert (trained.expected_counts, tested.expected_counts) == ({"train": 10000, "valid": 3750}, {"test": 1250})
-    assert not listed(tmp_path / "of", *artifacts.SPLITS) & listed(tmp_path / "ofsalicon", "test")
+    assert not listed(tmp_path / "of", *prepared_data.SPLITS) & listed(tmp_path / "ofsalicon", "test")
 
 
 @pytest.mark.parametrize(("share", "counts"), [(0.1, "keeps 0 .* leaves 2"), (0.9, "keeps 2 .* leaves 0")])
@@ -417,7 +416,9 @@ def test_copies_in_both_splits_of_a_known_dataset_are_counted(tmp_path, monkeypa
         path.write_bytes(first.read_bytes())
     manifest = fetch.fetch_dataset(config(source), tmp_path / "set")
     assert manifest.notes[-1] == "2 validation images are copies of training images."
-    assert {image.group for image in artifacts.images(tmp_path / "set", artifacts.SPLITS)} == {"stimuli/1.png"}
+    assert {image.group for image in prepared_data.images(tmp_path / "set", prepared_data.SPLITS)} == {
+        "stimuli/1.png"
+    }
 
 
 def test_copies_stay_on_one_side_of_a_split_by_hash(tmp_path):
@@ -431,7 +432,7 @@ def test_copies_stay_on_one_side_of_a_split_by_hash(tmp_path):
         for name, size in ((f"{index}", (240, 320)), (f"copy-of-{index}", (120, 160))):
             save(source / "maps" / f"{name}.png", density_map(index, size))
     manifest = fetch.fetch_dataset(config(source, "custom"), tmp_path / "set")
-    sides = {split: listed(tmp_path / "set", split) for split in artifacts.SPLITS}
+    sides = {split: listed(tmp_path / "set", split) for split in prepared_data.SPLITS}
     assert all(sides.values())
     for index in range(20):
         assert any({f"{index}.png", f"copy-of-{index}.jpg"} <= names for names in sides.values())

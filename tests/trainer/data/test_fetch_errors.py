@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.small_sources import density_map, files, save, stimulus, write_tar, write_tree
-from trainer.config import FetchConfig
 from trainer.data import fetch
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 
 
@@ -64,7 +64,7 @@ def test_points_among_densities(refused, tree):
 FILL = """
 import pathlib, resource, sys
 from trainer.data import fetch
-from trainer.config import FetchConfig
+from trainer.settings.fields import FetchConfig
 from trainer.errors import UserError
 
 folder, limit_bytes = pathlib.Path(sys.argv[1]), int(sys.argv[2])

@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
-from trainer.artifacts import TEST
 from trainer.data import datasets, splits
 from trainer.data.datasets import HASH
 from trainer.data.layout import Item
+from trainer.data.prepared_data import TEST
 from trainer.data.splits import split_items
 from trainer.errors import UserError
 from trainer.io.archive_files import Member

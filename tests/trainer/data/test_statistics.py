@@ -5,8 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from trainer import artifacts
-from trainer.data import statistics
+from trainer.data import prepared_data, statistics
 from trainer.data.layout import Gaze
 
 
@@ -40,7 +39,7 @@ def test_features_of_an_image_are_those_of_its_pixels_and_its_map():
 def write(folder, columns, first=0):
     """A prepared dataset's list of images with these features; the digests count from `first`."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / artifacts.IMAGES).open("w", newline="") as file:
+    with (folder / prepared_data.IMAGES).open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["split", "image", "digest", *columns])
         for index, values in enumerate(zip(*columns.values(), strict=True)):

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.prepared import write_prepared
-from trainer import artifacts
-from trainer.data import tfrecords
+from trainer.data import prepared_data, tfrecords
 from trainer.errors import UserError
 
 SIZE = (24, 32)
@@ -68,7 +67,7 @@ def test_shards_are_filled_evenly_and_in_order(tmp_path):
     with tfrecords.ShardWriter(tmp_path, "train", 70, SIZE) as writer:
         for index in range(70):
             writer.write(tfrecords.serialize(example(index)))
-    assert writer.names == [artifacts.shard_name("train", index, 4) for index in range(4)]
+    assert writer.names == [prepared_data.shard_name("train", index, 4) for index in range(4)]
     shards = [
         [
             tfrecords.parse(record, SIZE)["index"].numpy()
@@ -123,7 +122,7 @@ def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, 
         for record in records:
             writer.write(record if isinstance(record, bytes) else tfrecords.serialize(record))
     if not records:
-        (folder / artifacts.Manifest.load(folder).shards["train"][0]).write_bytes(b"")
+        (folder / prepared_data.Manifest.load(folder).shards["train"][0]).write_bytes(b"")
     with pytest.raises(UserError, match=message):
         list(tfrecords.read(folder, "train"))
 
@@ -132,7 +131,7 @@ def test_originals_of_other_images_than_the_held_out_ones_are_an_error(tmp_path)
     folder = write_prepared(tmp_path / "data", n_valid=3)
     pairs = list(tfrecords.read_held_out(folder))
     assert [original.name for _, original in pairs] == [example.name for example, _ in pairs]
-    with tfrecords.ShardWriter(folder, artifacts.ORIGINALS, 3, (32, 40)) as writer:
+    with tfrecords.ShardWriter(folder, prepared_data.ORIGINALS, 3, (32, 40)) as writer:
         for _, original in pairs[:2]:
             writer.write(tfrecords.serialize_original(original))
     with pytest.raises(UserError, match="nothing where the original of valid/2"):

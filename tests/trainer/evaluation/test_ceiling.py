@@ -8,11 +8,11 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from tests.prepared import write_prepared
-from trainer import artifacts
-from trainer.data import tfrecords
+from trainer.data import prepared_data, tfrecords
+from trainer.data.fixation_points import count_points
 from trainer.evaluation import ceiling, confidence
 from trainer.evaluation.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.evaluation.metrics import count_points, score
+from trainer.evaluation.metrics import score
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
 from trainer.evaluation.scoring import Background, content
 
@@ -20,8 +20,8 @@ from trainer.evaluation.scoring import Background, content
 def write(folder, observers_of, sizes=None, **counts):
     """A prepared dataset; `observers_of`: split and index -> number of observers, in turn, of 24 fixations."""
     write_prepared(folder, n_fixations=24, **counts)
-    manifest = artifacts.Manifest.load(folder)
-    for split in artifacts.SPLITS:
+    manifest = prepared_data.Manifest.load(folder)
+    for split in prepared_data.SPLITS:
         examples = list(tfrecords.read(folder, split))
         with tfrecords.ShardWriter(folder, split, len(examples), manifest.image_size) as writer:
             for example in examples:
@@ -36,7 +36,7 @@ def write(folder, observers_of, sizes=None, **counts):
 
 
 def described(folder, level=0.95, models=(), trained_on=None):
-    manifest = artifacts.Manifest.load(folder)
+    manifest = prepared_data.Manifest.load(folder)
     made = ceiling.Ceiling(folder, manifest, trained_on or folder)
     examples = list(tfrecords.read(folder, manifest.held_out))
     background = Background(trained_on or folder, examples)
@@ -79,18 +79,18 @@ def test_choices_are_made_on_training_images_alone(folder, result, tmp_path):
     assert chosen == result[SPLIT_HALF]["choices"]
     other = write(tmp_path / "other", lambda split, _: 4 if split == "train" else 3, n_train=4, n_valid=2)
     # The centre bias of these datasets is made of all images.
-    shutil.copy(folder / artifacts.CENTER_BIAS, other)
+    shutil.copy(folder / prepared_data.CENTER_BIAS, other)
     assert ceiling.fit(other) == fitted
 
 
 def test_each_half_of_a_test_set_is_scored_with_the_choices_of_the_other(folder, tmp_path):
     tested = write(tmp_path / "tested", lambda *_: 3, n_train=1, n_valid=4)
-    manifest = artifacts.Manifest.load(tested)
-    shards = {artifacts.TEST: manifest.shards["valid"]}
-    dataclasses.replace(manifest, counts={artifacts.TEST: 4}, shards=shards).save(tested)
+    manifest = prepared_data.Manifest.load(tested)
+    shards = {prepared_data.TEST: manifest.shards["valid"]}
+    dataclasses.replace(manifest, counts={prepared_data.TEST: 4}, shards=shards).save(tested)
     result = described(tested, trained_on=folder)
     assert (result["n_images"], result["n_observers"]) == (4, [3, 3.0, 3])
-    examples = list(tfrecords.read(tested, artifacts.TEST))
+    examples = list(tfrecords.read(tested, prepared_data.TEST))
     background = Background(folder, examples)
     klds = []
     for example in examples:

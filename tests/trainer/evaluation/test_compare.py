@@ -9,16 +9,16 @@ import pytest
 
 from tests.gcs import upload
 from tests.trainer.evaluation.reports.test_report import Page, assert_self_contained
-from trainer import artifacts
 from trainer.__main__ import main
-from trainer.config import EvaluateConfig
 from trainer.errors import UserError
-from trainer.evaluation import confidence
+from trainer.evaluation import confidence, run_folders
 from trainer.evaluation.compare import Contestant, Measured, Shared, compare, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
+from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
+from trainer.models import model_folder, model_names, registry_layout
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -99,7 +99,7 @@ def test_evaluations_are_compared_by_their_stored_scores(evaluated, evaluation, 
     assert "msinet/2 is significantly worse than evaluation in KLD (gain" in printed
     assert "Left out: fixationadd1000 (not evaluated on it: msinet/2)." in printed
     comparison = json.loads(file.read_text())
-    contents = {"evaluation": evaluation, "msinet/2": json.loads((other / artifacts.EVALUATION).read_text())}
+    contents = {"evaluation": evaluation, "msinet/2": json.loads((other / model_folder.EVALUATION).read_text())}
     (compared,) = comparison["datasets"].values()
     for name, content in contents.items():
         assert compared["means"][name] == pytest.approx(content["datasets"]["salicon"]["models"]["candidate"])
@@ -137,13 +137,13 @@ def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):
 @pytest.fixture
 def version(evaluated, models, tmp_path):
     """A version of a registry in a folder, with the scores of its evaluation."""
-    extra = tmp_path / "models" / "msinet" / "3" / artifacts.VERSION_EXTRA
+    extra = tmp_path / "models" / "msinet" / "3" / registry_layout.VERSION_EXTRA
     extra.mkdir(parents=True)
-    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+    for name in (model_folder.EVALUATION, model_folder.PER_IMAGE):
         shutil.copy(evaluated / name, extra)
-    for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG):
+    for name in (model_folder.WEIGHTS, model_folder.MODEL_CONFIG):
         (extra / name).symlink_to(models["good"] / name)
-    files.write_json(tmp_path / "models" / "msinet" / artifacts.ALIASES, {artifacts.DEFAULT: 3})
+    files.write_json(tmp_path / "models" / "msinet" / registry_layout.ALIASES, {model_names.DEFAULT: 3})
     return extra
 
 
@@ -153,7 +153,7 @@ def run(evaluated, tmp_path):
     for attempt in ("msinet-2026-01-01", "msinet-2026-01-02"):
         (tmp_path / "runs" / "mine" / attempt / "evaluate-model").mkdir(parents=True)
     (tmp_path / "runs" / "mine" / "msinet-2026-01-02" / "evaluate-model" / "evaluation").symlink_to(evaluated)
-    files.write_json(tmp_path / "runs" / "mine" / artifacts.RUN_FILE, {})
+    files.write_json(tmp_path / "runs" / "mine" / run_folders.RUN_FILE, {})
     return tmp_path / "runs" / "mine"
 
 
@@ -176,7 +176,7 @@ def test_each_kind_has_its_scores_and_its_model(evaluated, models, datasets, ver
 
 def test_evaluation_of_an_earlier_attempt_does_not_count(evaluated, run):
     for earlier in (["msinet-2026-01-01", "msinet-2026-01-02"], ["msinet-2026-01-02"]):
-        files.write_json(run / artifacts.RUN_FILE, {"earlier": earlier})
+        files.write_json(run / run_folders.RUN_FILE, {"earlier": earlier})
         with pytest.raises(UserError, match="mine has no evaluation yet"):
             find_contestants([str(run), str(evaluated)])
 
@@ -194,14 +194,14 @@ def test_model_with_the_name_of_a_baseline_has_another_label(evaluated, models, 
 
 
 def test_evaluation_and_version_on_cloud_storage_are_downloaded(evaluated, version, bucket):
-    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+    for name in (model_folder.EVALUATION, model_folder.PER_IMAGE):
         bucket.blob(f"runs/evaluation/{name}").upload_from_filename(evaluated / name)
     assert find_contestants([f"gs://{bucket.name}/runs/evaluation", str(evaluated)])[0].measured
     registry = upload(bucket, version.parents[2])
     for name in ("msinet@3", "msinet@default"):
         contestant, _ = find_contestants([f"{registry}/{name}", str(evaluated)])
         assert contestant.label == name
-        assert (contestant.model / artifacts.WEIGHTS).is_file()
+        assert (contestant.model / model_folder.WEIGHTS).is_file()
         assert len(contestant.measured["salicon"].table.images) == 10
     with pytest.raises(UserError, match="no version 7"):
         find_contestants([f"{registry}/msinet@7", str(evaluated)])

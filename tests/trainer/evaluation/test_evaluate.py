@@ -12,12 +12,11 @@ from PIL import Image
 
 from tests.small_sources import write_tree
 from tests.trainer import predictable
-from trainer import artifacts
 from trainer.__main__ import main
 from trainer.api import load
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
-from trainer.data import preprocess, tfrecords
+from trainer.data import fixation_points, prepared_data, preprocess, tfrecords
 from trainer.data.fetch import fetch_dataset
+from trainer.data.settings import FetchConfig
 from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence, gate, metrics, per_image
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
@@ -26,7 +25,10 @@ from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, metrics_
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.evaluation.reports.report import write_report
 from trainer.evaluation.seen import training_data
+from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
+from trainer.models import model_folder
+from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -36,7 +38,7 @@ DENSITY_METRICS = set(metrics_that_need(DENSITY))
 
 @pytest.fixture
 def rows(evaluated):
-    with (evaluated / artifacts.PER_IMAGE).open(newline="") as file:
+    with (evaluated / model_folder.PER_IMAGE).open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -47,7 +49,7 @@ def scores_alone(example, original, model, examples):
     small = preprocess.prepare_map(restored, tfrecords.MAP_SIZE)[top : top + height, left : left + width]
     others = np.concatenate(
         [
-            metrics.scale_points(other.fixations, other.original_size, example.original_size)
+            fixation_points.scale_points(other.fixations, other.original_size, example.original_size)
             for other in examples
             if other.index != example.index
         ]
@@ -84,7 +86,7 @@ def test_a_model_has_the_same_scores_on_data_prepared_at_any_size(models, tmp_pa
         data = tmp_path / size
         fetch_dataset(config, data, test_of="osie")
         evaluate(EvaluateConfig(), models["good"], {"osie-test": data}, tmp_path / f"scores-{size}")
-        table = per_image.read(tmp_path / f"scores-{size}" / artifacts.PER_IMAGE, "")["osie-test"]
+        table = per_image.read(tmp_path / f"scores-{size}" / model_folder.PER_IMAGE, "")["osie-test"]
         scores.append(table.scores["candidate"])
     assert set(scores[0]) == set(METRICS)
     for metric, expected in scores[0].items():
@@ -132,7 +134,7 @@ def test_metrics_in_which_a_candidate_is_significantly_worse_are_named(good, mod
     found = evaluate(
         EvaluateConfig(), models["bad"], {"salicon": dataset}, tmp_path / "evaluation", models["good"]
     )["datasets"]["salicon"]
-    table = per_image.read(tmp_path / "evaluation" / artifacts.PER_IMAGE, "")["salicon"]
+    table = per_image.read(tmp_path / "evaluation" / model_folder.PER_IMAGE, "")["salicon"]
     for opponent in ("centre_bias", "champion"):
         gains = table.gains("candidate", opponent, 0.95)
         assert found["worse"][opponent] == [metric for metric, gain in gains.items() if gain.high < 0]
@@ -152,10 +154,10 @@ def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation):
 
 def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, tmp_path):
     drawn = shutil.copytree(datasets["fixationadd1000"], tmp_path / "drawn")
-    manifest = artifacts.Manifest.load(drawn)
+    manifest = prepared_data.Manifest.load(drawn)
     champion = shutil.copytree(models["bad"], tmp_path / "champion")
     settings = {"source": "gs://data/add1000", "dataset": manifest.dataset, "fingerprint": "another"}
-    files.write_json(champion / artifacts.MODEL_CONFIG, settings | {"image_size": list(predictable.SIZE)})
+    files.write_json(champion / model_folder.MODEL_CONFIG, settings | {"image_size": list(predictable.SIZE)})
     config = EvaluateConfig(gate_confidence=0.0)
     for source, promoted in (("gs://data/add1000", True), ("sample", False)):
         dataclasses.replace(manifest, source=source, split="shuffle").save(drawn)
@@ -168,11 +170,11 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
 
 def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
     dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=3, inverted=True)
-    np.save(dataset / artifacts.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
+    np.save(dataset / prepared_data.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
     evaluation = evaluate(
         EvaluateConfig(gate="always"), models["good"], {"salicon": dataset}, tmp_path / "evaluation"
     )
-    assert (tmp_path / "evaluation" / artifacts.EVALUATION).exists()
+    assert (tmp_path / "evaluation" / model_folder.EVALUATION).exists()
     assert not evaluation["passed_baseline"]
     assert not evaluation["promote"]
     kld = evaluation["datasets"]["salicon"]["models"]["candidate"]["kld"]
@@ -186,7 +188,7 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
 
 def test_a_test_set_alone_is_refused_by_its_own_centre_bias(good, models, tmp_path):
     alone = predictable.write_test_set(tmp_path / "test", good, {}, inverted=True)
-    np.save(alone / artifacts.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
+    np.save(alone / prepared_data.CENTER_BIAS, np.ones((10, 120, 160), np.float32))
     evaluation = evaluate(EvaluateConfig(), models["good"], {"osie-test": alone}, tmp_path / "evaluation")
     with pytest.raises(GateError, match=r"worse than the centre bias .* of the 5 test images, ") as caught:
         gate.require_baseline(evaluation)
@@ -207,19 +209,19 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
 def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(models, datasets, good, tmp_path):
     """Of 30 validation images, the candidate was trained on one by its own list, the default on up to 29."""
     data = predictable.write_dataset(tmp_path / "grown", good, n_valid=30)
-    digests = [digest for _, digest, _ in artifacts.images(data, ["valid"])]
+    digests = [digest for _, digest, _ in prepared_data.images(data, ["valid"])]
     candidate, default = (shutil.copytree(models[name], tmp_path / name) for name in ("good", "bad"))
     outcomes = []
     for n_seen in (1, 10, 29):
         for folder, seen in ((candidate, digests[:1]), (default, digests[-n_seen:])):
-            files.write_json(folder / artifacts.TRAINING_IMAGES, {"ffff": {"train": seen, "valid": []}})
+            files.write_json(folder / model_folder.TRAINING_IMAGES, {"ffff": {"train": seen, "valid": []}})
         judged = evaluate(
             EvaluateConfig(), candidate, {"grown": data}, tmp_path / str(n_seen), default, decision=3
         )
         grown = judged["datasets"]["grown"]
         outcomes.append((grown["n_images"], len(grown["left_out"]), judged["decided"], judged["promote"]))
         assert grown["decisive_gain"]["level"] == gate.decision_level(EvaluateConfig(), 3)
-        assert not set(grown["left_out"]) - {name for name, _, _ in artifacts.images(data, ["valid"])}
+        assert not set(grown["left_out"]) - {name for name, _, _ in prepared_data.images(data, ["valid"])}
     # Of none, all are scored, and nothing is decided.
     assert outcomes == [(28, 2, True, True), (19, 11, False, False), (30, 0, False, False)]
     assert "on 30 of the 30 validation images of grown, or on others" in judged["reason"]
@@ -236,7 +238,7 @@ def test_a_group_counts_as_one_image_and_few_groups_decide_nothing(models, good,
         data = predictable.write_dataset(tmp_path / f"data-{size}", good, n_valid=24, groups=names)
         judged = evaluate(EvaluateConfig(), models["good"], {"pages": data}, tmp_path / str(size), models["bad"])
         pages = judged["datasets"]["pages"]
-        table = per_image.read(tmp_path / str(size) / artifacts.PER_IMAGE, "")["pages"]
+        table = per_image.read(tmp_path / str(size) / model_folder.PER_IMAGE, "")["pages"]
         assert table.groups == names
         gains = table.values("champion", "kld") - table.values("candidate", "kld")
         decisive = pages["decisive_gain"]
@@ -255,7 +257,9 @@ def test_an_image_of_which_a_group_was_seen_decides_nothing(models, good, tmp_pa
     names = [f"site-{index // 2}" for index in range(60)]
     data = predictable.write_dataset(tmp_path / "data", good, n_valid=60, groups=names)
     candidate = shutil.copytree(models["good"], tmp_path / "candidate")
-    files.write_json(candidate / artifacts.TRAINING_IMAGES, {"f": {"train": ["digest-of-valid-4"], "valid": []}})
+    files.write_json(
+        candidate / model_folder.TRAINING_IMAGES, {"f": {"train": ["digest-of-valid-4"], "valid": []}}
+    )
     judged = evaluate(EvaluateConfig(), candidate, {"pages": data}, tmp_path / "evaluation", models["bad"])
     pages = judged["datasets"]["pages"]
     assert (pages["left_out"], pages["n_units"], judged["decided"]) == (["4.png", "5.png"], 29, True)
@@ -285,13 +289,13 @@ def on_test(models, data, tmp_path_factory):
 
 def test_the_test_set_decides_and_comes_first(on_test, data, tmp_path):
     _, evaluation = on_test
-    assert artifacts.prepared_by_name(data.values()) == data
+    assert prepared_data.prepared_by_name(data.values()) == data
     folders = []
     for source in ("/data/Lab eyes", "gs://bucket/pages.tar.gz", "gs://bucket/pages/"):
         folders.append(shutil.copytree(data["osie-test"], tmp_path / str(len(folders))))
-        manifest = dataclasses.replace(artifacts.Manifest.load(folders[-1]), dataset="custom", source=source)
+        manifest = dataclasses.replace(prepared_data.Manifest.load(folders[-1]), dataset="custom", source=source)
         manifest.save(folders[-1])
-    assert list(artifacts.prepared_by_name(folders)) == ["lab-eyes-test", "pages-test", "pages-3-test"]
+    assert list(prepared_data.prepared_by_name(folders)) == ["lab-eyes-test", "pages-test", "pages-3-test"]
     assert evaluation["decides"] == "osie-test"
     assert list(evaluation["datasets"]) == ["osie-test", "salicon"]
     osie = evaluation["datasets"]["osie-test"]
@@ -310,7 +314,7 @@ def test_images_that_were_also_trained_on_are_left_out_and_named(on_test):
     osie = evaluation["datasets"]["osie-test"]
     assert osie["left_out"] == ["2.png", "3.png"]
     assert osie["n_images"] == 3
-    with (output / artifacts.PER_IMAGE).open(newline="") as file:
+    with (output / model_folder.PER_IMAGE).open(newline="") as file:
         scored = {row["image"] for row in csv.DictReader(file) if row["dataset"] == "osie-test"}
     assert scored == {"0.png", "1.png", "4.png"}
     sentence = (
@@ -329,7 +333,7 @@ def test_the_baseline_is_the_centre_bias_of_the_training_images(models, data, on
     osie = evaluation["datasets"]["osie-test"]
     assert osie["center_bias"] == ["0123abcd", 2]
     other = shutil.copytree(data["salicon"], tmp_path / "other")
-    np.save(other / artifacts.CENTER_BIAS, np.load(other / artifacts.CENTER_BIAS) ** 4)
+    np.save(other / prepared_data.CENTER_BIAS, np.load(other / prepared_data.CENTER_BIAS) ** 4)
     again = evaluate(EvaluateConfig(), models["good"], data | {"salicon": other}, tmp_path / "again")
     assert again["decides"] == "salicon"
     biases = [each["datasets"]["osie-test"]["models"]["centre_bias"]["kld"] for each in (evaluation, again)]
@@ -338,8 +342,8 @@ def test_the_baseline_is_the_centre_bias_of_the_training_images(models, data, on
 
 def test_models_with_other_training_data_are_compared_on_the_same_test_images(models, data, on_test, tmp_path):
     other = shutil.copytree(data["salicon"], tmp_path / "other")
-    manifest = files.read_json(other / artifacts.MANIFEST, "", dict)
-    files.write_json(other / artifacts.MANIFEST, manifest | {"fingerprint": "ffff0000"})
+    manifest = files.read_json(other / prepared_data.MANIFEST, "", dict)
+    files.write_json(other / prepared_data.MANIFEST, manifest | {"fingerprint": "ffff0000"})
     evaluate(EvaluateConfig(), models["bad"], data | {"salicon": other}, tmp_path / "again")
     contestants = find_contestants([str(on_test[0]), str(tmp_path / "again")])
     shared = find_shared(contestants)["osie-test"]
@@ -361,7 +365,7 @@ def test_models_with_other_training_data_are_compared_on_the_same_test_images(mo
 
 def test_a_test_set_alone_is_scored_against_its_own_centre_bias(models, data, tmp_path):
     second = shutil.copytree(data["osie-test"], tmp_path / "second")
-    dataclasses.replace(artifacts.Manifest.load(second), fingerprint="89abcdef").save(second)
+    dataclasses.replace(prepared_data.Manifest.load(second), fingerprint="89abcdef").save(second)
     tests = {"osie-test": data["osie-test"], "second-test": second}
     evaluation = evaluate(EvaluateConfig(), models["good"], tests, tmp_path / "alone")
     assert evaluation["datasets"]["second-test"]["center_bias"] == ["89abcdef", 5]
@@ -401,7 +405,7 @@ def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, d
     with contextlib.suppress(GateError):  # noise has no salient places
         main([*command, *tested, *output, "--allow-partial-data", "true"])
     assert "Test images of osie: 3; 95% confidence intervals" in capsys.readouterr().out
-    evaluation = files.read_json(tmp_path / "out" / "evaluation" / artifacts.EVALUATION, "", dict)
+    evaluation = files.read_json(tmp_path / "out" / "evaluation" / model_folder.EVALUATION, "", dict)
     assert evaluation["decides"] == "osie-test"
     assert evaluation["datasets"]["osie-test"]["manifest"]["image_size"] == list(predictable.SIZE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]

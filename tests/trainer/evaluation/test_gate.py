@@ -2,10 +2,10 @@
 
 import pytest
 
-from trainer.config import EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate
 from trainer.evaluation.gate import Decision, decide
+from trainer.evaluation.settings import EvaluateConfig
 
 
 def means(kld, cc=0.5, nss=1.0):

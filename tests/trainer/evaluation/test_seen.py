@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from trainer import artifacts
+from trainer.data import prepared_data
 from trainer.evaluation.seen import Seen
+from trainer.models import model_folder
 from trainer.training.train import _images_seen
 
 VALID, TESTED = {"train": 6, "valid": 3}, {"test": 3}
@@ -15,7 +16,7 @@ def prepared(folder, digests, fingerprint="aaaa", split="shuffle", share=0.0):
     """A prepared dataset without shards: split -> digests of its images."""
     folder.mkdir(parents=True)
     counts = {name: len(each) for name, each in digests.items()}
-    artifacts.Manifest(
+    prepared_data.Manifest(
         dataset="osie",
         source="gs://b/osie",
         fingerprint=fingerprint,
@@ -34,16 +35,16 @@ def prepared(folder, digests, fingerprint="aaaa", split="shuffle", share=0.0):
         test_share=share,
     ).save(folder)
     rows = [f"{name},{digest}.png,{digest}," for name, each in digests.items() for digest in each]
-    (folder / artifacts.IMAGES).write_text("\n".join(["split,image,digest,group", *rows]) + "\n")
+    (folder / prepared_data.IMAGES).write_text("\n".join(["split,image,digest,group", *rows]) + "\n")
     return folder
 
 
 def model(folder, config=None, images=None):
     folder.mkdir(parents=True)
     if config is not None:
-        (folder / artifacts.MODEL_CONFIG).write_text(json.dumps(config))
+        (folder / model_folder.MODEL_CONFIG).write_text(json.dumps(config))
     if images is not None:
-        (folder / artifacts.TRAINING_IMAGES).write_text(json.dumps(images))
+        (folder / model_folder.TRAINING_IMAGES).write_text(json.dumps(images))
     return folder
 
 
@@ -166,6 +167,6 @@ def test_an_image_is_seen_with_the_others_of_its_group_in_any_split(tmp_path):
         "valid,b.png,v2,",
         "valid,c.png,v3,site",
     ]
-    (data / artifacts.IMAGES).write_text("\n".join(["split,image,digest,group", *rows]) + "\n")
+    (data / prepared_data.IMAGES).write_text("\n".join(["split,image,digest,group", *rows]) + "\n")
     trained = model(tmp_path / "model", images={"aaaa": {"train": ["t1", "t2"], "valid": []}})
     assert Seen.by(trained, []).among(data) == {"a.png", "c.png"}

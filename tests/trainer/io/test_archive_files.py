@@ -10,10 +10,9 @@ import pytest
 from tests.gcs import upload
 from tests.small_sources import files as files_in
 from tests.small_sources import write_tar, write_zip
-from trainer import storage
 from trainer.errors import UserError
-from trainer.io import archive_files
-from trainer.storage import is_archive
+from trainer.io import archive_files, files, source_files
+from trainer.io.file_names import is_archive
 
 CONTENT = {"stimuli/1.png": os.urandom(5000), "fixation/1.png": os.urandom(3000), "notes/a.txt": b"notes"}
 JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs.db": b"x"}
@@ -22,7 +21,7 @@ JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs
 def read(source, scratch):
     scratch.mkdir(exist_ok=True)
     source = str(source)
-    with archive_files.opened(source, storage.list_objects(source), scratch) as members:
+    with archive_files.opened(source, source_files.list_objects(source), scratch) as members:
         return {member.path: member.read() for member in members}
 
 
@@ -166,7 +165,7 @@ def test_names_of_a_zip_are_utf_8_if_they_can_be_and_else_cp437(tmp_path):
 
 def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
     archive = write_zip(tmp_path / "x.zip", {"1.png": bytes(5000)})
-    with archive_files.opened(str(archive), storage.list_objects(str(archive)), tmp_path) as (member,):
+    with archive_files.opened(str(archive), source_files.list_objects(str(archive)), tmp_path) as (member,):
         with pytest.raises(UserError, match=r"1\.png in x\.zip"):
             member.content(4999)
         assert member.content(5000) == bytes(5000)
@@ -174,7 +173,7 @@ def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
 
 def test_a_tarball_is_unpacked_only_where_there_is_room(tmp_path, monkeypatch):
     archive = write_tar(tmp_path / "x.tar", {"1.png": bytes(5000)})
-    monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
+    monkeypatch.setattr(files, "LEFT_BYTES", 10**18)
     with pytest.raises(UserError, match=r"1\.png"):
         read(archive, tmp_path / "scratch")
 

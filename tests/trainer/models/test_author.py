@@ -18,7 +18,6 @@ from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize
 from tests.small_sources import zipped
 from trainer.__main__ import main
-from trainer.artifacts import MODEL_CONFIG
 from trainer.data import datasets
 from trainer.errors import UserError
 from trainer.io import untrusted
@@ -26,6 +25,7 @@ from trainer.io.files import read_json
 from trainer.models import author, tensorflow_files, weight_sources
 from trainer.models.find import find_model
 from trainer.models.load import load_model
+from trainer.models.model_folder import MODEL_CONFIG
 from trainer.models.network import build_model
 
 NARROW = str(pathlib.Path(sitecustomize.__file__).parent)

@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.artifacts import MODEL_CONFIG
 from trainer.data import preprocess
 from trainer.io.files import write_json
 from trainer.models.calibration import Calibration
 from trainer.models.find import find_model
 from trainer.models.load import load_model
+from trainer.models.model_folder import MODEL_CONFIG
 from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")

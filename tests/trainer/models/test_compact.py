@@ -12,7 +12,12 @@ import pytest
 from tests.gcs import upload
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.artifacts import (
+from trainer.errors import UserError
+from trainer.io.files import read_json, write_json
+from trainer.models import compact, tensorflow_files, weight_sources
+from trainer.models.find import find_model
+from trainer.models.load import load_model
+from trainer.models.model_folder import (
     COMPACT_WEIGHTS,
     MODEL_CONFIG,
     TRAINING_IMAGES,
@@ -20,11 +25,6 @@ from trainer.artifacts import (
     WEIGHTS_SHA256,
     training_images,
 )
-from trainer.errors import UserError
-from trainer.io.files import read_json, write_json
-from trainer.models import compact, tensorflow_files, weight_sources
-from trainer.models.find import find_model
-from trainer.models.load import load_model
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -7,11 +7,12 @@ import pytest
 
 from tests.gcs import upload
 from tests.trainer import predictable
-from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
 from trainer.models import compact, find, weight_sources
 from trainer.models.find import PHOTOGRAPHS, find_answering, find_model, find_opponent
+from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
+from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
 
 OSIE = {"dataset": "osie", "source": "gs://data/osie", "image_size": [64, 80]}
 SALICON = {"dataset": "salicon", "source": ""}

@@ -10,11 +10,12 @@ from tests import reference_graph
 from tests import weight_files as written
 from tests.gcs import upload
 from tests.narrow import narrowed, unexported
-from trainer.artifacts import HISTORY, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
 from trainer.models import tensorflow_files, weight_sources
 from trainer.models.importing import convert
 from trainer.models.load import load_model
+from trainer.models.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
+from trainer.models.registry_layout import VERSION_EXTRA
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (32, 40)

@@ -12,13 +12,14 @@ from skimage import data
 
 from tests.prepared import write_prepared
 from trainer.__main__ import main
-from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256, Manifest
-from trainer.config import TrainConfig
+from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
 from trainer.models import compact, find, load, provenance
 from trainer.models.find import PHOTOGRAPHS, find_model
+from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
 from trainer.models.network import build_model
 from trainer.training.checkpoints import Progress
+from trainer.training.settings import TrainConfig
 from trainer.training.train import (
     Job,
     config_of,

@@ -12,13 +12,13 @@ from rich.console import Console
 from tests.consoles import printed
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.artifacts import MODEL_CONFIG
-from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.reports.report import write_report
 from trainer.evaluation.reports.score_tables import print_evaluation
+from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
 from trainer.models import provenance
+from trainer.models.model_folder import MODEL_CONFIG
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -17,12 +17,12 @@ from PIL import ExifTags, Image
 from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
 from tests.refused_pictures import LARGE, PNG, chunk, png_header
-from trainer.artifacts import SAVED_MODEL, WEIGHTS
 from trainer.data import preprocess
 from trainer.errors import UserError
 from trainer.io.pictures import MAX_SIDE_PX, read_picture
 from trainer.models import saved_model
 from trainer.models.load import load_model
+from trainer.models.model_folder import SAVED_MODEL, WEIGHTS
 from trainer.models.network import build_model
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")

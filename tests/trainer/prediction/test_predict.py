@@ -14,13 +14,13 @@ from PIL import Image
 from tests.gcs import upload
 from tests.golden.inputs import image
 from trainer.__main__ import main
-from trainer.config import PREDICT_FORMATS, PredictConfig
 from trainer.data import preprocess
 from trainer.errors import UserError
 from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.heat import tint
 from trainer.prediction.inputs import find_inputs
+from trainer.prediction.settings import PREDICT_FORMATS, PredictConfig
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -6,7 +6,6 @@ import tensorflow as tf
 from PIL import Image
 
 from tests.golden.inputs import image
-from trainer.config import PredictConfig
 from trainer.data import preprocess
 from trainer.models import load
 from trainer.prediction import predict
@@ -14,6 +13,7 @@ from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Region, focus, measure
 from trainer.prediction.screens import count_screens, rows_of_screens
+from trainer.prediction.settings import PredictConfig
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

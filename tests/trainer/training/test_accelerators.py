@@ -3,9 +3,9 @@ import re
 
 import pytest
 
-from trainer.config import PRECISIONS
 from trainer.errors import UserError
 from trainer.training.accelerators import ACCELERATORS, PROVISIONING, UNNAMED, get
+from trainer.training.settings import PRECISIONS
 
 
 @pytest.mark.parametrize("row", ACCELERATORS.values(), ids=ACCELERATORS)

@@ -14,10 +14,10 @@ import pytest
 import tensorflow as tf
 from google.cloud.storage import Bucket
 
-from trainer import storage
 from trainer.errors import UserError
+from trainer.io import buckets, files
 from trainer.io.files import start_of
-from trainer.storage import Folder
+from trainer.io.folders import Folder
 from trainer.training import checkpoints as training_checkpoints
 from trainer.training.checkpoints import KEEP, MARKER, STATE, Checkpoints, Marker, Progress
 from trainer.training.step import Network
@@ -333,7 +333,7 @@ def test_disk_without_room_for_the_checkpoints_is_refused_before_the_first_step(
     one = sum(array.nbytes for array in run.arrays()) + sum(value.nbytes for value in run.model.get_weights())
     usage = shutil.disk_usage(tmp_path)
     # A new run writes one more than it keeps, a resumed one replaces those that it has.
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=storage.LEFT_BYTES + one))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=files.LEFT_BYTES + one))
     with run.checkpoints(folder) as checkpoints:
         checkpoints.restore()
         checkpoints.check_room()
@@ -399,7 +399,7 @@ def test_the_same_on_cloud_storage(bucket, capsys):
 
 
 def test_training_waits_while_cloud_storage_does_not_answer(bucket, gcs_url, monkeypatch, capsys):
-    monkeypatch.setattr(storage, "RETRY_S", 0.2)
+    monkeypatch.setattr(buckets, "RETRY_S", 0.2)
     with Run(seed=1).checkpoints(f"gs://{bucket.name}/state") as checkpoints:
         checkpoints.restore()
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
@@ -413,7 +413,7 @@ def test_training_waits_while_cloud_storage_does_not_answer(bucket, gcs_url, mon
 
 
 def test_training_ends_when_cloud_storage_does_not_answer_for_long(bucket, monkeypatch):
-    monkeypatch.setattr(storage, "RETRY_S", 0.2)
+    monkeypatch.setattr(buckets, "RETRY_S", 0.2)
     monkeypatch.setattr(training_checkpoints, "PATIENCE_S", 0.0)
     with Run(seed=1).checkpoints(f"gs://{bucket.name}/state") as checkpoints:
         checkpoints.restore()
@@ -498,7 +498,7 @@ def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, 
 
 
 def test_marker_on_a_mounted_bucket_is_in_the_bucket_itself(bucket: Bucket, tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "MOUNT", tmp_path)
+    monkeypatch.setattr(buckets, "MOUNT", tmp_path)
     with Run(seed=1).checkpoints(tmp_path / bucket.name / "state") as checkpoints:
         checkpoints.restore()
         assert bucket.get_blob(f"state/{MARKER}")

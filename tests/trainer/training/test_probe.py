@@ -9,14 +9,14 @@ import types
 
 import pytest
 
-from trainer import storage
 from trainer.__main__ import _parser, main
-from trainer.artifacts import HISTORY
-from trainer.cli import settings
-from trainer.config import TrainConfig
 from trainer.errors import UserError
+from trainer.io import buckets
+from trainer.models.model_folder import HISTORY
+from trainer.settings.flags import settings
 from trainer.training import probe
 from trainer.training.probe import BAD, GOOD
+from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 
 
@@ -74,7 +74,7 @@ def checked(arguments):
 
 def report_of(bucket, tmp_path, monkeypatch):
     """Run the module for a folder of the bucket; the facts of its report."""
-    monkeypatch.setattr(storage, "MOUNT", tmp_path / "gcs")
+    monkeypatch.setattr(buckets, "MOUNT", tmp_path / "gcs")
     arguments = ["--folder", f"gs://{bucket.name}/doctor/1", "--image-size", "24x32", "--accelerator", "cpu"]
     try:
         probe.main(arguments)

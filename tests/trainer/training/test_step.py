@@ -11,10 +11,10 @@ import tensorflow as tf
 from tests import determinism, rounding
 from tests.golden.inputs import fixation_map, image
 from tests.narrow import SHALLOW, narrowed
-from trainer.config import LEARNING_RATE_SCALING, TrainConfig, with_batch
 from trainer.models import convolution, layers
 from trainer.models.network import build_model
 from trainer.training import step
+from trainer.training.settings import LEARNING_RATE_SCALING, TrainConfig, with_batch
 from trainer.training.step import Network
 
 pytestmark = pytest.mark.numerics

@@ -16,15 +16,17 @@ from tests.narrow import narrowed, quick_trainings, unexported
 from tests.prepared import write_prepared
 from tests.reference_graph import write_checkpoint
 from tests.weight_files import by_layer, narrow_weights, write_legacy
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest
-from trainer.config import RECIPES, Recipe, TrainConfig, with_batch, with_recipe
+from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 from trainer.io import runtime
 from trainer.models import weight_sources
 from trainer.models.load import ENCODER, load_model
+from trainer.models.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
 from trainer.training import accelerators, loop
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.loop import CompiledSteps, compile_steps
+from trainer.training.recipes import RECIPES, Recipe
+from trainer.training.settings import TrainConfig, with_batch, with_recipe
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job, initial_model, train
 

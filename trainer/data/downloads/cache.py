@@ -18,9 +18,8 @@ from filelock import FileLock, Timeout
 from trainer.data.downloads import servers
 from trainer.data.downloads.servers import ChangedError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, UserError
-from trainer.io.files import read_json, remove, write_json
+from trainer.io.files import MEGABYTE, read_json, remove, room_bytes, write_json
 from trainer.io.progress import Tracker
-from trainer.storage import MEGABYTE, room_bytes
 
 VARIABLE = "MSINET_CACHE"
 """Environment variable with the folder; empty for none."""

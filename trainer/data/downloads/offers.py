@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from trainer import storage
-from trainer.artifacts import SourceObject
 from trainer.data.datasets import DRIVE, Archive, Dataset
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import (
@@ -21,7 +19,9 @@ from trainer.data.downloads.servers import (
     without_query,
 )
 from trainer.errors import UserError
-from trainer.storage import is_archive
+from trainer.io import buckets
+from trainer.io.file_names import is_archive
+from trainer.io.source_files import SourceObject
 
 
 class Published(Protocol):
@@ -81,7 +81,7 @@ def origin_of(source: str, row: Dataset, allow_http: bool = False) -> Origin | N
     if not source:
         return public(row, allow_http)
     addresses = checked_addresses(source, allow_http)
-    is_folder = len(addresses) == 1 and storage.is_remote(source) and not is_archive(source)
+    is_folder = len(addresses) == 1 and buckets.is_remote(source) and not is_archive(source)
     if not addresses or is_folder:
         return None
     return Origin(tuple(Archive(each, "") for each in addresses), allow_http)
@@ -100,7 +100,7 @@ def kept(archive: Archive, root: pathlib.Path) -> cache.Download | None:
 
 
 def _server(archive: Archive, allow_http: bool = False) -> Server:
-    if archive.address.startswith(storage.REMOTE):
+    if archive.address.startswith(buckets.REMOTE):
         return Bucket(archive.address)
     if archive.address.startswith(DRIVE):
         return Drive(archive.address, archive.name)
@@ -157,7 +157,7 @@ def _by_hand(origin: Origin) -> Iterator[None]:
     """Add to an error about a public address what a person can do."""
     try:
         yield
-    except (NoAnswerError, storage.UnreachableError, storage.MissingError) as error:
+    except (NoAnswerError, buckets.UnreachableError, buckets.MissingError) as error:
         if origin.row is None:
             raise
         names = ", ".join(archive.name for archive in origin.archives)

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 import requests  # type: ignore[import-untyped]
 import urllib3
 
-from trainer import storage
-from trainer.artifacts import SourceObject
 from trainer.data.datasets import DATASETS, DRIVE
 from trainer.errors import UserError, check, shown
-from trainer.storage import ARCHIVES, is_archive
+from trainer.io import buckets, source_files
+from trainer.io.file_names import ARCHIVES, is_archive
+from trainer.io.source_files import SourceObject
 
-ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
+ADDRESSES = ("https://", "http://", DRIVE, buckets.REMOTE)
 """Beginnings of the addresses that can be fetched."""
 WEB = re.compile(r"https?://[^\s?#\"'<>]*(?:[?#][^\s\"<>]*)?", re.IGNORECASE)
 """An address within a text, up to a blank, a quote or a bracket; its query may have apostrophes."""
@@ -46,7 +46,7 @@ AGENT = "Mozilla/5.0 (compatible; msinet-pipelines)"
 def addresses_in(source: str) -> list[str]:
     """The addresses in a source: one, or several with spaces between them; empty for a local path."""
     parts = source.split()
-    if source.startswith(storage.REMOTE) and not all(part.startswith(ADDRESSES) for part in parts):
+    if source.startswith(buckets.REMOTE) and not all(part.startswith(ADDRESSES) for part in parts):
         return [source]  # names of objects may have spaces
     return parts if any(part.startswith(ADDRESSES) or _scheme(part) for part in parts) else []
 
@@ -68,7 +68,7 @@ def checked_addresses(source: str, allow_http: bool = False) -> list[str]:
     """
     addresses = []
     for each in addresses_in(source):
-        if not each.startswith((DRIVE, storage.REMOTE)):
+        if not each.startswith((DRIVE, buckets.REMOTE)):
             each = _checked_web(each, allow_http)
         addresses.append(each)
     return addresses
@@ -178,7 +178,7 @@ def read_offer(headers: Mapping[str, str], name: str) -> Offer:
     return Offer(
         name,
         int(length) if length.isdecimal() else None,
-        storage.checksum_of(crc32c[1]) if crc32c else "",
+        buckets.checksum_of(crc32c[1]) if crc32c else "",
         shown(headers.get("ETag", "")),
         shown(headers.get("Last-Modified", "")),
     )
@@ -270,7 +270,7 @@ class Web:
             response = self._ask(headers)
         except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             raise NoAnswerError(
-                f"{self.shown} does not answer: {without_queries(storage.in_short(error))}"
+                f"{self.shown} does not answer: {without_queries(buckets.in_short(error))}"
             ) from None
         self._be_patient(TIMEOUT_S, ATTEMPTS)
         with response:
@@ -353,8 +353,8 @@ class Bucket:
             UserError: the object does not exist or may not be read.
         """
         try:
-            found, generation = storage.find_archive(self.address)
-        except storage.UnreachableError as error:
+            found, generation = source_files.find_archive(self.address)
+        except buckets.UnreachableError as error:
             raise NoAnswerError(str(error)) from None
         return Offer(found.name, found.size_bytes, found.crc32c, etag=generation)
 
@@ -370,8 +370,8 @@ class Bucket:
     def _chunks(self, offer: Offer, start: int) -> Iterator[bytes]:
         generation = int(offer.etag or 0) or None
         try:
-            yield from storage.read_parts(self.address, offer.size_bytes or 0, start, generation)
-        except storage.MissingError:
+            yield from buckets.read_parts(self.address, offer.size_bytes or 0, start, generation)
+        except buckets.MissingError:
             raise ChangedError(f"{self.address} has changed; try again") from None
 
 
@@ -383,7 +383,7 @@ def _chunks(response: requests.Response) -> Iterator[bytes]:
     try:
         yield from response.raw.stream(CHUNK_BYTES, decode_content=False)
     except urllib3.exceptions.HTTPError as error:
-        raise CutError(storage.in_short(error)) from None
+        raise CutError(buckets.in_short(error)) from None
 
 
 def _is_https(response: requests.Response) -> bool:

@@ -17,8 +17,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from trainer.artifacts import SPLITS, TEST
-from trainer.config import FetchConfig, parse_columns
 from trainer.data import layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
@@ -36,10 +34,12 @@ from trainer.data.layout import (
     Size,
     folder_word,
 )
+from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.recordings import fixations
 from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import LeftOut
 from trainer.data.recordings.tables import Source, is_table, open_tables
+from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.splits import SplitImages
 from trainer.errors import ContentError, UserError, check, some, visible
 from trainer.io.archive_files import Member

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from trainer.artifacts import Manifest, Statistics, code_version
 from trainer.data import statistics
-from trainer.data.statistics import FEATURES
+from trainer.data.prepared_data import Manifest
+from trainer.data.statistics import FEATURES, Statistics
 from trainer.errors import now, some
 from trainer.evaluation.reports import gallery, pages
+from trainer.io.package_version import code_version
 
 COLORS = {"Current default": pages.ORANGE, "This run": pages.BLUE, "Added": pages.GREY}
 

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
-from trainer.artifacts import SPLIT_NAMES, TEST
+from trainer.data.prepared_data import SPLIT_NAMES, TEST
 from trainer.evaluation.confidence import TIMES, size_text
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import PerImage

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts
+from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
 from trainer.errors import check, format_duration, now
-from trainer.evaluation import confidence, gate, per_image, seen
+from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders, seen
 from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.reports import gallery, pages, score_tables
 from trainer.evaluation.reports.score_tables import number
-from trainer.io import files
-from trainer.models import provenance
+from trainer.io import files, package_version
+from trainer.models import model_folder, provenance
 from trainer.prediction.heat import blend
 
 THAN = {
@@ -61,7 +61,7 @@ Path = str | os.PathLike[str]
 def write_preview(dataset: Path, html: Path) -> None:
     """Write the page of a prepared dataset; `UserError` if the folder is not one."""
     folder = pathlib.Path(dataset)
-    manifest = artifacts.Manifest.load(folder)
+    manifest = prepared_data.Manifest.load(folder)
     expected, partial = manifest.expected_counts, ""
     if manifest.counts != expected:
         partial = (
@@ -92,7 +92,7 @@ def write_preview(dataset: Path, html: Path) -> None:
             for split, count in manifest.counts.items()
             if count
         ],
-        bias_of=artifacts.SPLIT_NAMES[manifest.bias_split],
+        bias_of=prepared_data.SPLIT_NAMES[manifest.bias_split],
         center_bias=gallery.heat(CenterBias.read(folder).without(None)),
         notes=manifest.notes,
         has_dots=manifest.has_fixations,
@@ -101,10 +101,10 @@ def write_preview(dataset: Path, html: Path) -> None:
 
 
 def _title(split: str) -> str:
-    return f"{artifacts.SPLIT_NAMES[split].capitalize()} images"
+    return f"{prepared_data.SPLIT_NAMES[split].capitalize()} images"
 
 
-def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:
+def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manifest) -> list[dict[str, Any]]:
     """Return the first images of a split with their maps, without padding."""
     from trainer.data import (
         preprocess,  # imports TensorFlow, as `tfrecords` does
@@ -136,12 +136,14 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) 
 
 def write_curve(model: Path, html: Path) -> None:
     """Write the page of a model folder's training history; `UserError` if it has none."""
-    path = pathlib.Path(model, artifacts.HISTORY)
+    path = pathlib.Path(model, model_folder.HISTORY)
     lines = path.read_bytes().splitlines() if path.is_file() else []
     check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
-    history = [files.parse_json(line, str(path), "train the model again", artifacts.Epoch) for line in lines]
-    config = pathlib.Path(model, artifacts.MODEL_CONFIG)
-    settings = files.read_json(config, "train the model again", artifacts.ModelConfig) if config.exists() else {}
+    history = [files.parse_json(line, str(path), "train the model again", model_folder.Epoch) for line in lines]
+    config = pathlib.Path(model, model_folder.MODEL_CONFIG)
+    settings = (
+        files.read_json(config, "train the model again", model_folder.ModelConfig) if config.exists() else {}
+    )
     best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
     valid = [row["valid_loss"] for row in history]
     on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"
@@ -187,8 +189,8 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     """
     folder = pathlib.Path(evaluation)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = files.read_json(folder / artifacts.EVALUATION, remedy, artifacts.Evaluation)
-    tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
+    content = files.read_json(folder / model_folder.EVALUATION, remedy, evaluation_files.Evaluation)
+    tables = per_image.read(folder / model_folder.PER_IMAGE, remedy)
     *others, last = content["datasets"]
     decides, is_alone = content["decides"], not (registers or content.get("run"))
     pages.write(
@@ -217,7 +219,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
 def _head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
     """Return the facts that identify an evaluation in `folder`: model, data, run, date, version and commit."""
     # On this machine, people know a run by its folder's name.
-    homes = (parent.name for parent in folder.absolute().parents if (parent / artifacts.RUN_FILE).is_file())
+    homes = (parent.name for parent in folder.absolute().parents if (parent / run_folders.RUN_FILE).is_file())
     facts = {
         "Model": provenance.origin(content["model_configs"][CANDIDATE]),
         "Data": _data({name: (each["n_images"], _units(each)) for name, each in content["datasets"].items()}),
@@ -376,9 +378,9 @@ def write_comparison(
     first, *others = colors
     data = _data({name: (result.n_images, result.n_units) for name, result in results.items()})
     notices = [text for each in contestants if (text := each.notice)]
-    paths = {each.label: each.model / artifacts.MODEL_CONFIG for each in contestants if each.model}
+    paths = {each.label: each.model / model_folder.MODEL_CONFIG for each in contestants if each.model}
     configs = {
-        label: files.read_json(path, EVALUATE_AGAIN, artifacts.ModelConfig)
+        label: files.read_json(path, EVALUATE_AGAIN, model_folder.ModelConfig)
         for label, path in paths.items()
         if path.is_file()
     }
@@ -391,7 +393,7 @@ def write_comparison(
         html,
         "compare.html.jinja",
         title=f"{' and '.join(others)} against {first}",
-        head=[("Data", data), ("Date", now()), *pages.code_facts(artifacts.code_version())],
+        head=[("Data", data), ("Date", now()), *pages.code_facts(package_version.code_version())],
         notices=notices,
         first=first,
         percent=confidence.percent(level),

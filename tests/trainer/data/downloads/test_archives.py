@@ -7,9 +7,9 @@ from tests import author_forms
 from tests.gcs import upload
 from tests.small_sources import zipped
 from trainer.__main__ import main
-from trainer.artifacts import Manifest
 from trainer.data import datasets, fetch
 from trainer.data.downloads import cache, offers
+from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 
 HTML = "text/html; charset=utf-8"

@@ -12,10 +12,10 @@ import google_crc32c
 import pytest
 
 from tests.gcs import upload
-from trainer import storage
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import Bucket, ChangedError, NoAnswerError, Web
 from trainer.errors import UserError
+from trainer.io import buckets
 from trainer.io.files import write_json
 
 ROOT = pathlib.Path(__file__).parents[4]
@@ -199,7 +199,7 @@ def test_the_folder_of_the_cache_is_chosen_or_that_of_the_environment(monkeypatc
 
 
 def test_an_archive_on_cloud_storage_is_kept_and_resumed(tmp_path, bucket, monkeypatch):
-    monkeypatch.setattr(storage, "CHUNK_BYTES", 100_000)
+    monkeypatch.setattr(buckets, "CHUNK_BYTES", 100_000)
     (tmp_path / "set.zip").write_bytes(ZIP)
     address = upload(bucket, tmp_path / "set.zip", "deep/set.zip")
     read = []

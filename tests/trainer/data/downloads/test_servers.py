@@ -5,10 +5,10 @@ import socket
 
 import pytest
 
-from trainer import storage
 from trainer.data.downloads import cache, servers
 from trainer.data.downloads.servers import NoAnswerError, Offer, Web, name_of
 from trainer.errors import UserError
+from trainer.io import files
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
 """A megabyte that begins as a ZIP archive does."""
@@ -101,7 +101,7 @@ def test_a_transfer_that_is_cut_three_times_keeps_what_has_arrived(site, tmp_pat
 
 
 def test_a_file_without_room_is_refused_before_it_comes(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
+    monkeypatch.setattr(files, "LEFT_BYTES", 10**18)
     with pytest.raises(UserError, match=r"set\.zip"):
         downloaded(site.serve("/set.zip", ZIP), tmp_path)
     assert not list(tmp_path.rglob(cache.PARTIAL))

@@ -4,12 +4,11 @@ import contextlib
 import io
 
 from tests.small_sources import save, stimulus
-from trainer import storage
-from trainer.config import FetchConfig
 from trainer.data import datasets
 from trainer.data.bad_images import BadImages
 from trainer.data.recordings.custom import find_recordings
-from trainer.io import archive_files
+from trainer.data.settings import FetchConfig
+from trainer.io import archive_files, source_files
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""
@@ -41,7 +40,7 @@ def understand(folder, **settings):
     printed = io.StringIO()
     with (
         contextlib.redirect_stdout(printed),
-        archive_files.opened(str(folder), storage.list_objects(str(folder)), folder.parent) as members,
+        archive_files.opened(str(folder), source_files.list_objects(str(folder)), folder.parent) as members,
     ):
         found = find_recordings(members, datasets.get("custom"), str(folder), config, BadImages())
     return found.split, found.row, found.notes, printed.getvalue()

@@ -17,9 +17,8 @@ from tests.trainer.data.recordings.recorded import (
     write_images,
     write_table,
 )
-from trainer import artifacts
-from trainer.config import FetchConfig
-from trainer.data import fetch, tfrecords
+from trainer.data import fetch, prepared_data, tfrecords
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 
 FIXATIONS = [[5, 10], [6, 20], [7, 30]]
@@ -299,7 +298,7 @@ def test_the_same_recordings_give_the_same_bytes_folder_or_archive(recorded, tmp
         manifest = fetch.fetch_dataset(config, tmp_path / f"of-{source.stem}-{source.suffix}")
         assert manifest.fingerprint == fetch.fingerprint("custom", str(source))
         sets.append(files(tmp_path / f"of-{source.stem}-{source.suffix}"))
-        del sets[-1][artifacts.MANIFEST]
+        del sets[-1][prepared_data.MANIFEST]
     assert sets[0] == sets[1]
 
 

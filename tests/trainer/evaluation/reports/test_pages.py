@@ -1,6 +1,6 @@
 """The trainings of models as columns of a table."""
 
-from trainer.config import SAMPLE
+from trainer.data.settings import SAMPLE
 from trainer.evaluation.reports.pages import training_facts
 from trainer.models import provenance
 

@@ -12,12 +12,13 @@ import shutil
 import pytest
 from PIL import Image
 
-from trainer import artifacts
+from trainer.data import prepared_data
 from trainer.evaluation import confidence
 from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import LEAVE_ONE_OUT, SPLIT_HALF
 from trainer.evaluation.reports import report, score_tables
 from trainer.evaluation.reports.report import write_curve, write_preview
+from trainer.models import model_folder
 
 
 class Page(html.parser.HTMLParser):
@@ -135,7 +136,7 @@ def test_names_are_escaped(evaluation, store, tmp_path):
 def test_preview_shows_counts_origin_licence_and_images(datasets, tmp_path):
     folder = shutil.copytree(datasets["salicon"], tmp_path / "set")
     told = {"licence": "Ours.", "citation": "A: B. C 2020.", "notes": ["x is 'gx'.", "2 rows <left out>."]}
-    dataclasses.replace(artifacts.Manifest.load(folder), **told).save(folder)
+    dataclasses.replace(prepared_data.Manifest.load(folder), **told).save(folder)
     write_preview(folder, tmp_path / "preview.html")
     page = Page(tmp_path / "preview.html")
     assert_self_contained(page)
@@ -159,7 +160,7 @@ def history(folder: pathlib.Path, epochs: int) -> pathlib.Path:
         }
         for epoch in range(1, epochs + 1)
     ]
-    (folder / artifacts.HISTORY).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / model_folder.HISTORY).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
 

@@ -5,20 +5,15 @@ import math
 
 import pytest
 
-from lifecycle.machines.plan import AcceleratorConfig
-from lifecycle.machines.training_job import JobConfig
-from lifecycle.parameters import PipelineConfig
+from lifecycle.machines.settings import AcceleratorConfig, JobConfig
+from lifecycle.settings import PipelineConfig
 from studio.browser_settings import PageConfig
-from trainer.config import (
-    RECIPES,
-    EvaluateConfig,
-    FetchConfig,
-    PredictConfig,
-    Recipe,
-    TrainConfig,
-    with_recipe,
-)
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
+from trainer.evaluation.settings import EvaluateConfig
+from trainer.prediction.settings import PredictConfig
+from trainer.training.recipes import RECIPES, Recipe
+from trainer.training.settings import TrainConfig, with_recipe
 
 CONFIGS = (
     *(FetchConfig, TrainConfig, EvaluateConfig, PredictConfig, PageConfig),

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import pytest
 
-from trainer.cli import Parser, add_settings, settings
-from trainer.config import setting
 from trainer.errors import UsageError
+from trainer.settings.fields import setting
+from trainer.settings.flags import Parser, add_settings, settings
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,10 +5,10 @@ import pytest
 
 from tests import small_sources
 from tests.gcs import answering, crc32c, listing, refusing, serving, upload
-from trainer import storage
-from trainer.artifacts import SourceObject
 from trainer.errors import UserError
+from trainer.io import buckets, files, source_files
 from trainer.io.files import checksum
+from trainer.io.source_files import SourceObject
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def folder(tmp_path):
 
 
 def test_a_folder_lists_its_files_without_those_of_operating_systems(folder):
-    objects = storage.list_objects(str(folder))
+    objects = source_files.list_objects(str(folder))
     assert [(entry.name, entry.size_bytes) for entry in objects] == [
         ("a.bin", 1000),
         ("below/b.bin", 3_000_000),
@@ -38,18 +38,18 @@ def test_checksum_is_the_published_one_of_the_check_string(tmp_path):
 def test_the_same_files_list_alike_locally_and_in_a_bucket(folder, bucket):
     address = upload(bucket, folder, "deep/set")
     bucket.blob("deep/set-of-others/c.bin").upload_from_string(b"c")
-    assert storage.list_objects(address) == storage.list_objects(str(folder))
-    assert storage.list_objects(address + "/") == storage.list_objects(address)
+    assert source_files.list_objects(address) == source_files.list_objects(str(folder))
+    assert source_files.list_objects(address + "/") == source_files.list_objects(address)
 
 
 @pytest.mark.parametrize("chunk_bytes", [2**30, 1_000_000])
 def test_download_copies_every_byte_at_once_or_in_pieces(
     folder, bucket, tmp_path, monkeypatch, chunk_bytes, capsys
 ):
-    monkeypatch.setattr(storage, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(buckets, "CHUNK_BYTES", chunk_bytes)
     address = upload(bucket, folder)
-    objects = storage.list_objects(address)
-    storage.download(address, objects, tmp_path / "here")
+    objects = source_files.list_objects(address)
+    source_files.download(address, objects, tmp_path / "here")
     assert small_sources.files(tmp_path / "here") == {
         entry.name: (folder / entry.name).read_bytes() for entry in objects
     }
@@ -63,7 +63,7 @@ def test_download_copies_every_byte_at_once_or_in_pieces(
 def test_a_missing_source_is_named(bucket, source):
     source = source.replace("BUCKET", bucket.name)
     with pytest.raises(UserError, match=source):
-        storage.list_objects(source)
+        source_files.list_objects(source)
 
 
 def test_what_is_no_source_is_named(tmp_path):
@@ -71,7 +71,7 @@ def test_what_is_no_source_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     for source in (tmp_path / "empty", tmp_path / "a.txt", "~nobody-here/set", "gs://"):
         with pytest.raises(UserError, match=str(source)):
-            storage.list_objects(str(source))
+            source_files.list_objects(str(source))
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_what_is_no_source_is_named(tmp_path):
 def test_a_folder_with_what_is_no_plain_file_is_refused(folder, add):
     add(folder)
     with pytest.raises(UserError, match="x"):
-        storage.list_objects(str(folder))
+        source_files.list_objects(str(folder))
 
 
 def test_links_to_files_and_folders_elsewhere_are_followed_and_hidden_ones_are_not(folder, tmp_path):
-    before = storage.list_objects(str(folder))
+    before = source_files.list_objects(str(folder))
     shutil.move(folder / "below", tmp_path / "elsewhere")
     (folder / "below").symlink_to(tmp_path / "elsewhere")
     (folder / ".lock").symlink_to("none")
-    assert storage.list_objects(str(folder)) == before
+    assert source_files.list_objects(str(folder)) == before
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -105,31 +105,31 @@ def test_a_missing_permission_names_the_role(monkeypatch, status, source):
         answering(monkeypatch, refusing(status)),
         pytest.raises(UserError, match=rf"no permission to read {source} .*gcloud auth.*Object Viewer"),
     ):
-        storage.list_objects(source)
+        source_files.list_objects(source)
 
 
 def test_a_server_that_does_not_reply_is_reported(monkeypatch):
-    monkeypatch.setattr(storage, "RETRY_S", 0.5)
+    monkeypatch.setattr(buckets, "RETRY_S", 0.5)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
-    with pytest.raises(storage.UnreachableError, match="gs://any/set"):
-        storage.list_objects("gs://any/set")
+    with pytest.raises(buckets.UnreachableError, match="gs://any/set"):
+        source_files.list_objects("gs://any/set")
 
 
 @pytest.mark.parametrize(("wrong", "chunk_bytes"), [("listed", 2**30), ("listed", 100), ("hashed", 2**30)])
 def test_bytes_that_differ_from_their_checksum_are_refused(monkeypatch, tmp_path, wrong, chunk_bytes):
-    monkeypatch.setattr(storage, "RETRY_S", 0.5)
-    monkeypatch.setattr(storage, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(buckets, "RETRY_S", 0.5)
+    monkeypatch.setattr(buckets, "CHUNK_BYTES", chunk_bytes)
     source = "gs://any/set/add1000.tar.gz"
     with answering(monkeypatch, serving(b"damaged" * 100, **{wrong: b"as it was" * 100})):
-        objects = storage.list_objects(source)
+        objects = source_files.list_objects(source)
         with pytest.raises(UserError, match="gs://any/set"):
-            storage.download(source, objects, tmp_path)
+            source_files.download(source, objects, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../../out.png", "a//b", "a/./b", "..", "x" * 256, "a/" * 2000 + "b"])
 def test_objects_whose_names_a_folder_cannot_have_are_refused(tmp_path, name):
     with pytest.raises(UserError, match="gs://any/set has a file"):
-        storage.download("gs://any/set", [SourceObject(name, 1, "00000000")], tmp_path / "here")
+        source_files.download("gs://any/set", [SourceObject(name, 1, "00000000")], tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -143,17 +143,17 @@ def test_an_empty_object_that_stands_for_a_folder_is_left_out(monkeypatch, tmp_p
         return (200, {}, content[path.partition("/o/")[2]]) if path.startswith("/download/") else listed(path)
 
     with answering(monkeypatch, answer):
-        objects = storage.list_objects("gs://any/set")
+        objects = source_files.list_objects("gs://any/set")
         assert [entry.name for entry in objects] == ["a/b/c", "empty"]
-        assert storage.find_objects("gs://any/set") == [("gs://any/set/a/b/c", 1), ("gs://any/set/empty", 0)]
-        storage.download("gs://any/set", objects, tmp_path / "here")
+        assert source_files.find_objects("gs://any/set") == [("gs://any/set/a/b/c", 1), ("gs://any/set/empty", 0)]
+        source_files.download("gs://any/set", objects, tmp_path / "here")
     assert small_sources.files(tmp_path / "here") == {"a/b/c": b"c", "empty": b""}
 
 
 def test_an_object_with_content_and_others_below_it_is_named(tmp_path):
     objects = [SourceObject(name, 1, "00000000") for name in ("a", "a/b")]
     with pytest.raises(UserError, match="gs://any/set has a file 'a'"):
-        storage.download("gs://any/set", objects, tmp_path / "here")
+        source_files.download("gs://any/set", objects, tmp_path / "here")
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_an_object_with_content_and_others_below_it_is_named(tmp_path):
 @pytest.mark.parametrize(
     "read",
     [
-        lambda: storage.list_objects("gs://any/set"),
-        lambda: storage.find_archive("gs://any/set/b.zip"),
-        lambda: storage.find_objects("gs://any/set"),
+        lambda: source_files.list_objects("gs://any/set"),
+        lambda: source_files.find_archive("gs://any/set/b.zip"),
+        lambda: source_files.find_objects("gs://any/set"),
     ],
 )
 def test_an_object_without_size_or_checksum_is_named(monkeypatch, metadata, read):
@@ -178,7 +178,7 @@ def test_an_object_without_size_or_checksum_is_named(monkeypatch, metadata, read
 
 
 def test_objects_without_room_are_not_downloaded(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
+    monkeypatch.setattr(files, "LEFT_BYTES", 10**18)
     objects = [SourceObject("a", 5000, "00000000")]
     with pytest.raises(UserError, match=r"gs://any/set has 5e-06 GB"):
-        storage.download("gs://any/set", objects, tmp_path)
+        source_files.download("gs://any/set", objects, tmp_path)

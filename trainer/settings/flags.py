@@ -1,7 +1,4 @@
-"""Command lines: the parser with its sentences about mistakes, and the flags that several commands take.
-
-The settings of `trainer.config` become flags here, and their values become settings again.
-"""
+"""Command lines: the parser with its sentences about mistakes, and settings as flags and back."""
 
 import argparse
 import contextlib
@@ -13,12 +10,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
-from trainer.artifacts import MODEL_NAME, code_version
-from trainer.config import PRETRAINED, group_of
 from trainer.errors import UsageError, UserError, nearest
 from trainer.io.files import check_output_path, write_json
+from trainer.io.package_version import code_version
+from trainer.settings.fields import WORDS, flag_of, group_of
 
-WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 """Shells whose completion shtab writes."""
 FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "DESIGN", "PAGE", "MODEL", "SOURCE"), ("DIR",)
@@ -26,24 +22,11 @@ FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "DESIGN", "PAGE", "MODEL", "S
 STDOUT = "-"
 """File name that stands for standard output."""
 Config = TypeVar("Config")
-MODEL = (
-    "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://; or pretrained, the "
-    "trained model that comes with this package; or author:salicon, the author's weights, downloaded once"
-)
-"""Help text: what `trainer.models.find.find_model` accepts."""
 
 
 def called_as(command: str, package: str) -> str:
     """The call of this program in usage lines: the installed `command`, or `python -m PACKAGE`."""
     return command if pathlib.Path(sys.argv[0]).stem == command else f"python -m {package}"
-
-
-def boolean(text: str) -> bool:
-    """Parse a word of WORDS; raises `ValueError` for any other word."""
-    try:
-        return WORDS[text.lower()]
-    except KeyError:
-        raise ValueError(f"{text!r} is neither true nor false") from None
 
 
 class Parser(argparse.ArgumentParser):
@@ -232,11 +215,6 @@ def summarize(file: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any
     return summary
 
 
-def flag_of(name: str) -> str:
-    """The flag of the setting `name`."""
-    return "--" + name.replace("_", "-")
-
-
 def add_flag(
     group: argparse._ActionsContainer, name: str, kind: type, default: Any, help: str, *, is_text: bool = False
 ) -> None:
@@ -268,33 +246,6 @@ def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> N
             assert isinstance(field.type, type)
             group = parser.group(group_of(config, field))
             add_flag(group, field.name, field.type, field.default, field.metadata["help"])
-
-
-def add_cache_dir(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag `--cache-dir`, for `trainer.data.downloads.cache.cache_folder`."""
-    parser.add_argument(
-        "--cache-dir",
-        metavar="DIR",
-        help="Folder that keeps downloaded archives; empty for none (default: that of the environment variable "
-        "MSINET_CACHE, else ~/.cache/msinet).",
-    )
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag `--model`, for `trainer.models.find.find_answering`."""
-    default = f"{MODEL_NAME} if it was trained on real data, else {PRETRAINED}"
-    parser.add_argument("--model", default="", metavar="MODEL", help=f"{MODEL} (default: {default}).")
-
-
-def add_region(group: argparse._ActionsContainer) -> None:
-    """Give a parser or a group of flags the flag `--region`, for `trainer.prediction.regions.parse_region`."""
-    group.add_argument(
-        "--region",
-        action="append",
-        default=[],
-        metavar="NAME:X,Y,W,H",
-        help="Region to measure: pixels from the top left, or all four in %%; repeat it for more regions.",
-    )
 
 
 def settings(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:

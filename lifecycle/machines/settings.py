@@ -1,0 +1,143 @@
+"""The settings of the machines of a training, and of its job."""
+
+import dataclasses
+import re
+from typing import ClassVar
+
+from trainer.errors import UserError, check
+from trainer.settings.fields import check_ranges, setting
+from trainer.training import accelerators
+from trainer.training.accelerators import PROVISIONING, Accelerator
+
+
+@dataclasses.dataclass(frozen=True)
+class AcceleratorConfig:
+    """The machines of one training step."""
+
+    TITLE: ClassVar[str] = "machines"
+    accelerator: str = setting(
+        "cpu",
+        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. Of several, "
+        "such as v5e-1,l4, the first that the region has, and for which `submit` finds quota. A local run accepts "
+        "cpu only, and trains on the devices of this machine.",
+    )
+    step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
+    workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.", ge=1)
+    provisioning: str = setting(
+        "standard",
+        "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
+        "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
+        choices=PROVISIONING,
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        for row in self.rows:
+            check(
+                self.provisioning in row.provisioning,
+                f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
+                f"{' or '.join(row.provisioning)}",
+            )
+            check(
+                self.workers == 1 or row.several_workers,
+                f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
+                f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
+            )
+
+    @property
+    def chosen(self) -> str:
+        """Name of the accelerator of this training, or several with commas between them."""
+        return self.step_accelerator or self.accelerator
+
+    @property
+    def rows(self) -> list[Accelerator]:
+        """The rows of the table, the preferred one first; raises `UserError` for an unknown name."""
+        return [accelerators.get(name.strip()) for name in self.chosen.split(",")]
+
+    @property
+    def row(self) -> Accelerator:
+        """The row of the accelerator, or of the preferred one."""
+        return self.rows[0]
+
+    def offered(self, location: str) -> "AcceleratorConfig":
+        """Keep only the first accelerator that is available in `location`; any is if `location` is empty.
+
+        Raises `UserError` if none is available.
+        """
+        for row in self.rows:
+            if not location or not row.chip.regions or location in row.chip.regions:
+                return dataclasses.replace(self, accelerator=row.name, step_accelerator="")
+        raise UserError(
+            "; ".join(
+                f"{row.name} is not available for training in {location}; it is in {', '.join(row.chip.regions)}"
+                for row in self.rows
+            )
+        )
+
+
+LABEL = re.compile(r"[a-z0-9_-]{0,63}")
+"""Key or value of a label of Vertex AI."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JobConfig:
+    """Settings of the training jobs on Vertex AI; other targets ignore them."""
+
+    TITLE: ClassVar[str] = "training jobs on Vertex AI"
+    timeout_hours: float = setting(
+        0.0,
+        "Stop a training job after this many hours; 0 for six times the estimate of its plan, at least 3 hours.",
+        ge=0,
+    )
+    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.", ge=0)
+    restart_training: bool = setting(
+        True, "Restart a job if its machine is lost; it resumes from its last checkpoint."
+    )
+    persistent_resource: str = setting(
+        "",
+        "Id of a persistent resource to train on; none if empty.",
+        pattern=r"([a-z]([a-z0-9-]{0,61}[a-z0-9])?)?",
+        hint="the id of a persistent resource, such as gpus-1",
+    )
+    tensorboard: str = setting(
+        "",
+        "Full resource name of the Vertex AI TensorBoard to log to; none if empty.",
+        pattern=r"(projects/[^/]+/locations/[^/]+/tensorboards/[^/]+)?",
+        hint="projects/PROJECT/locations/LOCATION/tensorboards/ID",
+    )
+    training_service_account: str = setting(
+        "",
+        "Service account of the training jobs; Vertex AI's default if empty.",
+        pattern=r"([^@\s]+@[^@\s]+)?",
+        hint="an e-mail address",
+    )
+    training_network: str = setting(
+        "",
+        "Full resource name of the VPC network to peer the training with; none if empty.",
+        pattern=r"(projects/\d+/global/networks/[^/]+)?",
+        hint="projects/NUMBER/global/networks/NAME",
+    )
+    training_labels: str = setting("", "Labels of the training jobs, as key=value,key=value.")
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check(
+            not self.tensorboard or bool(self.training_service_account),
+            "tensorboard is set, but training_service_account is empty; set it to the account that writes the "
+            "logs",
+        )
+        parse_labels(self.training_labels)
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """Parse `key=value,key=value`; raises `UserError` for a label that Vertex AI would reject."""
+    labels: dict[str, str] = {}
+    for label in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = label.partition("=")
+        if not (equals and key[:1].isalpha() and LABEL.fullmatch(key) and LABEL.fullmatch(value)):
+            raise UserError(
+                f"training_labels has {label!r}; write key=value, each at most 63 lower-case letters, digits, "
+                "_ and -, with a letter at the start of the key"
+            )
+        labels[key] = value
+    return labels

@@ -1,0 +1,42 @@
+"""What a registry records of a version: its scores, and the data and model that it was made of."""
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from trainer.data.statistics import Statistics
+from trainer.models.model_folder import ModelConfig
+
+
+class Prepared(TypedDict, total=False):
+    """Prepared data that a version was trained on."""
+
+    dataset: str
+    source: str
+    counts: dict[str, int]
+    statistics: Statistics | None
+
+
+class Lineage(TypedDict, total=False):
+    """The origin of a version."""
+
+    run: str
+    folder: str
+    code_version: str
+    inputs: str
+    base_version: str
+    data: dict[str, Prepared]
+    model: ModelConfig | None
+
+
+class Version(TypedDict, total=False):
+    """VERSION; its writer may be another program."""
+
+    version: int
+    created: str
+    reason: str
+    promote: bool
+    decided: bool
+    metrics: dict[str, Any]
+    decided_on: str
+    lineage: Lineage

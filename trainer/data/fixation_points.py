@@ -1,0 +1,35 @@
+"""Fixated pixels as points (y, x), and their counts on a grid."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Points = npt.NDArray[np.integer[Any]]
+
+
+def scale_points(points: Points, size: tuple[int, int], new_size: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Scale points (n, 2) of an image of `size` (height, width) to an image of `new_size`, rounded down."""
+    # Integers, because a float quotient can end just below an integer and round down to the wrong pixel.
+    return np.asarray(points, np.int64).reshape(-1, 2) * np.array(new_size, np.int64) // np.array(size, np.int64)
+
+
+def count_points(points: Points, size: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Count the points (n, 2) in each pixel of an image of `size` (height, width): (height, width)."""
+    flat = flat_indices("points", points, size)
+    return np.bincount(flat, minlength=size[0] * size[1]).reshape(size)
+
+
+def flat_indices(name: str, points: Points, size: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    points = np.asarray(points)
+    if points.ndim != 2 or points.shape[1] != 2 or not np.issubdtype(points.dtype, np.integer):
+        raise ValueError(f"{name} have shape {points.shape} and type {points.dtype}; they must be (n, 2) integers")
+    if not len(points):
+        raise ValueError(f"{name} are empty; the metric needs at least one point")
+    outside = ((points < 0) | (points >= size)).any(axis=1)
+    if outside.any():
+        first = tuple(points[outside][0].tolist())
+        raise ValueError(
+            f"{outside.sum()} of {len(points)} {name} are outside the {size} map; the first (y, x) is {first}"
+        )
+    return points[:, 0].astype(np.int64) * size[1] + points[:, 1]

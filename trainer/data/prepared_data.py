@@ -1,0 +1,190 @@
+"""A prepared dataset on disk: the names of its files, its manifest, and the list of its images."""
+
+import csv
+import dataclasses
+import pathlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from trainer.data.settings import CUSTOM
+from trainer.errors import UserError
+from trainer.io.files import StrPath, checked_json, read_json, write_json
+from trainer.io.source_files import SourceObject
+
+MANIFEST = "manifest.json"
+CENTER_BIAS = "center_bias.npy"
+"""Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
+IMAGES = "images.csv"
+"""One line for each image: its split, its name, a digest of its stimulus, the same for the same pixels, the name
+of its group, empty for an image of its own, and its `trainer.data.statistics.FEATURES`."""
+SPLITS = ("train", "valid")
+TEST = "test"
+"""The only split of a test set: held-out images, used for neither training nor model selection."""
+SPLIT_NAMES = {"train": "training", "valid": "validation", TEST: "test"}
+"""Split -> its name in sentences."""
+ORIGINALS = "originals"
+"""Name of the shards with the originals of held-out images, next to those of the splits."""
+TEST_SUFFIX = "-test"
+"""Suffix of a test set's name in stored scores, so that nobody takes them for validation scores."""
+
+SCHEMA = 4
+PREPARE_AGAIN = "prepare the dataset again"
+"""Remedy for a prepared dataset that is damaged."""
+
+
+def shard_name(split: str, index: int, count: int) -> str:
+    """File name of shard `index` of `count`."""
+    return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """Contents and origin of a prepared dataset."""
+
+    dataset: str
+    source: str
+    fingerprint: str
+    image_size: tuple[int, int]
+    """(height, width) of the shards' images, pixels."""
+    counts: dict[str, int]
+    """Number of images in each split."""
+    expected_counts: dict[str, int]
+    """Number of images in each split of the complete dataset."""
+    split: str
+    """`Dataset.split` of the dataset."""
+    ground_truth: str
+    """Form of the map files: `density` or `points`."""
+    blur_sigma_px: float
+    """Standard deviation, in original pixels, of the Gaussian that turned points into a density; 0 without it."""
+    has_fixations: bool
+    """Whether fixated pixels are known, which the point metrics need."""
+    original_sizes: dict[str, int]
+    """Original size, as `height x width` -> number of images."""
+    shards: dict[str, list[str]]
+    originals: list[str]
+    """The shards with the held-out images as the source has them, in the order of their split."""
+    objects: list[SourceObject]
+    code_version: str
+    has_observers: bool = False
+    """Whether the observers of all fixations are told apart."""
+    licence: str = ""
+    """Terms under which the dataset may be used; empty if unknown."""
+    citation: str = ""
+    """The publication to cite; empty if unknown."""
+    test_share: float = 0.0
+    """Share of the validation images that is held out as a test set: this dataset itself if `is_test_set`."""
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """Sentences for people: how the source was understood, and what was left out and why."""
+    bad_images: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Name of an image that cannot be used -> why; the first `trainer.data.bad_images.MOST_LISTED` of them."""
+    map_variation: float = 0.0
+    """Mean chi-squared divergence of an image's histogram from the centre bias, in coarse cells."""
+    schema: int = SCHEMA
+
+    @property
+    def is_test_set(self) -> bool:
+        """Whether the dataset is a test set, which has no training images."""
+        return TEST in self.counts
+
+    @property
+    def held_out(self) -> str:
+        """The split that models are evaluated on."""
+        return TEST if self.is_test_set else "valid"
+
+    @property
+    def bias_split(self) -> str:
+        """The split whose images make the centre bias."""
+        return TEST if self.is_test_set else "train"
+
+    def save(self, folder: pathlib.Path) -> None:
+        """Write the manifest into `folder`; raises `UserError` if it cannot be written."""
+        write_json(folder / MANIFEST, dataclasses.asdict(self))
+
+    @classmethod
+    def load(cls, folder: StrPath) -> "Manifest":
+        """Read the manifest of the prepared dataset in `folder`.
+
+        Raises:
+            UserError: the folder has no manifest, or one of another schema.
+        """
+        path = pathlib.Path(folder) / MANIFEST
+        remedy = f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`"
+        fields = read_json(path, remedy, dict[str, Any])  # the kinds of its values depend on its schema
+        if fields.get("schema") != SCHEMA:
+            raise UserError(
+                f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"
+            )
+        manifest: Manifest = checked_json(fields, str(path), PREPARE_AGAIN, cls)
+        return manifest
+
+
+def prepared_by_name(folders: Iterable[StrPath]) -> dict[str, pathlib.Path]:
+    """Return the folders of prepared datasets by name: that of the dataset, with `-test` for a test set.
+
+    Recordings of one's own are named after their source. A second dataset of the same name is `NAME-2`.
+    """
+    by_name: dict[str, pathlib.Path] = {}
+    for folder in folders:
+        manifest = Manifest.load(folder)
+        name = dataset_name(manifest.dataset, manifest.source)
+        suffix = TEST_SUFFIX if manifest.is_test_set else ""
+        if name + suffix in by_name:
+            name += f"-{len(by_name) + 1}"
+        by_name[name + suffix] = pathlib.Path(folder)
+    return by_name
+
+
+def dataset_name(dataset: str, source: str) -> str:
+    """The name of a dataset; for recordings of one's own the last part of their source, without an ending."""
+    if dataset != CUSTOM:
+        return dataset
+    last = source.rstrip("/").rpartition("/")[2].partition(".")[0]
+    return re.sub(r"[^a-z0-9_]+", "-", last.lower()).strip("-") or CUSTOM
+
+
+def load_manifests(folders: Mapping[str, StrPath]) -> dict[str, Manifest]:
+    """The manifests of prepared datasets, by name; raises `UserError` if one has no validation images."""
+    manifests = {name: Manifest.load(folder) for name, folder in folders.items()}
+    for name, manifest in manifests.items():
+        if not manifest.counts.get(manifest.held_out):
+            raise UserError(f"dataset {name} has no validation images ({manifest.counts}); prepare it with some")
+    return manifests
+
+
+class ListedImage(NamedTuple):
+    """An image in `IMAGES`."""
+
+    name: str
+    digest: str
+    """Digest of its pixels."""
+    group: str
+    """Name of its group; empty for an image of its own."""
+
+    @property
+    def unit(self) -> tuple[str, str]:
+        """A key that all images of a group share, in any split; an image without a group has one of its own."""
+        return self.group, "" if self.group else self.digest
+
+
+def images(folder: StrPath, splits: Collection[str]) -> list[ListedImage]:
+    """List the images in these splits of a prepared dataset.
+
+    Raises:
+        UserError: the folder has no `IMAGES`.
+    """
+    path = pathlib.Path(folder) / IMAGES
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["split"] in splits]
+            return [ListedImage(row["image"], row["digest"], row["group"]) for row in rows]
+    except (OSError, KeyError, ValueError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
+
+
+def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
+    """The entry of TRAINING_IMAGES for prepared data; empty for data without IMAGES."""
+    if not (pathlib.Path(folder) / IMAGES).exists():
+        return {}
+    fingerprint = Manifest.load(folder).fingerprint
+    return {fingerprint: {split: sorted(image.digest for image in images(folder, [split])) for split in SPLITS}}

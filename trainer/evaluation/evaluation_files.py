@@ -1,0 +1,99 @@
+"""An evaluation on disk: the names of its files, and what its JSON file holds."""
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from trainer.models.model_folder import ImageSize, ModelConfig
+
+PREDICTIONS = "predictions"
+"""Folder of the images in the report."""
+SHIPPED_MAP = "shipped_map.png"
+"""The candidate's map of an image of the package, which an endpoint must return; absent without an endpoint."""
+
+
+class Scores(TypedDict):
+    """The scores on one dataset."""
+
+    models: dict[str, dict[str, float | None]]
+
+
+class Result(Scores):
+    """The scores on one dataset, with all that a report shows of them."""
+
+    manifest: dict[str, Any]
+    has_fixations: bool
+    n_images: int
+    intervals: dict[str, dict[str, Any]]
+    gains: dict[str, dict[str, Any]]
+    n_units: NotRequired[int]
+    """Number of the images, with those of a group as one: that of the values of every interval."""
+    n_fixations: NotRequired[int]
+    """Fixations on the images that were scored."""
+    n_observers: NotRequired[int]
+    """The most observers of one of them; 0 if observers are not told apart."""
+    image_sizes: NotRequired[dict[str, ImageSize]]
+    """Model -> its input size, at which it answered; evaluations of earlier versions have no sizes."""
+    map_size: NotRequired[ImageSize]
+    """The frame at whose scale maps were compared."""
+    worse: NotRequired[dict[str, list[str]]]
+    """Centre bias or current default -> the metrics in which the candidate is significantly worse."""
+    pictures: list[dict[str, Any]]
+
+
+class Measured(Scores, total=False):
+    """The scores on one dataset, and the images that they were measured on, which earlier versions left out."""
+
+    folder: str
+    manifest: dict[str, Any]
+    center_bias: list[Any]
+    image_sizes: dict[str, ImageSize]
+
+
+class Compared(TypedDict):
+    """EVALUATION of a model that is compared with others."""
+
+    datasets: dict[str, Measured]
+    model_folders: NotRequired[dict[str, str]]
+    code_version: NotRequired[str]
+
+
+class Decision(TypedDict):
+    """EVALUATION of a model that is registered."""
+
+    datasets: dict[str, Scores]
+    decides: str
+    promote: bool
+    reason: str
+    decided: NotRequired[bool]
+
+
+class _Decided(TypedDict):
+    """The decision of an evaluation, and the models that it is about."""
+
+    passed_baseline: bool
+    reason: str
+    model_configs: dict[str, ModelConfig | None]
+
+
+class Outcome(_Decided):
+    """EVALUATION of a run that has ended."""
+
+    datasets: dict[str, Scores]
+    data_warnings: NotRequired[list[str]]
+
+
+class Evaluation(_Decided):
+    """EVALUATION as a report shows it."""
+
+    datasets: dict[str, Result]
+    decides: str
+    promote: bool
+    gate: str
+    gate_margin: float
+    gate_confidence: float
+    shown_confidence: float
+    code_version: str
+    run: NotRequired[str]
+    date: NotRequired[str]
+    data_warnings: NotRequired[list[str]]

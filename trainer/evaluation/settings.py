@@ -1,0 +1,42 @@
+"""The settings of the gate that decides whether a model becomes the default."""
+
+import dataclasses
+from typing import ClassVar
+
+from trainer.evaluation.metric_table import DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
+from trainer.settings.fields import check_ranges, setting
+
+GATE_ON = ("finetune", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateConfig:
+    """Settings of the gate, which compares a candidate with the current default model."""
+
+    TITLE: ClassVar[str] = "gate"
+    gate: str = setting(
+        LEAD,
+        "Metric in which a candidate must beat the current default model to replace it: "
+        f"{', '.join(metrics_that_need(DENSITY))}, or if the deciding dataset has fixations "
+        f"{', '.join(metrics_that_need(FIXATIONS))}; "
+        "`always` promotes every candidate, `never` none.",
+        choices=(*METRICS, "always", "never"),
+    )
+    gate_margin: float = setting(0.0, "Minimum gain of the candidate in the gate's metric.", ge=0)
+    gate_confidence: float = setting(
+        0.95,
+        "Probability that a year of weekly runs promotes only models that are better. The confidence interval of "
+        "the gain, over images that neither model was trained on, must lie above gate_margin; the more decisions "
+        "there were in the last year, the wider it is. 0 compares the means alone.",
+        ge=0,
+        lt=1,
+    )
+    gate_on: str = setting(
+        "finetune",
+        "Images on which the gate decides: finetune (the validation images of the fine-tuning data; in `evaluate` "
+        "those of the first --dataset-dir), or test (the images of test_dataset).",
+        choices=GATE_ON,
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)

@@ -1,0 +1,326 @@
+"""Read, write and list objects on Cloud Storage (`gs://`).
+
+google-cloud-storage retries transient failures; `explained` turns its other errors into `UserError`s.
+"""
+
+import base64
+import io
+import mimetypes
+import os
+import pathlib
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from trainer.errors import UserError, first_line, shown
+from trainer.io.files import MOUNT as MOUNT
+from trainer.io.progress import map_ahead, open_pool
+
+REMOTE = "gs://"
+RETRY_S = 60.0
+"""How long transient failures are retried."""
+WORKERS = 8
+CHUNK_BYTES = 32 * 2**20
+"""Larger objects are downloaded in parts of this size, several at a time."""
+CRC32C_BYTES = 4
+WRITER = "writer"
+"""Metadata of an object: a token of the request that wrote it."""
+LOGIN = (
+    "log in with `gcloud auth application-default login` (with --impersonate-service-account=ACCOUNT if you work "
+    "as another account)"
+)
+
+
+def is_remote(source: str) -> bool:
+    """Whether `source` is on Cloud Storage."""
+    return source.startswith(REMOTE)
+
+
+def unmounted(path: str) -> str:
+    """The `gs://` address of a path of the mount; any other path or address as it is.
+
+    The mount has no locks for two machines, and shows a file of another machine as it was a minute ago, on some
+    machines forever (gcsfuse 3.11.4, cfg/params.yaml: metadata-cache.ttl-secs).
+    """
+    return REMOTE + path.removeprefix(f"{MOUNT}/") if path.startswith(f"{MOUNT}/") else path
+
+
+def checksum_of(text: str | None) -> str:
+    """The CRC32C in metadata of Cloud Storage, as 8 hex digits; empty if it is missing or damaged."""
+    with suppress(ValueError):
+        decoded = base64.b64decode(text or "", validate=True)
+        return decoded.hex() if len(decoded) == CRC32C_BYTES else ""
+    return ""
+
+
+def read_object(address: str, connected: Any = None) -> bytes:
+    """The content of the object at a `gs://` address; its checksum is verified.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        connected: a `client()` to use again; finding the credentials for a new one takes time.
+
+    Raises:
+        MissingError: the object or its bucket does not exist.
+        UserError: it may not be read, or arrives damaged.
+    """
+    with explained(address):
+        content: bytes = blob_at(address, connected or client()).download_as_bytes(retry=retry())
+    return content
+
+
+def read_parts(address: str, size_bytes: int, start: int = 0, generation: int | None = None) -> Iterator[bytes]:
+    """The content of the object at a `gs://` address from byte `start` on; several parts are read at a time.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        size_bytes: of the whole object.
+        start: number of bytes to leave out.
+        generation: the state of the object to read; None for the current one.
+
+    Raises:
+        MissingError: the object does not exist in this state.
+        UserError: it may not be read.
+    """
+    bucket, path = split(address)
+    connected = client()
+
+    def read(begin: int) -> bytes:
+        end = min(begin + CHUNK_BYTES, size_bytes) - 1
+        blob = connected.bucket(bucket).blob(path, generation=generation)
+        # The checksum that Cloud Storage sends is that of the whole object.
+        content: bytes = blob.download_as_bytes(start=begin, end=end, checksum=None, retry=retry())
+        return content
+
+    with explained(address), open_pool(WORKERS) as pool:
+        yield from map_ahead(pool, read, range(start, size_bytes, CHUNK_BYTES), WORKERS)
+
+
+class UnreachableError(UserError):
+    """Cloud Storage does not answer."""
+
+
+class MissingError(UserError):
+    """An object, or its bucket, that does not exist."""
+
+
+def client(write: bool = False) -> Any:
+    """A Cloud Storage client with the default credentials, or an anonymous one if there are none.
+
+    With STORAGE_EMULATOR_HOST set, requests go to that server.
+    """
+    import google.auth
+    from google.cloud import storage
+
+    if os.environ.get("STORAGE_EMULATOR_HOST"):
+        return storage.Client.create_anonymous_client()
+    scope = f"https://www.googleapis.com/auth/devstorage.{'read_write' if write else 'read_only'}"
+    try:
+        found, project = google.auth.default(scopes=[scope])
+    except google.auth.exceptions.DefaultCredentialsError:
+        return storage.Client.create_anonymous_client()
+    return storage.Client(project=project or "none", credentials=found)
+
+
+def retry() -> Any:
+    """google-cloud-storage's policy of retries, for `RETRY_S`."""
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    return DEFAULT_RETRY.with_timeout(RETRY_S)
+
+
+def write_object(address: str, content: pathlib.Path | bytes, connected: Any) -> None:
+    """Write a file or bytes to the object at a `gs://` address, by a `client(write=True)`.
+
+    Raises:
+        MissingError: the bucket does not exist.
+        UserError: the object may not be written.
+    """
+    options = {"content_type": mimetypes.guess_type(address)[0], "checksum": "crc32c", "retry": retry()}
+    with explained(address, write=True):
+        blob = blob_at(address, connected)
+        if isinstance(content, pathlib.Path):
+            blob.upload_from_filename(content, **options)
+        else:
+            blob.upload_from_file(io.BytesIO(content), **options)
+
+
+def copy_object(source: str, target: str, connected: Any) -> None:
+    """Copy an object to another address within Cloud Storage, by a `client(write=True)`.
+
+    Raises:
+        MissingError: the object does not exist.
+        UserError: it may not be read, or the copy not be written.
+    """
+    original, copy = blob_at(source, connected), blob_at(target, connected)
+    with explained(target, write=True):
+        token = None
+        while True:  # a large object takes several requests if it moves to other disks
+            token, _, _ = copy.rewrite(original, token=token, retry=retry())
+            if token is None:
+                return
+
+
+def remove_object(address: str, connected: Any) -> None:
+    """Remove the object at a `gs://` address if it exists, by a `client(write=True)`; may raise `UserError`."""
+    with suppress(MissingError), explained(address, write=True):
+        blob_at(address, connected).delete(retry=retry())
+
+
+def split(source: str) -> tuple[str, str]:
+    """Bucket and path (without a trailing slash) of a `gs://` address."""
+    bucket, _, path = source.removeprefix(REMOTE).partition("/")
+    if not bucket:
+        raise UserError(f"source {source!r} names no bucket; write gs://BUCKET/PATH")
+    return bucket, path.rstrip("/")
+
+
+def blob_at(address: str, connected: Any) -> Any:
+    """google-cloud-storage's handle of the object at a `gs://` address, by a `client()`."""
+    bucket, path = split(address)
+    return connected.bucket(bucket).blob(path)
+
+
+def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any) -> list[Any]:
+    """The objects (name, size, crc32c) in the bucket of `address` whose names begin with `prefix`.
+
+    Args:
+        address: gs://BUCKET/...; error messages name it.
+        prefix: of the names, without the bucket.
+        connected: as in `read_object`.
+        options: `Client.list_blobs` takes them, such as `delimiter`.
+
+    Raises:
+        UserError: the bucket does not exist or may not be listed.
+    """
+    fields = "items(name,size,crc32c),nextPageToken"
+    with explained(address):
+        bucket = split(address)[0]
+        reader = connected or client()
+        return list(reader.list_blobs(bucket, prefix=prefix, fields=fields, retry=retry(), **options))
+
+
+def nothing_at(address: str) -> UserError:
+    bucket = split(address)[0]
+    return UserError(f"there is nothing at {address}; `gcloud storage ls {REMOTE}{bucket}` lists the bucket")
+
+
+@contextmanager
+def explained(source: str, write: bool = False) -> Iterator[None]:
+    """Turn errors of Cloud Storage about `source` into a `UserError`."""
+    import google.auth.exceptions as auth
+    import requests  # type: ignore[import-untyped]
+    from google.api_core import exceptions
+    from google.cloud.storage.exceptions import DataCorruption
+
+    bucket = split(source)[0]
+    try:
+        yield
+    except exceptions.NotFound:
+        raise MissingError(
+            f"{source}: there is no bucket {bucket!r}, or no such object in it; check the address"
+        ) from None
+    except (exceptions.Forbidden, exceptions.Unauthorized, auth.InvalidOperation, auth.RefreshError) as error:
+        # InvalidOperation follows a 401 without credentials, because there is nothing to renew.
+        verb, role = ("write", "User") if write else ("read", "Viewer")
+        raise UserError(
+            f"no permission to {verb} {source} ({first_line(error)}): {LOGIN}, or have its owner give "
+            f"your account the role Storage Object {role} on the bucket {bucket!r}"
+        ) from None
+    except (
+        exceptions.RetryError,
+        exceptions.ServerError,
+        exceptions.TooManyRequests,
+        auth.TransportError,
+        requests.exceptions.RequestException,
+    ) as error:
+        cause = error.cause if isinstance(error, exceptions.RetryError) else error
+        raise UnreachableError(
+            f"cannot reach Cloud Storage for {source} ({in_short(cause)}); check the network"
+        ) from None
+    except (exceptions.GoogleAPICallError, DataCorruption, ValueError) as error:
+        raise UserError(f"Cloud Storage refuses {source}: {first_line(error)}") from None
+
+
+def in_short(error: Exception) -> str:
+    """The innermost cause of a network error; libraries wrap it several times, with addresses and retries."""
+    inner = error
+    while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):
+        inner = cause
+    return f"{type(inner).__name__}: {shown(str(inner).rpartition(': ')[2])[:100]}"
+
+
+class ChangedError(UserError):
+    """An object that another process has replaced, created or removed meanwhile."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"{address} was changed by another process meanwhile; try again")
+
+
+def read_state(address: str, connected: Any) -> tuple[bytes, int]:
+    """The content of an object, and its generation; empty and 0 if it does not exist.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        connected: a `client()`.
+
+    Raises:
+        UserError: it may not be read.
+    """
+    blob = blob_at(address, connected)
+    try:
+        with explained(address):
+            content: bytes = blob.download_as_bytes(retry=retry())
+    except MissingError:
+        return b"", 0
+    return content, int(blob.generation)
+
+
+def replace_state(address: str, content: bytes, generation: int, connected: Any) -> int:
+    """Replace an object that still has this generation, 0 if it must not exist yet; returns its new generation.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        content: its new content.
+        generation: as `read_state` returned it.
+        connected: a `client(write=True)`.
+
+    Raises:
+        ChangedError: it has another generation.
+        UserError: it may not be written.
+    """
+    from google.api_core.exceptions import PreconditionFailed
+
+    blob = blob_at(address, connected)
+    blob.metadata = {WRITER: secrets.token_hex(8)}
+    # Objects that everybody may read are cached otherwise, and reads return an earlier content for up to an hour:
+    # https://cloud.google.com/storage/docs/caching
+    blob.cache_control = "no-store"
+    options = {"if_generation_match": generation, "checksum": "crc32c", "retry": retry()}
+    with explained(address, write=True):
+        try:
+            blob.upload_from_string(content, **options)
+        except PreconditionFailed:
+            # A request is repeated when its reply is lost; then the first one has made the change.
+            there = blob.bucket.get_blob(blob.name, retry=retry())
+            if there is None or there.metadata != blob.metadata:
+                raise ChangedError(address) from None
+            return int(there.generation)
+    return int(blob.generation)
+
+
+def remove_state(address: str, generation: int, connected: Any) -> None:
+    """Remove an object that still has this generation; does nothing if it does not exist.
+
+    Arguments and errors are those of `replace_state`.
+    """
+    from google.api_core.exceptions import NotFound, PreconditionFailed
+
+    with explained(address, write=True):
+        try:
+            blob_at(address, connected).delete(if_generation_match=generation, retry=retry())
+        except NotFound:
+            return
+        except PreconditionFailed:
+            raise ChangedError(address) from None

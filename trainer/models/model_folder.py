@@ -1,0 +1,107 @@
+"""A model on disk: the names of the files in its folder, and what its JSON files hold."""
+
+import pathlib
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from trainer.io.files import StrPath, read_json
+
+TRAINING_IMAGES = "training_images.json"
+
+SAVED_MODEL = "saved_model"
+WEIGHTS = "model.weights.h5"
+MODEL_CONFIG = "config.json"
+MODEL_REMEDY = "give the folder of a model that `train` wrote"
+"""End of a message about a folder without WEIGHTS or with a damaged MODEL_CONFIG."""
+COMPACT_WEIGHTS = "weights.int8.npz"
+"""Weights of a model in compact form, in place of WEIGHTS; its folder has only MODEL_CONFIG besides."""
+WEIGHTS_SHA256 = "weights_sha256"
+"""Key of the MODEL_CONFIG of a model in compact form: SHA-256 of its COMPACT_WEIGHTS, 64 hex digits."""
+HISTORY = "history.jsonl"
+
+EVALUATION = "evaluation.json"
+PER_IMAGE = "per_image.csv"
+
+
+def checkpoints_of(model: str) -> str:
+    """Folder or address of the checkpoints of the training that writes `model`, unless another one is given."""
+    return f"{model.rstrip('/')}.checkpoints"
+
+
+def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
+    """The content of TRAINING_IMAGES in a model's folder; empty without it, as an imported model is.
+
+    It is the fingerprint of each dataset that the model, its base model and so on were trained on -> `train` or
+    `valid` -> digests of the images' pixels.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = pathlib.Path(model) / TRAINING_IMAGES
+    if not path.exists():
+        return {}
+    content: dict[str, dict[str, list[str]]] = read_json(path, MODEL_REMEDY, dict[str, dict[str, list[str]]])
+    return content
+
+
+ImageSize = list[int]
+"""Height and width of the network's input, pixels."""
+
+
+class Predicting(TypedDict, total=False):
+    """The settings of a training that its model predicts with."""
+
+    flip_prediction: bool
+
+
+class _Origin(TypedDict, total=False):
+    """The origin of a model, which every MODEL_CONFIG may have."""
+
+    source: str
+    dataset: str
+    fingerprint: str
+    test_share: float
+    weights_sha256: str
+    settings: Predicting
+    base_model: "ModelConfig | None"
+
+
+class ModelConfig(_Origin, total=False):
+    """MODEL_CONFIG of any model, of an imported one too."""
+
+    image_size: ImageSize
+    best_epoch: int
+    identity: dict[str, Any]
+    calibration: dict[str, float] | None
+    """The numbers of `trainer.models.calibration.Calibration`."""
+
+
+class SizedConfig(_Origin):
+    """MODEL_CONFIG of a model that predicts at its own size."""
+
+    image_size: ImageSize
+
+
+class BaseConfig(_Origin):
+    """MODEL_CONFIG of a model that a training starts from."""
+
+    best_epoch: int
+    identity: dict[str, Any]
+
+
+class Epoch(TypedDict):
+    """A line of HISTORY: one epoch of a training."""
+
+    epoch: int
+    steps: int
+    loss: float
+    valid_loss: float
+    seconds: float
+    images_per_s: float
+    best: bool
+
+
+EXPORT_FORMATS = ("saved-model", "int8")
+SIGNATURES = ("serving_default", "serve_bytes")
+"""Signatures of a SavedModel: for prepared images, and for encoded images."""

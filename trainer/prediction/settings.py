@@ -1,0 +1,63 @@
+"""The settings of `predict`, and the formats that it writes."""
+
+import dataclasses
+from typing import ClassVar, NamedTuple
+
+from trainer.errors import look_up
+from trainer.io.files import MEGAPIXEL, MOST_MEGAPIXELS
+from trainer.settings.fields import check_ranges, setting
+
+
+class ResultFormat(NamedTuple):
+    """A format in which `predict` writes a map."""
+
+    ending: str
+    """End of the file names in a folder for the results."""
+    beside: str
+    """End of the file names beside the images, unlike any image's."""
+    help: str
+
+
+PREDICT_FORMATS = {
+    "png": ResultFormat(".png", "-attention-map.png", "grey, 8 bits"),
+    "png16": ResultFormat("-16bit.png", "-attention-16bit.png", "grey, 16 bits"),
+    "npy": ResultFormat(".npy", "-attention.npy", "float32, 0..1"),
+    "overlay": ResultFormat("-overlay.png", "-attention.png", "heat colours over the image"),
+}
+"""Name of each output format of `predict` -> its files."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictConfig:
+    """Settings of the results that `predict` writes for each image."""
+
+    TITLE: ClassVar[str] = "images and results"
+    format: str = setting(
+        "",
+        "Formats to write, separated by commas: "
+        f"{', '.join(f'{name} ({each.help})' for name, each in PREDICT_FORMATS.items())}. To score maps, write "
+        "npy or png16. Empty for png in a folder for the results, and overlay next to an image.",
+    )
+    opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
+    batch_size: int = setting(8, "Images per batch of the network.", ge=1)
+    most_megapixels: float = setting(
+        MOST_MEGAPIXELS, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        for name in self.formats:
+            look_up("format", name, PREDICT_FORMATS)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The chosen keys of PREDICT_FORMATS, each once."""
+        return tuple(dict.fromkeys(name.strip() for name in self.format.split(","))) if self.format else ()
+
+    @property
+    def most_pixels(self) -> int:
+        """Number of pixels of the largest image."""
+        return int(self.most_megapixels * MEGAPIXEL)
+
+
+PREDICT_DEFAULTS = PredictConfig()

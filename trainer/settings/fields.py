@@ -1,0 +1,122 @@
+"""Settings as fields of dataclasses: each with its default, its help and its range.
+
+The settings themselves are in the `settings.py` of the packages that use them. Command-line flags and pipeline
+parameters of the same names are derived from them.
+"""
+
+import dataclasses
+import math
+import operator
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, TypedDict, Unpack
+
+from trainer.errors import Checks, UserError, check, check_choice, nearest
+
+
+class Range(TypedDict, total=False):
+    """The values that a setting may have. A number with a bound is finite."""
+
+    gt: float
+    ge: float
+    lt: float
+    le: float
+    choices: Collection[str]
+    pattern: str
+    """Regular expression of a whole text."""
+    hint: str
+    """Words for `pattern`, which follow "write" in a message."""
+
+
+COMPARISONS = {
+    "gt": ("above", operator.gt),
+    "ge": ("at least", operator.ge),
+    "lt": ("below", operator.lt),
+    "le": ("at most", operator.le),
+}
+"""Bound of a `Range` -> its words, and what compares a value with it."""
+
+
+def setting(default: Any, help: str, group: str = "", **limits: Unpack[Range]) -> Any:
+    """A dataclass field with its default, the sentence that describes it to a user, and its range.
+
+    `group` is the title under which helps show its flag; by default that of its class, in `TITLE`. The class has
+    to call `check_ranges`.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "group": group, "range": limits})
+
+
+def check_ranges(config: Any) -> None:
+    """Check each setting of a dataclass against its range.
+
+    Raises:
+        UserError: with a line for each setting that is outside of its range: its name, its value and the range.
+    """
+    checks = Checks()
+    for field in dataclasses.fields(config):
+        with checks.collect():
+            _check_range(field.name, getattr(config, field.name), field.metadata["range"])
+    checks.raise_errors()
+
+
+def _check_range(name: str, value: Any, limits: Range) -> None:
+    if "choices" in limits:
+        check_choice(name, value, limits["choices"])
+    if "pattern" in limits and re.fullmatch(limits["pattern"], value) is None:
+        raise UserError(f"{name} is {value!r}; write {limits['hint']}")
+    bounds = [(*COMPARISONS[key], limits[key]) for key in COMPARISONS if key in limits]  # type: ignore[literal-required]
+    is_finite = not bounds or abs(value) < math.inf
+    if not (is_finite and all(holds(value, bound) for _, holds, bound in bounds)):
+        shown = f"{value:g}" if isinstance(value, float) else value
+        allowed = " and ".join(
+            f"{words} {bound if isinstance(bound, int) else f'{bound:g}'}" for words, _, bound in bounds
+        )
+        raise UserError(f"{name} is {shown}; it must be {allowed}{'' if is_finite else ', and finite'}")
+
+
+def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
+    """The title under which helps show the flag of a field of the dataclass `config`."""
+    return str(field.metadata["group"] or getattr(config, "TITLE", "options"))
+
+
+def configs_of(values: Mapping[str, Any], *configs: Any) -> list[Any]:
+    """An instance of each dataclass in `configs`, from settings by name; one without a value has its default.
+
+    JSON has one type of number, so 3 may arrive as 3.0, and 2.0 as 2: each becomes what its field has. Raises
+    `UserError` for a name that is a setting of none of them, with the nearest one.
+    """
+    kinds: dict[str, Any] = {field.name: field.type for config in configs for field in dataclasses.fields(config)}
+    for name in values:
+        check(name in kinds, f"unknown setting {name!r}{nearest(name, kinds)}")
+    return [
+        config(**{field.name: kinds[field.name](values[field.name]) for field in fields if field.name in values})
+        for config in configs
+        if (fields := dataclasses.fields(config))
+    ]
+
+
+def listed(settings: Mapping[str, Any]) -> str:
+    """Write settings as parameters, such as `epochs=3 flip=true`."""
+    return " ".join(f"{name}={_written(value)}" for name, value in settings.items())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def boolean(text: str) -> bool:
+    """Parse a word of WORDS; raises `ValueError` for any other word."""
+    try:
+        return WORDS[text.lower()]
+    except KeyError:
+        raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def flag_of(name: str) -> str:
+    """The flag of the setting `name`."""
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,167 @@
+"""The settings of a training."""
+
+import dataclasses
+from collections.abc import Callable, Collection
+from typing import ClassVar
+
+from trainer.errors import UserError, check
+from trainer.settings.fields import check_ranges, listed, setting
+from trainer.training.recipes import PAPER, RECIPES, described_recipes
+
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
+SCHEDULES = ("constant", "cosine")
+OPTIMIZATION = "loss, optimizer and learning rate"
+AUGMENTATION = "augmentation"
+
+
+def parse_profile_steps(text: str) -> tuple[int, int] | None:
+    """Return the first and the last step to profile, counted from 1, of a text such as `10-20`; None for none.
+
+    Raises:
+        UserError: if the steps are out of order.
+    """
+    if not text:
+        return None
+    first, last = map(int, text.split("-"))
+    check(1 <= first <= last, f"profile_steps is {text}; steps count from 1, and the first is not after the last")
+    return first, last
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """Settings of one training; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
+
+    TITLE: ClassVar[str] = "training"
+    recipe: str = setting(
+        PAPER,
+        f"Set of settings of the trainings. {described_recipes()}. Each ends with a calibration (calibrate). "
+        "A setting of a recipe cannot be given as well. "
+        "In a form that gives every setting, as in the console, one with its default value becomes the recipe's.",
+        choices=RECIPES,
+    )
+    epochs: int = setting(10, "Passes over the training set.", ge=1)
+    batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.", ge=0)
+    accumulation: int = setting(
+        1,
+        "Number of parts into which each device splits its images of a step; computed one after another, to "
+        "save memory.",
+        ge=1,
+    )
+    learning_rate: float = setting(
+        1e-5, "Learning rate of Adam for a batch of one.", group=OPTIMIZATION, gt=0, le=1
+    )
+    learning_rate_scaling: str = setting(
+        "auto",
+        "How the learning rate grows with the batch size: none, sqrt (its square root), linear, capped (linear up "
+        "to 64, then with the square root), or auto: capped if batch_size is 0, else none.",
+        group=OPTIMIZATION,
+        choices=LEARNING_RATE_SCALING,
+    )
+    warmup_epochs: float = setting(
+        0.0, "Epochs over which the learning rate rises from 0.", group=OPTIMIZATION, ge=0
+    )
+    schedule: str = setting(
+        "constant",
+        "Learning rate after the warm-up: constant, or cosine (decays to 0 at the end).",
+        group=OPTIMIZATION,
+        choices=SCHEDULES,
+    )
+    flip: bool = setting(
+        False,
+        "Mirror every training image and its map left to right with a probability of one half.",
+        group=AUGMENTATION,
+    )
+    flip_prediction: bool = setting(
+        False,
+        "Let the trained model predict each image and its mirror image, and average both maps (test-time "
+        "augmentation): a little better, in twice the time. Evaluation, serving and exports do so too; the "
+        "training itself does not change.",
+        group=AUGMENTATION,
+    )
+    calibrate: bool = setting(
+        True,
+        "After the training, fit five numbers to the validation images, so that the model's maps spread as far as "
+        "observers do. They become part of the model if images that they are not fitted to gain significantly.",
+        group=OPTIMIZATION,
+    )
+    patience: int = setting(
+        0,
+        "Stop after this many epochs without a better validation loss; 0 never stops early.",
+        group=OPTIMIZATION,
+        ge=0,
+    )
+    seed: int = setting(42, "Seed of the initial weights and of the order of the images.", ge=0, le=2**32 - 1)
+    precision: str = setting(
+        "auto",
+        "float32, bfloat16, float16 (with loss scaling), or auto: the fastest on the hardware.",
+        choices=PRECISIONS,
+    )
+    initial_weights: str = setting(
+        "imagenet",
+        "Weights to start from: imagenet (an encoder, downloaded by Keras), pretrained (the trained model that "
+        "comes with this package), author:salicon (the whole network, downloaded from its author), none, or a "
+        "file of VGG16 or of the whole network in any format that `python -m trainer import-weights` reads; a "
+        "base model replaces them.",
+        pattern=r"(?s:.*\S.*)",
+        hint="imagenet, pretrained, none, or a file of weights",
+    )
+    checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.", gt=0)
+    deterministic: bool = setting(
+        True,
+        "Use only operations whose results are bit-for-bit reproducible.",
+    )
+    profile_steps: str = setting(
+        "",
+        "Steps to profile for TensorBoard, such as 10-20; empty for none.",
+        pattern=r"(\d{1,9}-\d{1,9})?",
+        hint="the first and the last step, such as 10-20",
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check(
+            self.warmup_epochs < self.epochs,
+            f"warmup_epochs is {self.warmup_epochs:g}; it must be below epochs, which is {self.epochs}",
+        )
+        parse_profile_steps(self.profile_steps)
+
+
+def with_recipe(
+    config: TrainConfig, fine_tuning: bool, given: Collection[str] = (), named: Callable[[str], str] = str
+) -> TrainConfig:
+    """Put the settings of a recipe in place of the defaults in `config`.
+
+    Args:
+        config: the settings, with the name of the recipe.
+        fine_tuning: whether the training starts from a model.
+        given: names of the settings that a person is known to have given; whatever differs from its default counts
+            as given too.
+        named: the name by which a person gives a setting, from that of its field; it stands in the message.
+
+    Raises:
+        UserError: a setting was given that the recipe sets to another value.
+    """
+    chosen = RECIPES[config.recipe].settings(fine_tuning)
+    was_given = {
+        field.name: field.name in given or getattr(config, field.name) != field.default
+        for field in dataclasses.fields(config)
+    }
+    own = {name: getattr(config, name) for name in chosen if was_given[name]}
+    twice = {name: value for name, value in own.items() if value != chosen[name]}
+    if twice:
+        values = listed({named(name): value for name, value in twice.items()})
+        theirs = listed({named(name): chosen[name] for name in twice})
+        raise UserError(
+            f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {values}, "
+            f"and {listed({named('recipe'): config.recipe})} sets {theirs}; leave out one"
+        )
+    return dataclasses.replace(config, **chosen)
+
+
+def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
+    """The settings with the batch size in use, and with `auto` scaling of the learning rate resolved for it."""
+    scaling = config.learning_rate_scaling
+    if scaling == "auto":
+        scaling = "none" if config.batch_size else "capped"
+    return dataclasses.replace(config, batch_size=batch_size, learning_rate_scaling=scaling)
