@@ -18,7 +18,7 @@ from lifecycle.machines import benchmark_results, plan
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.machines.settings import AcceleratorConfig
-from pipeline.commands.flags import add_environment, confirmed
+from pipeline.commands.parameter_flags import add_environment, confirmed
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import benchmark
 from trainer.data.settings import FetchConfig

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Sequence
 
 from lifecycle.run_settings import validate
-from pipeline.commands.flags import add_parameters, passed_parameters
+from pipeline.commands.parameter_flags import add_parameters, passed_parameters
 from pipeline.graph import compiled
 from pipeline.graph.environment import layered, load_environment
 from trainer.errors import check, check_choice

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from lifecycle.vertex_api import Api
-from pipeline.commands.flags import add_environment, add_parameters, confirmed, passed_parameters
+from pipeline.commands.parameter_flags import add_environment, add_parameters, confirmed, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import doctor
 from pipeline.vertex.doctor import examine, make_case

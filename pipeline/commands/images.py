@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from pipeline.commands.flags import add_environment
+from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph import environment as environments
 from pipeline.graph.environment import COMMON_IMAGES, IMAGE_KINDS, Environment, load_environment
 from trainer.errors import UserError, check, check_choice

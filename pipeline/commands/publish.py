@@ -8,7 +8,7 @@ addresses. Submit by such an address, not by a tag: tags can move, and Vertex AI
 import argparse
 from collections.abc import Sequence
 
-from pipeline.commands.flags import add_environment
+from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph import compiled
 from pipeline.graph.environment import load_environment
 

@@ -16,7 +16,7 @@ checkpoint.
 import argparse
 from collections.abc import Sequence
 
-from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
+from pipeline.commands.parameter_flags import add_environment, add_parameters, passed_parameters
 from trainer.settings.flags import Parser
 
 HELP = "run the pipeline on this machine"

@@ -14,7 +14,7 @@ from typing import Any
 from lifecycle import run_outcome, vertex_api
 from lifecycle.registry.register import connect
 from lifecycle.run_state import FAILED, as_json, failed_tasks, failures, state_of, tasks_of, titles_of_job
-from pipeline.commands.flags import add_environment
+from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
 from pipeline.local import run_folder

@@ -17,7 +17,7 @@ from typing import Any
 
 from lifecycle import vertex_api
 from lifecycle.run_state import state_of
-from pipeline.commands.flags import add_environment, add_template
+from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph.environment import CONFIGS, Environment, load_environment
 from pipeline.vertex import runs, schedule, schedule_files, submit
 from trainer.errors import check

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from trainer.errors import UserError, first_line, shown
-from trainer.io.files import MOUNT as MOUNT
+from trainer.io.files import MOUNT
 from trainer.io.progress import map_ahead, open_pool
 
 REMOTE = "gs://"

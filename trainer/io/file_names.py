@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Iterable
 
 from trainer.errors import UserError
-from trainer.io.files import MOUNT as MOUNT
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 """Suffixes of the archives that can be read."""

@@ -20,7 +20,6 @@ from trainer.io.buckets import (
     split,
     write_object,
 )
-from trainer.io.files import MOUNT as MOUNT
 from trainer.io.files import room_bytes
 
 PROBE = ".writable"

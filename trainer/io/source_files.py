@@ -29,7 +29,6 @@ from trainer.io.buckets import (
 )
 from trainer.io.file_names import ARCHIVES, both_kinds, check_name, check_path, folders_of, is_archive, is_junk
 from trainer.io.files import MEGABYTE, checksum, local_path, room_bytes
-from trainer.io.files import MOUNT as MOUNT
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
 
