@@ -9,7 +9,7 @@ A field `step_X` of a settings class is the per-step form of the shared field `X
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.registry.settings import DataGateConfig
@@ -73,7 +73,6 @@ KEYWORDS = {
     "initial_weights": (*NO_FILE, PRETRAINED),
 }
 """Parameters that name an input -> their values that are neither a path nor an address."""
-Config = TypeVar("Config")
 LARGEST = 2**63 - 1
 """Largest integer of the API's types."""
 TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
@@ -136,33 +135,6 @@ PARAMETERS: dict[str, Parameter] = {
     for parameter in parameters
 }
 DEFAULTS = {name: parameter.default for name, parameter in PARAMETERS.items()}
-
-
-def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `config` for `step` whose parameters are in `values`, which has parameter names as keys."""
-    return {
-        parameter.field: values[parameter.name]
-        for parameter in PARAMETERS.values()
-        if parameter.config is config and parameter.step in ("", step) and parameter.name in values
-    }
-
-
-def config_for(config: type[Config], step: str, values: Mapping[str, Any]) -> Config:
-    """The dataclass `config` for `step`, from parameters by name; one without a value has its default."""
-    return config(**settings_of(config, step, {**DEFAULTS, **values}))
-
-
-def data_settings(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `FetchConfig` for the data of a training step, or for the test set.
-
-    The settings of the test set, such as the image size, are those of the fine-tuning data, but for its dataset
-    and its source.
-    """
-    if name != TEST:
-        return settings_of(FetchConfig, name, values)
-    held_out = settings_of(HeldOutConfig, "", values)
-    renamed = {field.removeprefix(f"{TEST}_"): value for field, value in held_out.items()}
-    return {**settings_of(FetchConfig, "finetune", values), **renamed}
 
 
 def convert(name: str, value: object) -> Value:

@@ -22,7 +22,7 @@ from lifecycle.registry.register import (
     resolve_base_model,
     version_made_of,
 )
-from lifecycle.run_settings import settle
+from lifecycle.run_settings import data_config, settle
 from lifecycle.settings import PipelineConfig
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
@@ -153,7 +153,7 @@ def _find_data(values: Mapping[str, Value], checks: Checks) -> dict[str, str]:
     digests = dict.fromkeys(DATA, "")
     for name, title in parameters.needed_datasets(values).items():
         with checks.collect(title.lower()):
-            config = FetchConfig(**parameters.data_settings(name, values))
+            config = data_config(name, values)
             digests[name] = fetch.fingerprint(config.dataset, config.source, config.private_sources)
     return digests
 

@@ -9,7 +9,7 @@ can tell is settled by `lifecycle.machines.training_job.fit_to_data`, and what o
 import dataclasses
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from lifecycle.machines.plan import (
     TrainingPlan,
@@ -25,16 +25,14 @@ from lifecycle.parameters import (
     DEFAULTS,
     FINETUNE,
     KEYWORDS,
+    PARAMETERS,
     PER_STEP,
     STEPS,
     TEST,
     Value,
-    config_for,
-    data_settings,
     needed_datasets,
     parameter_name,
     refuse_without_effect,
-    settings_of,
     steps_of,
     without_effect,
 )
@@ -52,6 +50,7 @@ from trainer.models import author
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.training.settings import TrainConfig, with_recipe
 
+Config = TypeVar("Config")
 REACHABLE = ("gs://", f"{files.MOUNT}/")
 """Prefixes of the locations that machines on Vertex AI can access; it mounts buckets below the second."""
 
@@ -133,7 +132,7 @@ def validate(
     trainings: dict[str, TrainConfig] = {}
     for step, title in STEPS.items():
         with checks.collect(title.lower()):
-            datasets.get(config_for(FetchConfig, step, values).dataset)
+            datasets.get(data_config(step, values).dataset)
         with checks.collect(title.lower()):
             machines[step] = config_for(AcceleratorConfig, step, values)
         with checks.collect(title.lower()):
@@ -158,14 +157,14 @@ def validate(
     if checks.passed:
         steps = [*STEPS, *([TEST] if values["test_dataset"] else [])]
         with checks.collect():
-            check_recordings_used([FetchConfig(**data_settings(step, values)) for step in steps])
+            check_recordings_used([data_config(step, values) for step in steps])
     registry = str(values["registry"])
     if platform and registry.startswith(VERTEX):
         with checks.collect():
             Address.at(registry).check_serving()
     checks.raise_errors()
     return RunSettings(
-        data={name: FetchConfig(**data_settings(name, values)) for name in needed_datasets(values)},
+        data={name: data_config(name, values) for name in needed_datasets(values)},
         trainings={step: TrainingSettings(trainings[step], machines[step], shared[JobConfig]) for step in trained},
         data_gate=shared[DataGateConfig],
         evaluation=shared[EvaluateConfig],
@@ -175,7 +174,7 @@ def validate(
 
 def _validate_test_set(values: Mapping[str, Value]) -> None:
     """Raise `UserError` unless there is a test set if the gate needs one, and it is not what is trained on."""
-    held_out = HeldOutConfig(**settings_of(HeldOutConfig, "", values))
+    held_out = config_for(HeldOutConfig, "", values)
     if not held_out.test_dataset:
         check(
             values["gate_on"] != TEST,
@@ -184,7 +183,7 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
         return
     try:
         datasets.get(held_out.test_dataset)
-        FetchConfig(**data_settings(TEST, values))
+        data_config(TEST, values)
     except UserError as error:
         raise UserError(f"test set: {error}") from None
     # Images of your own recordings may be labelled test, in the same source.
@@ -204,7 +203,7 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
 def require_sources(values: Mapping[str, Value]) -> None:
     """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
     for name in needed_datasets(values):
-        config = FetchConfig(**data_settings(name, {**DEFAULTS, **values}))
+        config = data_config(name, values)
         check(
             bool(config.source or datasets.get(config.dataset).archives),
             f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
@@ -267,3 +266,33 @@ def _on_machines(settings: RunSettings, platform: str, location: str) -> RunSett
             trainings[step], plans[step] = TrainingSettings(training, plan.machines, each.job), plan
     checks.raise_errors()
     return dataclasses.replace(settings, trainings=trainings, plans=plans)
+
+
+# === From parameters by name to the settings of a part ===
+
+
+def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `config` for `step` whose parameters are in `values`, which has parameter names as keys."""
+    return {
+        parameter.field: values[parameter.name]
+        for parameter in PARAMETERS.values()
+        if parameter.config is config and parameter.step in ("", step) and parameter.name in values
+    }
+
+
+def config_for(config: type[Config], step: str, values: Mapping[str, Any]) -> Config:
+    """The dataclass `config` for `step`, from parameters by name; one without a value has its default."""
+    return config(**settings_of(config, step, {**DEFAULTS, **values}))
+
+
+def data_config(name: str, values: Mapping[str, Any]) -> FetchConfig:
+    """The settings of the data of a training step, or of the test set, from parameters by name.
+
+    The settings of the test set, such as the image size, are those of the fine-tuning data, but for its dataset
+    and its source.
+    """
+    if name != TEST:
+        return config_for(FetchConfig, name, values)
+    tested = config_for(HeldOutConfig, "", values)
+    tuned = settings_of(FetchConfig, FINETUNE, {**DEFAULTS, **values})
+    return FetchConfig(**tuned | {"dataset": tested.test_dataset, "source": tested.test_source})

@@ -22,14 +22,13 @@ from lifecycle.machines.plan import TrainingPlan
 from lifecycle.parameters import PARAMETERS, Value
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.versions import OWNER
-from lifecycle.run_settings import settle
+from lifecycle.run_settings import data_config, settle
 from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import COMMON_IMAGES, Environment, layered
 from pipeline.vertex import doctor_questions, submit
 from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding, Question, ask
 from trainer.data import datasets
 from trainer.data.downloads.servers import addresses_in
-from trainer.data.settings import FetchConfig
 from trainer.errors import UserError, check
 from trainer.io import buckets
 from trainer.training import accelerators
@@ -172,7 +171,7 @@ class Case:
         """The parameters and addresses of all data that the run reads from Cloud Storage."""
         found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
         for dataset in parameters.needed_datasets(self.values):
-            config = FetchConfig(**parameters.data_settings(dataset, self.values))
+            config = data_config(dataset, self.values)
             public = [archive.address for archive in datasets.get(config.dataset).archives]
             given = (addresses_in(config.source) or [config.source]) if config.source else public
             found += [(f"{dataset}_source", address) for address in given]

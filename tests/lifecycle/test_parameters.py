@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
-from lifecycle.parameters import DATA, DEFAULTS, PARAMETERS, STEPS, convert, data_settings, parameter_name
+from lifecycle.parameters import PARAMETERS, STEPS, convert, parameter_name
 from lifecycle.settings import PipelineConfig
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import UserError
@@ -55,19 +55,3 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
 def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kind):
     with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be {kind}$"):
         convert(name, value)
-
-
-def test_test_set_has_the_settings_of_the_fine_tuning_data_but_for_its_place():
-    values = DEFAULTS | {
-        "test_dataset": "osie",
-        "test_source": "s",
-        "finetune_image_size": "32x40",
-        "base_image_size": "8x8",
-        "allow_partial_data": True,
-        "max_examples": 3,
-        "test_share": 0.5,
-        "finetune_source": "f",
-    }
-    expected = FetchConfig("osie", "s", "32x40", allow_partial_data=True, max_examples=3, test_share=0.5)
-    assert FetchConfig(**data_settings("test", values)) == expected
-    assert {FetchConfig(**data_settings(name, values)).test_share for name in DATA} == {0.5}

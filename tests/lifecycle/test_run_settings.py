@@ -11,6 +11,7 @@ import yaml
 from lifecycle import parameters, run_settings
 from lifecycle.parameters import (
     CONSOLE_FIELDS,
+    DATA,
     DEFAULTS,
     PARAMETERS,
     PER_STEP,
@@ -19,7 +20,7 @@ from lifecycle.parameters import (
     needed_datasets,
     parameter_name,
 )
-from lifecycle.run_settings import require_sources, settle, validate
+from lifecycle.run_settings import data_config, require_sources, settle, validate
 from pipeline.commands.compile import FILES
 from pipeline.graph.compiled import Template
 from trainer.data.settings import FetchConfig
@@ -78,6 +79,22 @@ def test_settings_are_those_of_what_the_run_needs():
     assert tuned.shared_data == {name: getattr(FetchConfig(max_examples=5), name) for name in shared - {*PER_STEP}}
     assert list(settle({}, "local").trainings) == list(STEPS)
     assert list(settle({"evaluate_base": True, "base_model_uri": "pretrained"}, "local").data) == list(STEPS)
+
+
+def test_test_set_has_the_settings_of_the_fine_tuning_data_but_for_its_place():
+    values = DEFAULTS | {
+        "test_dataset": "osie",
+        "test_source": "s",
+        "finetune_image_size": "32x40",
+        "base_image_size": "8x8",
+        "allow_partial_data": True,
+        "max_examples": 3,
+        "test_share": 0.5,
+        "finetune_source": "f",
+    }
+    expected = FetchConfig("osie", "s", "32x40", allow_partial_data=True, max_examples=3, test_share=0.5)
+    assert data_config("test", values) == expected
+    assert {data_config(name, values).test_share for name in DATA} == {0.5}
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}

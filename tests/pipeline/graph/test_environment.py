@@ -98,7 +98,11 @@ def test_registry_and_checkpoints_on_kubeflow_follow_from_its_bucket(bucket, pla
 
 def test_only_one_module_has_the_image_names():
     root = CONFIGS.parent
-    sources = [path for folder in ("pipeline", "components", "trainer") for path in (root / folder).rglob("*.py")]
+    sources = [
+        path
+        for folder in ("trainer", "lifecycle", "components", "pipeline")
+        for path in (root / folder).rglob("*.py")
+    ]
     assert len(sources) > 10
     assert [path.parent.name for path in sources if IMAGE in path.read_text()] == ["components"]
 
