@@ -24,7 +24,7 @@ def test_metrics_are_named_in_their_table_alone():
     root = pathlib.Path(metrics.__file__).parents[2]
     modules = [
         path
-        for package in ("trainer", "components", "pipeline", "studio")
+        for package in ("trainer", "lifecycle", "components", "pipeline", "studio")
         for path in (root / package).rglob("*.py")
     ]
     named = {

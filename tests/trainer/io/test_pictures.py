@@ -105,7 +105,7 @@ def test_one_place_opens_files_with_pillow():
     root = pathlib.Path(trainer.__file__).parent.parent
     files = [
         path
-        for package in ("trainer", "pipeline", "components", "studio")
+        for package in ("trainer", "lifecycle", "components", "pipeline", "studio")
         for path in (root / package).rglob("*.py")
     ]
     opening = [path.name for path in files if re.search(r"\bImage\.open\(|imread|plt\.im", path.read_text())]
