@@ -1,7 +1,7 @@
 import hashlib
 
 from tests.small_sources import zipped
-from tests.trainer.data.downloads.test_archives import publish
+from tests.trainer.data.downloads.test_offers import publish
 from trainer.__main__ import main
 from trainer.data import datasets
 from trainer.data.downloads import offers
