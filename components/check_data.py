@@ -27,7 +27,8 @@ def check_data(
     With `data_gate=strict`, a large difference is a failure too. So is a training that does not fit its data, or a
     gate that cannot be measured on them: nothing has been trained yet.
     """
-    from lifecycle.machines.training_job import Target, check_trainings
+    from lifecycle.machines.settings import Target
+    from lifecycle.machines.training_job import check_trainings
     from lifecycle.registry.data_gate import check_gate, compare_data, require
     from lifecycle.registry.register import fetched_of
     from lifecycle.registry.settings import DataGateConfig

@@ -63,7 +63,7 @@ def check_run(
     that the form does not show. Output is empty if the registry already has the model of this run.
     """
     arguments = dict(locals())
-    from lifecycle.machines.training_job import Target
+    from lifecycle.machines.settings import Target
     from lifecycle.preflight import prepare
     from trainer.errors import reported
 

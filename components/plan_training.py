@@ -50,7 +50,8 @@ def plan_training(
     `settings` are those of check_run. The output `settings` has those of the training as one value, with its batch
     and precision.
     """
-    from lifecycle.machines.training_job import Folders, Target, TrainingSettings, plan_step
+    from lifecycle.machines.settings import Target, TrainingSettings
+    from lifecycle.machines.training_job import Folders, plan_step
     from trainer.errors import reported
 
     with reported():

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lifecycle import parameters, vertex_api
-from lifecycle.machines.settings import AcceleratorConfig
-from lifecycle.machines.training_job import Target
+from lifecycle.machines.settings import AcceleratorConfig, Target
 from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, Value
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import (

@@ -19,8 +19,7 @@ from lifecycle.machines.plan import (
     make_plan,
     timeout_of,
 )
-from lifecycle.machines.settings import AcceleratorConfig, JobConfig
-from lifecycle.machines.training_job import LOCAL, TrainingSettings
+from lifecycle.machines.settings import LOCAL, AcceleratorConfig, JobConfig, TrainingSettings
 from lifecycle.parameters import (
     DEFAULTS,
     FINETUNE,

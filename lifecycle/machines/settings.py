@@ -2,12 +2,14 @@
 
 import dataclasses
 import re
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 from trainer.errors import UserError, check
-from trainer.settings.fields import check_ranges, setting
+from trainer.settings.fields import check_ranges, configs_of, setting
 from trainer.training import accelerators
 from trainer.training.accelerators import PROVISIONING, Accelerator
+from trainer.training.settings import TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,3 +143,35 @@ def parse_labels(text: str) -> dict[str, str]:
             )
         labels[key] = value
     return labels
+
+
+LOCAL = "local"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """The platform that runs jobs (vertex, kubeflow or local), its Vertex AI region, and its image names."""
+
+    platform: str
+    location: str
+    image_pattern: str
+    """Image name with `{}` instead of cpu, gpu or tpu."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings:
+    """The settings of one training step, with the values of its recipe and one accelerator."""
+
+    training: TrainConfig
+    machines: AcceleratorConfig
+    job: JobConfig
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The settings with these `values`, which `by_name` returned in another task."""
+        return cls(*configs_of(values, TrainConfig, AcceleratorConfig, JobConfig))
+
+    def by_name(self) -> dict[str, Any]:
+        """All settings as one JSON object: their names are those of the fields, which differ."""
+        parts = (self.training, self.machines, self.job)
+        return {name: value for part in parts for name, value in dataclasses.asdict(part).items()}

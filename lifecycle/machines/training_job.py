@@ -1,56 +1,30 @@
-"""One training step as a job: its settings, machines, command line and results, and where it keeps them.
+"""One training step: fitted to its data, planned, sent as a job, and what it keeps outside of its machine.
 
-Machines are in the form in which Vertex AI's custom jobs and Kubeflow's pods request them. What must outlive its
-machine is kept outside of the pod on Kubeflow; line numbers there are those of kubeflow/pipelines 2.17.0, below
-backend/src/v2/.
+Line numbers of Kubeflow are those of kubeflow/pipelines 2.17.0, below backend/src/v2/.
 """
 
 import dataclasses
 import json
-import math
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from lifecycle.machines import plan as planning
+from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
+from lifecycle.machines.gke_pods import cpu, memory, node_selector, tolerations
 from lifecycle.machines.plan import DataSize, TrainingPlan
-from lifecycle.machines.settings import AcceleratorConfig, JobConfig, parse_labels
+from lifecycle.machines.settings import LOCAL, Target, TrainingSettings, parse_labels
 from trainer.data import prepared_data
 from trainer.errors import Checks, check
 from trainer.io import files
 from trainer.models import model_folder
 from trainer.models.model_folder import checkpoints_of
-from trainer.settings.fields import configs_of
 from trainer.training import accelerators
-from trainer.training.accelerators import FLEX_START, SPOT
 from trainer.training.settings import TrainConfig
 
 MODEL_FOLDER = "model"
 """Folder of the model in the workspace of a training step."""
 COMMAND = ["python", "-m", "trainer", "train"]
-LOCAL = "local"
-NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
-"""Label of the GKE nodes of each provisioning other than standard."""
-RESERVED_CPU = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
-"""Shares of a node's cores that GKE reserves: of the first, the second, the next two, and all others."""
-RESERVED_MEMORY = ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (math.inf, 0.02))
-"""Shares of a node's memory that GKE reserves: of the first 4 GiB, the next 4, 8 and 112, and the rest. Both
-tables and the threshold for evictions: Google Kubernetes Engine, "About GKE node sizing"."""
-EVICTION_GIB = 0.1
-SYSTEM_PODS = 1
-"""Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
-KERNEL = 0.025
-"""Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Target:
-    """The platform that runs jobs (vertex, kubeflow or local), its Vertex AI region, and its image names."""
-
-    platform: str
-    location: str
-    image_pattern: str
-    """Image name with `{}` instead of cpu, gpu or tpu."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,25 +70,6 @@ class Outputs(NamedTuple):
     network: str = ""
     tensorboard: str = ""
     persistent_resource: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingSettings:
-    """The settings of one training step, with the values of its recipe and one accelerator."""
-
-    training: TrainConfig
-    machines: AcceleratorConfig
-    job: JobConfig
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """The settings with these `values`, which `by_name` returned in another task."""
-        return cls(*configs_of(values, TrainConfig, AcceleratorConfig, JobConfig))
-
-    def by_name(self) -> dict[str, Any]:
-        """All settings as one JSON object: their names are those of the fields, which differ."""
-        parts = (self.training, self.machines, self.job)
-        return {name: value for part in parts for name, value in dataclasses.asdict(part).items()}
 
 
 def fit_to_data(
@@ -243,89 +198,6 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
     config = pathlib.Path(workspace) / MODEL_FOLDER / model_folder.MODEL_CONFIG
     check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
     return dict(files.read_json(config, "train again", model_folder.ModelConfig))
-
-
-def worker_pool_specs(
-    plan: TrainingPlan, image: str, command: Sequence[str], args: Sequence[str]
-) -> list[dict[str, Any]]:
-    """The worker pools of the custom job, for `CustomTrainingJobOp`.
-
-    Pool 0 is the leader alone, and pool 1 all other machines. No pool is empty: the launcher would drop it. There
-    is no pool of Reduction Servers: an image needs Google's plugin for NCCL to use them (Vertex AI's page on
-    distributed training).
-    """
-    container = {"image_uri": image, "command": list(command), "args": list(args)}
-    others = plan.machines.workers - 1
-    return [
-        {"machine_spec": plan.accelerator.machine_spec, "replica_count": replicas, "container_spec": container}
-        for replicas in ([1, others] if others else [1])
-    ]
-
-
-def single_job(
-    name: str,
-    plan: TrainingPlan,
-    image: str,
-    command: Sequence[str],
-    args: Sequence[str],
-    *,
-    timeout_s: int,
-    account: str,
-    network: str,
-    labels: Mapping[str, str],
-) -> dict[str, Any]:
-    """A custom job of Vertex AI that runs a command once, on the first machine of a plan."""
-    specification = {
-        "worker_pool_specs": worker_pool_specs(plan, image, command, args)[:1],
-        "scheduling": {
-            "timeout": f"{timeout_s}s",
-            "strategy": scheduling_strategy(plan),
-            "disable_retries": True,
-        },
-        "service_account": account,
-        "network": network,
-    }
-    return {"display_name": name, "job_spec": specification, "labels": dict(labels)}
-
-
-def scheduling_strategy(plan: TrainingPlan) -> str:
-    """The custom job's `scheduling.strategy`: STANDARD, SPOT or FLEX_START."""
-    return plan.machines.provisioning.upper().replace("-", "_")
-
-
-def cpu(plan: TrainingPlan) -> str:
-    """Cores that the pod requests: those of the machine, less what its node needs for itself."""
-    cores = plan.accelerator.vcpus
-    return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
-
-
-def memory(plan: TrainingPlan) -> str:
-    """Memory that the pod requests and may use: that of the machine, less what its node needs for itself."""
-    size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
-    left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
-    return f"{math.floor(left)}Gi"
-
-
-def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
-    """The sum of a share of each part of `amount`; `shares` has the parts' sizes and their shares."""
-    total = 0.0
-    for size, share in shares:
-        part = min(amount, size)
-        total += share * part
-        amount -= part
-    return total
-
-
-def node_selector(plan: TrainingPlan) -> dict[str, str]:
-    """Labels that the GKE node of the pod must have."""
-    label = NODE_LABELS.get(plan.machines.provisioning)
-    return {**plan.accelerator.node_selector, **({label: "true"} if label else {})}
-
-
-def tolerations(plan: TrainingPlan) -> list[dict[str, str]]:
-    """Tolerations of the pod: a pool of such nodes may be tainted with the label of how they were bought."""
-    label = NODE_LABELS.get(plan.machines.provisioning)
-    return [{"key": label, "operator": "Exists", "effect": "NoSchedule"}] if label else []
 
 
 def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from lifecycle import vertex_api
-from lifecycle.machines import benchmark_results, training_job
+from lifecycle.machines import benchmark_results, custom_jobs
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
@@ -130,7 +130,7 @@ def measure(environment: Environment, plans: Mapping[str, TrainingPlan], steps: 
 
 def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -> dict[str, Any]:
     settings = (plan.batch_size, plan.training.accumulation, plan.precision)
-    return training_job.single_job(
+    return custom_jobs.single_job(
         f"msinet-benchmark-{plan.accelerator.name}",
         plan,
         image,

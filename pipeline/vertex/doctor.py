@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from lifecycle import parameters, vertex_api
-from lifecycle.machines import training_job
+from lifecycle.machines import custom_jobs
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.parameters import PARAMETERS, Value
 from lifecycle.registry.address import VERTEX, Address
@@ -417,7 +417,7 @@ def _job(case: Case, folder: str) -> dict[str, Any]:
     plan = choose(case)
     arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
     image = case.environment.image_of(plan.accelerator.image)
-    return training_job.single_job(
+    return custom_jobs.single_job(
         "msinet-doctor",
         plan,
         image,

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from lifecycle.machines import training_job
+from lifecycle.machines import gke_pods
 from lifecycle.machines.plan import TrainingPlan, compare_accelerators, data_size
 from tests.cluster.cluster import PAUSE
 from trainer.data.settings import FetchConfig
@@ -83,9 +83,9 @@ def node_of(name, plan, *taints):
 
 def pod_of(name, plan):
     """A pod that asks for what the driver of Kubeflow asks for in a training of this plan."""
-    row, memory = plan.accelerator, training_job.memory(plan)
+    row, memory = plan.accelerator, gke_pods.memory(plan)
     chips = {row.resource_name: str(row.chips)} if row.resource_name else {}
-    requests = {"cpu": training_job.cpu(plan), "memory": memory}
+    requests = {"cpu": gke_pods.cpu(plan), "memory": memory}
     resources = {"requests": requests, "limits": {"memory": memory, **chips}}
     container = {"name": "training", "image": PAUSE, "resources": resources}
     return {
@@ -94,8 +94,8 @@ def pod_of(name, plan):
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
             "containers": [container],
-            "nodeSelector": training_job.node_selector(plan),
-            "tolerations": training_job.tolerations(plan),
+            "nodeSelector": gke_pods.node_selector(plan),
+            "tolerations": gke_pods.tolerations(plan),
         },
     }
 

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 
 from components.check_run import check_run
 from lifecycle import preflight
-from lifecycle.machines.training_job import Target
+from lifecycle.machines.settings import Target
 from lifecycle.parameters import (
     CONSOLE_FIELDS,
     DEFAULTS,

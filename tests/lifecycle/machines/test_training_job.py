@@ -7,17 +7,11 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
+from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
+from lifecycle.machines.gke_pods import cpu, memory, node_selector, tolerations
 from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig, parse_labels
-from lifecycle.machines.training_job import (
-    checkpoint_folder,
-    cpu,
-    memory,
-    node_selector,
-    scheduling_strategy,
-    tolerations,
-    worker_pool_specs,
-)
+from lifecycle.machines.training_job import checkpoint_folder
 from tests.vertex import LOCATION, PROJECT
 from trainer.errors import UserError
 from trainer.training.accelerators import ACCELERATORS

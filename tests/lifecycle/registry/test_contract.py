@@ -6,7 +6,7 @@ import json
 import pytest
 
 from lifecycle import preflight
-from lifecycle.machines.training_job import Target
+from lifecycle.machines.settings import Target
 from lifecycle.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
 from lifecycle.registry.register import connect, decision_number, register, resolve_base_model
 from pipeline.__main__ import main

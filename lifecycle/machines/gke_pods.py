@@ -1,0 +1,55 @@
+"""The machine of a training as a pod on Google Kubernetes Engine requests it."""
+
+import math
+from collections.abc import Sequence
+
+from lifecycle.machines.plan import TrainingPlan
+from trainer.training.accelerators import FLEX_START, SPOT
+
+NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
+"""Label of the GKE nodes of each provisioning other than standard."""
+RESERVED_CPU = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
+"""Shares of a node's cores that GKE reserves: of the first, the second, the next two, and all others."""
+RESERVED_MEMORY = ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (math.inf, 0.02))
+"""Shares of a node's memory that GKE reserves: of the first 4 GiB, the next 4, 8 and 112, and the rest. Both
+tables and the threshold for evictions: Google Kubernetes Engine, "About GKE node sizing"."""
+EVICTION_GIB = 0.1
+SYSTEM_PODS = 1
+"""Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
+KERNEL = 0.025
+"""Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
+
+
+def cpu(plan: TrainingPlan) -> str:
+    """Cores that the pod requests: those of the machine, less what its node needs for itself."""
+    cores = plan.accelerator.vcpus
+    return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
+
+
+def memory(plan: TrainingPlan) -> str:
+    """Memory that the pod requests and may use: that of the machine, less what its node needs for itself."""
+    size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
+    left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
+    return f"{math.floor(left)}Gi"
+
+
+def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
+    """The sum of a share of each part of `amount`; `shares` has the parts' sizes and their shares."""
+    total = 0.0
+    for size, share in shares:
+        part = min(amount, size)
+        total += share * part
+        amount -= part
+    return total
+
+
+def node_selector(plan: TrainingPlan) -> dict[str, str]:
+    """Labels that the GKE node of the pod must have."""
+    label = NODE_LABELS.get(plan.machines.provisioning)
+    return {**plan.accelerator.node_selector, **({label: "true"} if label else {})}
+
+
+def tolerations(plan: TrainingPlan) -> list[dict[str, str]]:
+    """Tolerations of the pod: a pool of such nodes may be tainted with the label of how they were bought."""
+    label = NODE_LABELS.get(plan.machines.provisioning)
+    return [{"key": label, "operator": "Exists", "effect": "NoSchedule"}] if label else []
