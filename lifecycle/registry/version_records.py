@@ -4,7 +4,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from trainer.data.statistics import Statistics
+from trainer.data.prepared_data import Statistics
 from trainer.models.model_folder import ModelConfig
 
 

@@ -17,9 +17,9 @@ from lifecycle.run_state import FAILED, as_json, failed_tasks, failures, state_o
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
-from pipeline.local import run_folder
 from pipeline.vertex import runs
 from trainer.errors import check
+from trainer.evaluation import run_folders
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io.files import read_json
 
@@ -89,7 +89,7 @@ def _local_ends() -> Iterator[tuple[str, str, str]]:
 
     ends = []
     for path in RUNS.glob(f"*/{RUN_FILE}"):
-        run = read_json(path, "remove it", run_folder.RunRecord)
+        run = read_json(path, "remove it", run_folders.RunRecord)
         if run.get("ended"):
             ends.append((run["ended"].removesuffix(" UTC"), path.parent.name, run["result"]))
     yield from sorted(ends, reverse=True)

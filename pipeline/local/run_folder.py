@@ -6,7 +6,7 @@ import datetime
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import Any, NotRequired
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -21,23 +21,12 @@ from trainer.data.downloads.servers import addresses_in
 from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check
 from trainer.evaluation import run_folders
-from trainer.evaluation.run_folders import RUN_FILE
+from trainer.evaluation.run_folders import RUN_FILE, RunRecord
 from trainer.io import files, package_version
 from trainer.io.files import local_path
 from trainer.io.source_files import paths_at
 from trainer.models import weight_sources
 from trainer.models.model_names import PRETRAINED
-
-
-class RunRecord(TypedDict):
-    """RUN_FILE: a run of the pipeline on this machine."""
-
-    environment: str
-    parameters: dict[str, str | int | float | bool]
-    finished: NotRequired[bool]
-    result: NotRequired[str]
-    ended: NotRequired[str]
-    earlier: NotRequired[list[str]]
 
 
 class Output(TypedDict):

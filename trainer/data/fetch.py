@@ -24,10 +24,10 @@ from trainer.data.splits import SplitImages
 from trainer.errors import UserError, visible
 from trainer.io import archive_files, files, source_files
 from trainer.io.archive_files import Member
+from trainer.io.file_names import SourceObject
 from trainer.io.files import is_mounted, is_taken, replacing
 from trainer.io.package_version import code_version
 from trainer.io.runtime import load_tensorflow
-from trainer.io.source_files import SourceObject
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts

@@ -5,12 +5,14 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired
+
+from typing_extensions import TypedDict
 
 from trainer.data.settings import CUSTOM
 from trainer.errors import UserError
+from trainer.io.file_names import SourceObject
 from trainer.io.files import StrPath, checked_json, read_json, write_json
-from trainer.io.source_files import SourceObject
 
 MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
@@ -188,3 +190,29 @@ def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
         return {}
     fingerprint = Manifest.load(folder).fingerprint
     return {fingerprint: {split: sorted(image.digest for image in images(folder, [split])) for split in SPLITS}}
+
+
+class Distribution(TypedDict):
+    """The values of one of `trainer.data.statistics.FEATURES`, in the form in which they are compared."""
+
+    mean: float
+    std: float
+    quantiles: list[float]
+
+
+class MeanMap(TypedDict):
+    """The centre bias of the training images, in coarse cells."""
+
+    cells: list[list[float]]
+    """Share of attention in each cell."""
+    images: int
+    variation: float
+    """`Manifest.map_variation`."""
+
+
+class Statistics(TypedDict):
+    """The statistics of a prepared dataset, or of some of its images; see `trainer.data.statistics`."""
+
+    images: int
+    values: dict[str, Distribution]
+    center_bias: NotRequired[MeanMap]

@@ -5,44 +5,16 @@ import math
 import pathlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NotRequired
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageStat
-from typing_extensions import TypedDict
 
 from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
 from trainer.data.layout import Gaze, Size
+from trainer.data.prepared_data import Distribution, MeanMap, Statistics
 from trainer.io import files
-
-
-class Distribution(TypedDict):
-    """The values of one of `trainer.data.statistics.FEATURES`, in the form in which they are compared."""
-
-    mean: float
-    std: float
-    quantiles: list[float]
-
-
-class MeanMap(TypedDict):
-    """The centre bias of the training images, in coarse cells."""
-
-    cells: list[list[float]]
-    """Share of attention in each cell."""
-    images: int
-    variation: float
-    """`Manifest.map_variation`."""
-
-
-class Statistics(TypedDict):
-    """The statistics of a prepared dataset, or of some of its images; see `trainer.data.statistics`."""
-
-    images: int
-    values: dict[str, Distribution]
-    center_bias: NotRequired[MeanMap]
-
 
 GRID = (12, 16)
 """(height, width) of the coarse centre bias, cells."""
@@ -186,9 +158,6 @@ def variation(cells: Sequence[NDArray[np.float32]]) -> float:
 
 def _rounded(number: float) -> float:
     return float(f"{number:.7g}")
-
-
-# === Compare ===
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,9 @@ from typing import IO, cast
 
 from trainer.errors import ContentError, UserError
 from trainer.io import buckets, file_names, files, source_files
-from trainer.io.file_names import ARCHIVES, check_name, check_path, is_archive, is_junk
+from trainer.io.file_names import ARCHIVES, SourceObject, check_name, check_path, is_archive, is_junk
 from trainer.io.files import local_path
 from trainer.io.progress import Tracker
-from trainer.io.source_files import SourceObject
 
 DAMAGED = (
     EOFError,

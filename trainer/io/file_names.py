@@ -1,5 +1,6 @@
 """Names of files in sources: archives, the files of operating systems, and names that no folder can have."""
 
+import dataclasses
 import posixpath
 import unicodedata
 from collections.abc import Iterable
@@ -54,3 +55,14 @@ def folders_of(names: Iterable[str]) -> set[str]:
         while (name := name.rpartition("/")[0]) and name not in folders:
             folders.add(name)
     return folders
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceObject:
+    """A file of a source: its name relative to the source, its size, and the CRC32C of its content (hex)."""
+
+    name: str
+    size_bytes: int
+    crc32c: str
+    sha256: str = ""
+    """SHA-256 of the content of a downloaded file, 64 hex digits; empty for others."""

@@ -25,7 +25,6 @@ from trainer.errors import (
     UserError,
     first_line,
 )
-from trainer.io.progress import Tracker
 
 StrPath = str | os.PathLike[str]
 """The path of a file or folder, as the standard library takes it."""
@@ -215,6 +214,8 @@ def _copy_file(source: pathlib.Path, target: pathlib.Path) -> None:
 
 def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
     """Copy the files alone: their modes and times can be set only by the user who owns the mount."""
+    from trainer.io.progress import Tracker
+
     target.mkdir(exist_ok=True)
     (target / UNFINISHED).touch()
     for leftover in target.iterdir():

@@ -3,7 +3,6 @@
 A *source* is a folder, a `gs://` prefix, or one archive, here or on Cloud Storage.
 """
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -27,20 +26,18 @@ from trainer.io.buckets import (
     retry,
     split,
 )
-from trainer.io.file_names import ARCHIVES, both_kinds, check_name, check_path, folders_of, is_archive, is_junk
+from trainer.io.file_names import (
+    ARCHIVES,
+    SourceObject,
+    both_kinds,
+    check_name,
+    check_path,
+    folders_of,
+    is_archive,
+    is_junk,
+)
 from trainer.io.files import MEGABYTE, checksum, local_path, room_bytes
 from trainer.io.progress import Tracker, map_ahead, open_pool
-
-
-@dataclasses.dataclass(frozen=True)
-class SourceObject:
-    """A file of a source: its name relative to the source, its size, and the CRC32C of its content (hex)."""
-
-    name: str
-    size_bytes: int
-    crc32c: str
-    sha256: str = ""
-    """SHA-256 of the content of a downloaded file, 64 hex digits; empty for others."""
 
 
 def list_objects(source: str) -> list[SourceObject]:

@@ -21,8 +21,8 @@ from typing import Any
 
 from trainer.errors import UserError, nearest, shown
 from trainer.io import buckets, source_files
+from trainer.io.file_names import SourceObject
 from trainer.io.files import local_path, read_json
-from trainer.io.source_files import SourceObject
 from trainer.models import author, provenance
 from trainer.models.model_folder import (
     COMPACT_WEIGHTS,

@@ -15,8 +15,8 @@ from trainer.data import datasets
 from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, printable
 from trainer.io import buckets, files, source_files
+from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum, is_taken
-from trainer.io.source_files import SourceObject
 from trainer.models import author
 from trainer.models.find import PATH_OF_WEIGHTS, find_model, holds_model, nearest_model
 from trainer.models.importing import Imported, import_local

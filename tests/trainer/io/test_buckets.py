@@ -7,8 +7,8 @@ from tests import small_sources
 from tests.gcs import answering, crc32c, listing, refusing, serving, upload
 from trainer.errors import UserError
 from trainer.io import buckets, files, source_files
+from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum
-from trainer.io.source_files import SourceObject
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from trainer.data.downloads.servers import (
 )
 from trainer.errors import UserError
 from trainer.io import buckets
-from trainer.io.file_names import is_archive
-from trainer.io.source_files import SourceObject
+from trainer.io.file_names import SourceObject, is_archive
 
 
 class Published(Protocol):

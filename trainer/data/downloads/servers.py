@@ -14,8 +14,7 @@ import urllib3
 from trainer.data.datasets import DATASETS, DRIVE
 from trainer.errors import UserError, check, shown
 from trainer.io import buckets, source_files
-from trainer.io.file_names import ARCHIVES, is_archive
-from trainer.io.source_files import SourceObject
+from trainer.io.file_names import ARCHIVES, SourceObject, is_archive
 
 ADDRESSES = ("https://", "http://", DRIVE, buckets.REMOTE)
 """Beginnings of the addresses that can be fetched."""

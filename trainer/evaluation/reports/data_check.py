@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from trainer.data import statistics
-from trainer.data.prepared_data import Manifest
-from trainer.data.statistics import FEATURES, Statistics
+from trainer.data.prepared_data import Manifest, Statistics
+from trainer.data.statistics import FEATURES
 from trainer.errors import now, some
 from trainer.evaluation.reports import gallery, pages
 from trainer.io.package_version import code_version
