@@ -21,7 +21,7 @@ from trainer.training.checkpoints import Marker
 KILLED = """
 import pathlib, sys
 from tests.mount_writes import MODEL, write_model
-from trainer import files
+from trainer.io import files
 
 files.MOUNT = pathlib.Path(sys.argv[1])
 write_model(pathlib.Path(sys.argv[2]), MODEL | {f"{index}.tfrecord": bytes(2**23) for index in range(12)})

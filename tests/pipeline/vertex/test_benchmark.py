@@ -175,7 +175,7 @@ def test_this_machine_is_measured_by_the_same_command(capfd, monkeypatch):
     assert kept.images_per_s > 0
     assert 0 < kept.start_s < 600
     assert kept.date == f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
-    assert "training, epoch 1/1: 4/4 steps" in capfd.readouterr().out
+    assert "measuring: 3/3 steps" in capfd.readouterr().out
     monkeypatch.setenv("COLUMNS", "300")
     assert main(["plan", "--image-size", "32x40"]) == 0
     assert re.search(r"This machine \(\d+ x .*\), batch 2 in float32: about ", capfd.readouterr().out)

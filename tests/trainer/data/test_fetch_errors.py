@@ -64,7 +64,7 @@ def test_points_among_densities(refused, tree):
 FILL = """
 import pathlib, resource, sys
 from trainer.data import fetch
-from trainer.settings.fields import FetchConfig
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 
 folder, limit_bytes = pathlib.Path(sys.argv[1]), int(sys.argv[2])

@@ -310,7 +310,7 @@ def test_dotted_keys_and_aliases_do_not_lead_around_the_limit_of_depth(tmp_path)
 
 MAKES = """
 import pathlib, sys, time
-from trainer import files
+from trainer.io import files
 if sys.argv[3]:
     files.machine = lambda: sys.argv[3]
 with files.folder(files.LOCAL), files.replacing(pathlib.Path(sys.argv[1], "out")) as partial:

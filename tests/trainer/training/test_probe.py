@@ -11,7 +11,7 @@ import pytest
 
 from trainer.__main__ import _parser, main
 from trainer.errors import UserError
-from trainer.io import buckets
+from trainer.io import files
 from trainer.models.model_folder import HISTORY
 from trainer.settings.flags import settings
 from trainer.training import probe
@@ -74,7 +74,7 @@ def checked(arguments):
 
 def report_of(bucket, tmp_path, monkeypatch):
     """Run the module for a folder of the bucket; the facts of its report."""
-    monkeypatch.setattr(buckets, "MOUNT", tmp_path / "gcs")
+    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
     arguments = ["--folder", f"gs://{bucket.name}/doctor/1", "--image-size", "24x32", "--accelerator", "cpu"]
     try:
         probe.main(arguments)
