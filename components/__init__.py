@@ -1,4 +1,4 @@
-"""The tasks of the pipeline. Each one imports what it needs, calls it, and logs the result.
+"""The tasks of the pipeline, one thin file each: what they do is in `lifecycle` and `trainer`.
 
 kfp copies the body of a component into the compiled pipeline, so its imports are inside the function. The first
 task, check_run, has an argument for each field of the pipeline's form, and gives later tasks the settings that

@@ -1,1 +1,1 @@
-"""What builds, sends, runs and lists pipelines, on a person's machine: never in a pod, never with TensorFlow."""
+"""What builds, sends, runs and lists pipelines, by a person or in CI; what tasks need is in `lifecycle`."""

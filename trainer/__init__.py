@@ -1,4 +1,4 @@
-"""MSI-Net: data, network, training, evaluation, prediction.
+"""MSI-Net: data, network, training, evaluation, prediction; pipelines and tools for designers are outside.
 
 By default TensorFlow uses oneDNN only on CPUs with VNNI, BF16 or AMX instructions. On other CPUs its own kernels
 take up to four times as long for a training step (docs/adr/0011-right-and-fast-on-any-cpu.md). TensorFlow reads

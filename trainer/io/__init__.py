@@ -1,4 +1,1 @@
-"""Everything outside of the process: files, buckets, archives, pictures, other processes and the machine.
-
-Nothing here knows what a dataset or a model is.
-"""
+"""Files, buckets, archives, pictures, processes and the machine; datasets and models are not known here."""

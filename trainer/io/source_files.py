@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from trainer.errors import UserError
-from trainer.io import files
+from trainer.io import buckets, files
 from trainer.io.buckets import (
-    CHUNK_BYTES,
     REMOTE,
     WORKERS,
     blob_at,
@@ -127,11 +126,11 @@ def _copied(source: str, objects: Sequence[SourceObject], folder: pathlib.Path) 
         blob_at(root + entry.name, connected).download_to_filename(str(folder / entry.name), retry=retry())
         return entry.size_bytes
 
-    small = [entry for entry in objects if entry.size_bytes <= CHUNK_BYTES]
+    small = [entry for entry in objects if entry.size_bytes <= buckets.CHUNK_BYTES]
     with explained(source), open_pool(WORKERS) as pool:
         yield from map_ahead(pool, copy, small, 2 * WORKERS)
     for entry in objects:
-        if entry.size_bytes > CHUNK_BYTES:
+        if entry.size_bytes > buckets.CHUNK_BYTES:
             with (folder / entry.name).open("wb") as file:
                 for chunk in read_parts(root + entry.name, entry.size_bytes):
                     yield file.write(chunk)
