@@ -35,7 +35,7 @@ SOURCE_FIELDS = ("source", "test_source")
 """Fields of theirs that say where data is: a model depends on the content of data, not on its address."""
 
 
-class Prepared(NamedTuple):
+class CheckedRun(NamedTuple):
     """The outputs of the first task, `components/check_run.py`, for the others.
 
     kfp takes strings, numbers and dicts. Settings that a task has no input of its own for are one dict.
@@ -70,7 +70,9 @@ class Prepared(NamedTuple):
     traffic: int
 
 
-def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: Target, run: str = "") -> Prepared:
+def prepare(
+    arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: Target, run: str = ""
+) -> CheckedRun:
     """Check everything that can be checked before data is fetched, and return what the other tasks need.
 
     Args:
@@ -117,7 +119,7 @@ def prepare(arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: T
     # What an alias names may move; `version_made_of` compares the versions.
     named = pipeline.base_model_uri if start.base_version else start.base_model_digest
     digest = digest_of_run(values, *data_digests.values(), named, start.weights_digest)
-    return Prepared(
+    return CheckedRun(
         Output="" if pipeline.skip_unchanged and _is_unchanged(digest, start.base_version, pipeline) else digest,
         registry=pipeline.registry,
         checkpoint_dir=pipeline.checkpoint_dir,
@@ -158,7 +160,7 @@ def _find_data(values: Mapping[str, Value], checks: Checks) -> dict[str, str]:
 
 
 class _Start(NamedTuple):
-    """What the first training starts from; fields as in `Prepared`."""
+    """What the first training starts from; fields as in `CheckedRun`."""
 
     base_model: str = ""
     base_model_digest: str = ""

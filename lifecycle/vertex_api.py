@@ -32,7 +32,7 @@ SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 Result = TypeVar("Result")
 
 
-class Region(Protocol):
+class VertexRegion(Protocol):
     """A project in a region, and the address of its API."""
 
     @property
@@ -60,7 +60,7 @@ def check_api_address(endpoint: str) -> None:
     )
 
 
-def address(region: Region, service: str) -> str:
+def address(region: VertexRegion, service: str) -> str:
     """Address of a Google API without regions, such as `artifactregistry`; an http:// endpoint stands for all."""
     check_api_address(region.endpoint)
     if region.endpoint.startswith("http://"):  # a server of this machine, as in tests
@@ -68,7 +68,7 @@ def address(region: Region, service: str) -> str:
     return f"https://{service}.googleapis.com"
 
 
-def session(region: Region) -> Any:
+def session(region: VertexRegion) -> Any:
     """A session of the library requests that sends this machine's credentials with each request.
 
     The project of `region` pays for requests of people who have not chosen another.
@@ -86,7 +86,7 @@ def session(region: Region) -> Any:
     return AuthorizedSession(found)  # type: ignore[no-untyped-call]
 
 
-def client(kind: Any, region: Region) -> Any:
+def client(kind: Any, region: VertexRegion) -> Any:
     """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`."""
     from google.api_core.client_options import ClientOptions
 
@@ -98,7 +98,7 @@ def client(kind: Any, region: Region) -> Any:
         return kind(credentials=_credentials(region), transport="rest", client_options=options)
 
 
-def _credentials(region: Region) -> Any:
+def _credentials(region: VertexRegion) -> Any:
     """Anonymous for http:// endpoints, so that no token travels unencrypted; None (this machine's) otherwise."""
     from google.auth.credentials import AnonymousCredentials
 
@@ -106,17 +106,17 @@ def _credentials(region: Region) -> Any:
     return anonymous() if region.endpoint.startswith("http://") else None
 
 
-def parent_of(region: Region) -> str:
+def parent_of(region: VertexRegion) -> str:
     """The prefix of the names of all resources there."""
     return f"projects/{region.project}/locations/{region.location}"
 
 
-def run_link(region: Region, run: str) -> str:
+def run_link(region: VertexRegion, run: str) -> str:
     """The console's page of a run."""
     return f"{CONSOLE}/pipelines/locations/{region.location}/runs/{run}?project={region.project}"
 
 
-def schedule_link(region: Region, schedule: str) -> str:
+def schedule_link(region: VertexRegion, schedule: str) -> str:
     """The console's page of a schedule."""
     return f"{CONSOLE}/locations/{region.location}/pipelines/schedules/{schedule}?project={region.project}"
 
@@ -225,7 +225,7 @@ class UnansweredError(Exception):
 class Api:
     """Google's APIs, asked with this machine's credentials. The methods raise `UnansweredError`."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: VertexRegion) -> None:
         self.region = region
         self.session = session(region)
 

@@ -54,7 +54,7 @@ def _post(text: str, address: Callable[[], str], limit_s: float) -> str:
     return wrong
 
 
-def read_secret(name: str, region: vertex_api.Region) -> str:
+def read_secret(name: str, region: vertex_api.VertexRegion) -> str:
     """The content of a secret of Secret Manager, projects/P/secrets/S, in its latest version if `name` has none.
 
     Raises `UserError` if it cannot be read.

@@ -229,7 +229,7 @@ def judge(
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class MeasuredDesign:
     """A design with its predicted map and the measures of its regions."""
 
     design: Design
@@ -255,8 +255,8 @@ class Measured:
 class Checked:
     """The result of a check: the measured designs and the verdict on each requirement."""
 
-    design: Measured
-    baseline: Measured | None
+    design: MeasuredDesign
+    baseline: MeasuredDesign | None
     verdicts: Sequence[Verdict]
 
     @property
@@ -298,7 +298,7 @@ def run(model: Model, designs: Sequence[Design], requirements: Sequence[Requirem
     for design in designs:
         # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
         restored = model.predict(design.pixels, count_screens(design.size), design.size)
-        measured.append(Measured(design, restored, measure(restored, *design.regions)))
+        measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions)))
     first, before = measured[0], measured[1] if measured[1:] else None
     return Checked(first, before, judge(requirements, first.measures, before.measures if before else ()))
 
@@ -377,7 +377,7 @@ def write_pictures(paths: Mapping[str, pathlib.Path], checked: Checked) -> None:
                 Image.fromarray(drawn).save(partial, "PNG")
 
 
-def draw(measured: Measured, verdicts: Sequence[Verdict] = ()) -> Pixels:
+def draw(measured: MeasuredDesign, verdicts: Sequence[Verdict] = ()) -> Pixels:
     """Draw a map over its design, with the regions on top.
 
     Args:

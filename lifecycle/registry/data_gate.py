@@ -7,7 +7,7 @@ from lifecycle.registry.settings import DataGateConfig
 from trainer.data import prepared_data, statistics
 from trainer.errors import UserError, check
 from trainer.evaluation import gate
-from trainer.evaluation.reports.data_check import Compared
+from trainer.evaluation.reports.data_check import ComparedData
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import model_folder
 
@@ -15,7 +15,7 @@ TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set
 """Name of prepared data -> their title."""
 
 
-def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Compared]:
+def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[ComparedData]:
     """Compare prepared data with those that the current default of model `name` was trained on.
 
     Args:
@@ -45,11 +45,11 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
         added = statistics.read(folder, without=known) if is_known else None
         if added and added["images"] == now["images"]:
             added = None
-        compared.append(Compared(TITLES[step], manifest, now, last, added, absent))
+        compared.append(ComparedData(TITLES[step], manifest, now, last, added, absent))
     return compared
 
 
-def require(config: DataGateConfig, compared: Sequence[Compared]) -> list[str]:
+def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> list[str]:
     """Return the warnings about large differences, which are printed too.
 
     Raises:
@@ -79,7 +79,7 @@ def check_gate(config: EvaluateConfig, data: Mapping[str, str]) -> None:
     gate.check_measurable(config, manifest.dataset, manifest)
 
 
-def _require_enough(config: DataGateConfig, data: Compared) -> None:
+def _require_enough(config: DataGateConfig, data: ComparedData) -> None:
     n_images, observers = data.now["images"], data.now["values"].get("observers")
     check(
         n_images >= config.min_images,

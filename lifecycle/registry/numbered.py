@@ -44,7 +44,7 @@ from lifecycle.registry.versions import (
 )
 from trainer.errors import ContentError, UserError, check
 from trainer.io import buckets, files
-from trainer.io.buckets import ChangedError
+from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import parse_json
 from trainer.io.folders import Folder
 from trainer.models import find, model_folder, registry_layout
@@ -315,7 +315,7 @@ class BucketRegistry(NumberedRegistry):
         while True:
             value, generation = self._read_json_state(name, file)
             content = json.dumps(change(value), indent=2) + "\n"
-            with suppress(ChangedError):
+            with suppress(ChangedObjectError):
                 buckets.replace_state(f"{self.root}/{name}/{file}", content.encode(), generation, self._client)
                 return
 
@@ -341,7 +341,9 @@ class BucketRegistry(NumberedRegistry):
     def _record(self, version_dir: str) -> dict[str, Any]:
         address = f"{model_at(version_dir)}/{VERSION}"
         content = buckets.read_object(address, self._client)
-        return dict(parse_json(content, address, f"restore it, or remove {version_dir}", version_records.Version))
+        return dict(
+            parse_json(content, address, f"restore it, or remove {version_dir}", version_records.VersionRecord)
+        )
 
     def _locked(self, name: str) -> AbstractContextManager[object]:
         """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
@@ -361,7 +363,7 @@ class BucketRegistry(NumberedRegistry):
         """The next number, which no other writer can have now; the generation of its empty `version.json`."""
         number = max(self._files(name), default=0) + 1
         while True:
-            with suppress(ChangedError):
+            with suppress(ChangedObjectError):
                 address = f"{model_at(f'{self.root}/{name}/{number}')}/{VERSION}"
                 return number, buckets.replace_state(address, b"", 0, self._client)
             number += 1
@@ -427,7 +429,7 @@ class LocalRegistry(NumberedRegistry):
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         path = self._folder(version_dir) / VERSION
-        return dict(files.read_json(path, f"restore it, or remove {version_dir}", version_records.Version))
+        return dict(files.read_json(path, f"restore it, or remove {version_dir}", version_records.VersionRecord))
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:

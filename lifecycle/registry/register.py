@@ -256,7 +256,7 @@ def register(
     """
     folder = pathlib.Path(evaluation)
     results = files.read_json(
-        folder / model_folder.EVALUATION, "evaluate the model first", evaluation_files.Decision
+        folder / model_folder.EVALUATION, "evaluate the model first", evaluation_files.RegisteredEvaluation
     )
     record = {
         "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},

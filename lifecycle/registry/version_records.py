@@ -8,7 +8,7 @@ from trainer.data.prepared_data import Statistics
 from trainer.models.model_folder import ModelConfig
 
 
-class Prepared(TypedDict, total=False):
+class DataRecord(TypedDict, total=False):
     """Prepared data that a version was trained on."""
 
     dataset: str
@@ -25,11 +25,11 @@ class Lineage(TypedDict, total=False):
     code_version: str
     inputs: str
     base_version: str
-    data: dict[str, Prepared]
+    data: dict[str, DataRecord]
     model: ModelConfig | None
 
 
-class Version(TypedDict, total=False):
+class VersionRecord(TypedDict, total=False):
     """VERSION; its writer may be another program."""
 
     version: int

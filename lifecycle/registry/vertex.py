@@ -43,7 +43,7 @@ from lifecycle.registry.versions import (
 from trainer.errors import UserError, check
 from trainer.evaluation.evaluation_files import SHIPPED_MAP
 from trainer.io import buckets
-from trainer.io.buckets import REMOTE, ChangedError
+from trainer.io.buckets import REMOTE, ChangedObjectError
 from trainer.io.files import MOUNT, parse_json
 from trainer.io.folders import Folder
 from trainer.models import provenance
@@ -318,7 +318,7 @@ def locked(address: str, connected: Any) -> Iterator[None]:
         try:
             own = buckets.replace_state(address, holder.encode(), replaced, connected)
             break
-        except ChangedError:
+        except ChangedObjectError:
             content, generation = buckets.read_state(address, connected)
         if generation != seen:
             print(f"waiting until {content.decode(errors='replace')} releases {address}", flush=True)
@@ -391,7 +391,9 @@ def _record(entry: Any, client: Any) -> dict[str, Any]:
             content = buckets.read_object(address, client)
             return {
                 **record,
-                **parse_json(content, address, f"restore it, or remove {version_dir}", version_records.Version),
+                **parse_json(
+                    content, address, f"restore it, or remove {version_dir}", version_records.VersionRecord
+                ),
             }
     return record
 

@@ -20,7 +20,7 @@ from lifecycle.vertex_api import Api
 from pipeline.commands.parameter_flags import add_environment, add_parameters, confirmed, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import doctor
-from pipeline.vertex.doctor import examine, make_case
+from pipeline.vertex.doctor import examine, run_to_examine
 from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding
 from trainer.settings.flags import Parser
 
@@ -41,14 +41,14 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
     # A terminal that shows ASCII only gets question marks for the signs.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    case, settings = make_case(environment, passed)
+    run, settings = run_to_examine(environment, passed)
     api = Api(environment)
     seen = _shown(*settings)
-    for title, findings in examine(case, api):
+    for title, findings in examine(run, api):
         seen += _shown(title, findings)
-    offer = f"{doctor.offer(doctor.choose(case))}." if parsed.live else ""
+    offer = f"{doctor.offer(doctor.choose(run))}." if parsed.live else ""
     if parsed.live and confirmed(offer, parsed.yes, "No job is run."):
-        seen += _shown("Job on the accelerator", list(doctor.try_job(case)))
+        seen += _shown("Job on the accelerator", list(doctor.try_job(run)))
     good, bad, open_ = ([finding.state for finding in seen].count(state) for state in (OK, MISSING, UNKNOWN))
     following = (
         "run the commands above from top to bottom, or let Terraform make what it can (docs/vertex.md), then run "

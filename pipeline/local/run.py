@@ -71,7 +71,7 @@ def execute_run(run: Run, console: Console) -> int:
         run = run.start_attempt()
         run.save()
         console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
-        with Progress(console) as progress:
+        with RunProgress(console) as progress:
             try:
                 status = _run_worker(run.folder, progress)
             except KeyboardInterrupt:
@@ -90,7 +90,7 @@ def execute_run(run: Run, console: Console) -> int:
         return 0
 
 
-def _copy_shown(run: Run, progress: "Progress") -> None:
+def _copy_shown(run: Run, progress: "RunProgress") -> None:
     """Copy the reports of the tasks into the run's folder."""
     for (task, output), name in SHOWN.items():
         view = progress.tasks.get(task)
@@ -100,7 +100,7 @@ def _copy_shown(run: Run, progress: "Progress") -> None:
             shutil.copy(path, run.folder / name)
 
 
-def _run_worker(folder: pathlib.Path, progress: "Progress") -> int:
+def _run_worker(folder: pathlib.Path, progress: "RunProgress") -> int:
     """Start the worker, show and log its output, and return its exit status. It never outlives this call."""
     command = [sys.executable, "-m", "pipeline.local.worker", str(folder)]
     # kfp leaves a folder in the temporary folder for each task.
@@ -195,7 +195,7 @@ class TaskView:
         return "\n".join(["its last lines (without an error it was killed: out of memory?):", *lines[-15:]])
 
 
-class Progress:
+class RunProgress:
     """Shows a run from its output, which `feed` receives line by line; a context manager."""
 
     def __init__(self, console: Console) -> None:
@@ -363,7 +363,7 @@ def _evaluation(run: Run) -> dict[str, Any] | None:
     path = run.output("evaluate-model", f"evaluation/{model_folder.EVALUATION}")
     if path is None:
         return None
-    outcome: dict[str, Any] = files.read_json(path, "run the pipeline again", evaluation_files.Outcome)
+    outcome: dict[str, Any] = files.read_json(path, "run the pipeline again", evaluation_files.RunEvaluation)
     return outcome
 
 
@@ -379,7 +379,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     return bool(evaluation["passed_baseline"])
 
 
-def print_stopped(run: Run, progress: Progress, status: int, console: Console) -> int:
+def print_stopped(run: Run, progress: RunProgress, status: int, console: Console) -> int:
     """Print what a run has that failed or was interrupted, why, and how to go on; returns the exit status."""
     resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
     report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")

@@ -143,7 +143,7 @@ def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -
     )
 
 
-def _link(region: vertex_api.Region, job_name: str) -> str:
+def _link(region: vertex_api.VertexRegion, job_name: str) -> str:
     """The console's page of a job."""
     number = job_name.rpartition("/")[2]
     return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"

@@ -152,7 +152,7 @@ TENSORBOARD = _grant(
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
+class ExaminedRun:
     """The run that is examined: its environment, all its parameters, and the plans of its training steps."""
 
     environment: Environment
@@ -183,8 +183,8 @@ def _buckets(addresses: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(buckets.split(address)[0] for address in remote))
 
 
-def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Case, Group]:
-    """The case of a run with these parameters, and what is wrong with the parameters.
+def run_to_examine(environment: Environment, passed: Mapping[str, Value]) -> tuple[ExaminedRun, Group]:
+    """The run with these parameters, and what is wrong with the parameters.
 
     Raises `UserError` if the environment is not for Vertex AI, or not valid.
     """
@@ -192,7 +192,7 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
     values = layered(defaults, environment.derived, environment.parameters, passed)
     plans: dict[str, TrainingPlan] = {}
-    case = Case(environment, values, plans)
+    run = ExaminedRun(environment, values, plans)
     try:
         settled = settle(values, "vertex", environment.location, typed=passed)
         chosen, passed_over = doctor_questions.choose_accelerators(environment, values)
@@ -200,44 +200,44 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
         plans |= settle(values, "vertex", environment.location).plans if chosen else settled.plans
     except UserError as error:
         remedy = f"correct environment {environment.name}, or the parameters of this command"
-        return case, ("Settings", [Finding(MISSING, str(error), remedy)])
+        return run, ("Settings", [Finding(MISSING, str(error), remedy)])
     lines = (*passed_over, *submit.plan_lines(plans))
-    return case, ("Settings", [Finding(OK, line) for line in lines])
+    return run, ("Settings", [Finding(OK, line) for line in lines])
 
 
-def examine(case: Case, api: Api) -> Iterator[Group]:
+def examine(run: ExaminedRun, api: Api) -> Iterator[Group]:
     """The groups, each as soon as all its questions are answered."""
     member = caller_of(api)
     number = "PROJECT_NUMBER"
     with suppress(UnansweredError, KeyError):
         number = project_number(api)
-    account = case.environment.service_account or DEFAULT_ACCOUNT.format(number)
+    account = run.environment.service_account or DEFAULT_ACCOUNT.format(number)
     caller, other = Account(api, member, is_caller=True), Account(api, f"serviceAccount:{account}")
-    needed = (*PIPELINE, *([TENSORBOARD] if case.values.get("tensorboard") else []))
+    needed = (*PIPELINE, *([TENSORBOARD] if run.values.get("tensorboard") else []))
     yield "Project", ask([("APIs", partial(doctor_questions.check_apis, api))])
-    yield f"Your account ({member})", ask(_rights(case, caller, DEPLOYER, account))
-    yield f"Account that runs the pipeline ({account})", ask(_rights(case, other, needed, account))
-    images = re.fullmatch(vertex_api.REPOSITORY, case.environment.image_repository)
-    if images and images[2] != case.environment.project:
+    yield f"Your account ({member})", ask(_rights(run, caller, DEPLOYER, account))
+    yield f"Account that runs the pipeline ({account})", ask(_rights(run, other, needed, account))
+    images = re.fullmatch(vertex_api.REPOSITORY, run.environment.image_repository)
+    if images and images[2] != run.environment.project:
         agent = Account(api, AGENT.format(number))
         yield (
             f"Vertex AI's agent, which pulls images ({agent.member})",
-            ask(_rights(case, agent, [READS_IMAGES], account)),
+            ask(_rights(run, agent, [READS_IMAGES], account)),
         )
-    yield "Buckets, data, images", ask(_about_addresses(case, api))
-    yield "Quota", ask(doctor_questions.about_quota(api, case.plans))
+    yield "Buckets, data, images", ask(_about_addresses(run, api))
+    yield "Quota", ask(doctor_questions.about_quota(api, run.plans))
 
 
-def _about_addresses(case: Case, api: Api) -> Iterator[Question]:
+def _about_addresses(run: ExaminedRun, api: Api) -> Iterator[Question]:
     """A question for each bucket, source and image."""
-    for bucket in dict.fromkeys((*case.written, *_buckets(address for _, address in case.sources))):
-        yield f"bucket gs://{bucket}", partial(doctor_questions.check_bucket, api, bucket, bucket in case.written)
-    for name, address in case.sources:
+    for bucket in dict.fromkeys((*run.written, *_buckets(address for _, address in run.sources))):
+        yield f"bucket gs://{bucket}", partial(doctor_questions.check_bucket, api, bucket, bucket in run.written)
+    for name, address in run.sources:
         yield f"{name} {address}", partial(doctor_questions.check_source, api, name, address)
-    for kind in dict.fromkeys((*COMMON_IMAGES, *(plan.accelerator.image for plan in case.plans.values()))):
+    for kind in dict.fromkeys((*COMMON_IMAGES, *(plan.accelerator.image for plan in run.plans.values()))):
         yield (
             f"image {kind}",
-            partial(doctor_questions.check_image, api, case.environment.name, case.environment.image_of(kind)),
+            partial(doctor_questions.check_image, api, run.environment.name, run.environment.image_of(kind)),
         )
 
 
@@ -299,11 +299,11 @@ class Account:
         return frozenset(self.api.get("iam", f"v1/{role}").get("includedPermissions", ()))
 
 
-def _rights(case: Case, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Question]:
+def _rights(run: ExaminedRun, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Question]:
     """A question for each role on each resource; `account` is the one that runs the pipeline."""
-    environment, written = case.environment, case.written
+    environment, written = run.environment, run.written
     public = _buckets(archive.address for row in datasets.DATASETS.values() for archive in row.archives)
-    read = [name for name in _buckets(address for _, address in case.sources) if name not in (*written, *public)]
+    read = [name for name in _buckets(address for _, address in run.sources) if name not in (*written, *public)]
     accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}
     repositories = {IMAGES: environment.image_repository, TEMPLATES: environment.template_repository}
     found = {name: re.fullmatch(vertex_api.REPOSITORY, address) for name, address in repositories.items()}
@@ -358,10 +358,10 @@ def caller_of(api: Api) -> str:
 # === The job on the accelerator ===
 
 
-def choose(case: Case) -> TrainingPlan:
+def choose(run: ExaminedRun) -> TrainingPlan:
     """The plan whose machine is tried: the dearest one. Raises `UserError` if no step fits its machines."""
-    check(bool(case.plans), "no training step fits its machines, so there is none to try; see the settings above")
-    return max(case.plans.values(), key=lambda plan: plan.accelerator.compute_engine_usd)
+    check(bool(run.plans), "no training step fits its machines, so there is none to try; see the settings above")
+    return max(run.plans.values(), key=lambda plan: plan.accelerator.compute_engine_usd)
 
 
 def offer(plan: TrainingPlan) -> str:
@@ -376,18 +376,18 @@ def offer(plan: TrainingPlan) -> str:
     )
 
 
-def try_job(case: Case) -> Iterator[Finding]:
+def try_job(run: ExaminedRun) -> Iterator[Finding]:
     """Start the job, follow it to its end, and say what it found. Raises `UserError` if Vertex AI refuses it.
 
     Ctrl-C ends the watching, not the job.
     """
     from google.cloud.aiplatform_v1 import JobServiceClient
 
-    environment, service = case.environment, vertex_api.client(JobServiceClient, case.environment)
+    environment, service = run.environment, vertex_api.client(JobServiceClient, run.environment)
     folder = f"{environment.bucket}/doctor/{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
     parent = vertex_api.parent_of(environment)
     with vertex_api.reported_errors("the job"):
-        job = service.create_custom_job(parent=parent, custom_job=_job(case, folder), timeout=vertex_api.TIMEOUT_S)
+        job = service.create_custom_job(parent=parent, custom_job=_job(run, folder), timeout=vertex_api.TIMEOUT_S)
     number = job.name.rpartition("/")[2]
     link = f"{vertex_api.CONSOLE}/locations/{environment.location}/training/{number}?project={environment.project}"
     print(f"Job: {link}", flush=True)
@@ -412,11 +412,11 @@ def try_job(case: Case) -> Iterator[Finding]:
         yield Finding(MISSING, str(fact), link) if fact.state == BAD else Finding(OK, str(fact))
 
 
-def _job(case: Case, folder: str) -> dict[str, Any]:
+def _job(run: ExaminedRun, folder: str) -> dict[str, Any]:
     """The custom job, with the machine, the account and the network of a training."""
-    plan = choose(case)
+    plan = choose(run)
     arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
-    image = case.environment.image_of(plan.accelerator.image)
+    image = run.environment.image_of(plan.accelerator.image)
     return custom_jobs.single_job(
         "msinet-doctor",
         plan,
@@ -424,7 +424,7 @@ def _job(case: Case, folder: str) -> dict[str, Any]:
         PROBE,
         arguments,
         timeout_s=TIMEOUT_S,
-        account=str(case.values["training_service_account"]),
-        network=str(case.values["training_network"]),
-        labels={**OWNER, **case.environment.labels},
+        account=str(run.values["training_service_account"]),
+        network=str(run.values["training_network"]),
+        labels={**OWNER, **run.environment.labels},
     )

@@ -315,7 +315,7 @@ def test_fields_and_settings_are_all_parameters_again():
 def test_outputs_of_the_first_task_are_those_of_its_component():
     """Kfp reads them from the source of the component, so they stand there too."""
     declared = inspect.signature(check_run.python_func).return_annotation.__annotations__
-    expected = typing.get_type_hints(preflight.Prepared)
+    expected = typing.get_type_hints(preflight.CheckedRun)
     assert declared == {name: typing.get_origin(kind) or kind for name, kind in expected.items()}
     assert list(declared) == list(expected)
     inputs = inspect.signature(check_run.python_func).parameters

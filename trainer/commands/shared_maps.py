@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trainer.prediction.inputs import Listing
-    from trainer.prediction.predict import Outcome
+    from trainer.prediction.predict import ImageResult
 
 TEXTS = ("image", "region", "requirement", "verdict")
 """Titles of the columns that have no numbers."""
@@ -84,70 +84,70 @@ def _write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -
 
     announce("loading the model")
     predicted = predict(Predictor(answering.folder), inputs, paths, config, regions)
-    outcomes = _collect(predicted, len(inputs))
-    _print_summary(outcomes, parsed.output_dir, listing.skipped)
+    results = _collect(predicted, len(inputs))
+    _print_summary(results, parsed.output_dir, listing.skipped)
     return {
         "schema": JSON_SCHEMA,
         "named": answering.name,
         "model": str(answering.folder),
         "notice": notice,
-        "failed": sum(bool(outcome.error) for outcome in outcomes),
-        "images": [outcome.as_json() for outcome in outcomes],
+        "failed": sum(bool(result.error) for result in results),
+        "images": [result.as_json() for result in results],
     }
 
 
-def _collect(predicted: Generator["Outcome", None, None], count: int) -> list["Outcome"]:
-    """Collect all outcomes; shows the progress, and prints errors."""
+def _collect(predicted: Generator["ImageResult", None, None], count: int) -> list["ImageResult"]:
+    """Collect all results; shows the progress, and prints errors."""
     from trainer.io.progress import Tracker
 
-    outcomes, failed = [], 0
+    results, failed = [], 0
     with (
         # One image has no speed, and the summary says what became of it.
         Tracker("predicting", count, "images") if count > 1 else contextlib.nullcontext() as tracker,
         contextlib.closing(predicted),
     ):
-        for outcome in predicted:
-            if outcome.error:
+        for result in predicted:
+            if result.error:
                 failed += 1
-                print(f"error: {outcome.error}", file=sys.stderr, flush=True)
-            outcomes.append(outcome)
+                print(f"error: {result.error}", file=sys.stderr, flush=True)
+            results.append(result)
             if tracker:
                 tracker.advance(details=f"{failed} failed" if failed else "")
-    return outcomes
+    return results
 
 
-def _print_summary(outcomes: Sequence["Outcome"], output_dir: str, skipped: Sequence[str]) -> None:
+def _print_summary(results: Sequence["ImageResult"], output_dir: str, skipped: Sequence[str]) -> None:
     """Print the table of regions, the number of predicted images, and where their results are."""
     from rich.console import Console
 
     from trainer.prediction.regions import FOCUS_AREA
 
-    predicted = [outcome for outcome in outcomes if not outcome.error]
-    if any(outcome.measures for outcome in predicted):
+    predicted = [result for result in results if not result.error]
+    if any(result.measures for result in predicted):
         Console().print(measures_table(predicted))
-    beside = [str(path) for outcome in predicted for path in outcome.written.values()]
+    beside = [str(path) for result in predicted for path in result.written.values()]
     written = [output_dir] if output_dir and predicted else beside
     where = f", see {some([printable(path) for path in written])}" if written else ""
-    if len(outcomes) == len(predicted) == 1:
+    if len(results) == len(predicted) == 1:
         (y, x), focus, screens = predicted[0].peak_at, predicted[0].focus, predicted[0].screens
         cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
         print(f"peak at x {x}, y {y}{cut}; {focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}")
-    print(f"{len(predicted)} of {len(outcomes)} image{'s' * (len(outcomes) > 1)} predicted{where}")
+    print(f"{len(predicted)} of {len(results)} image{'s' * (len(results) > 1)} predicted{where}")
     if skipped:
         print(
             f"skipped, since the name does not end like an image's: {some([printable(name) for name in skipped])}"
         )
 
 
-def measures_table(outcomes: Sequence["Outcome"]) -> "Table":
+def measures_table(results: Sequence["ImageResult"]) -> "Table":
     """Make a table of the regions of each image, ordered by screen and rank."""
     from rich.text import Text
 
     table = text_table("image", "rank", "region", "share", "area", "share / area", "peak")
-    for outcome in outcomes:
-        for row, measured in enumerate(sorted(outcome.measures, key=lambda each: (each.screen, each.rank))):
+    for result in results:
+        for row, measured in enumerate(sorted(result.measures, key=lambda each: (each.screen, each.rank))):
             table.add_row(
-                Text("" if row else outcome.input.label),
+                Text("" if row else result.input.label),
                 str(measured.rank),
                 Text(printable(measured.region.name)),
                 f"{measured.share:.1%}{measured.of_screen}",

@@ -134,7 +134,7 @@ def _open_source(
             with archive_files.opened_files({each.offer.name: each.path for each in downloads}, folder) as members:
                 offered = [each.offer.object for each in downloads]
                 yield _Source(origin.source, members, objects, _fingerprint_of(offered, part))
-        except archive_files.DamagedError as error:
+        except archive_files.DamagedArchiveError as error:
             cache.forget(each for each in downloads if each.offer.name == error.archive)
             raise
 
@@ -150,7 +150,7 @@ def _find_images(
     try:
         images = layout.find_items(source.members, row, source.name, bad)
     except UserError as error:
-        if not config.source or isinstance(error, archive_files.DamagedError):
+        if not config.source or isinstance(error, archive_files.DamagedArchiveError):
             raise
         raise UserError(
             f"{error} ({source.name} was read as the dataset {config.dataset}; recordings of your own are the "

@@ -49,9 +49,9 @@ MOST_IMAGES = 500
 """Number of held-out images that are scored; if there are more, they are chosen at random."""
 FITTED_ON = 40
 """Number of images for the choices."""
-MOST_CASES = {LEAVE_ONE_OUT: MOST_LEFT_OUT, SPLIT_HALF: N_SPLITS}
+MOST_SPLITS = {LEAVE_ONE_OUT: MOST_LEFT_OUT, SPLIT_HALF: N_SPLITS}
 FITTING, SCORING = 0, 1
-"""Seeds of the cases."""
+"""Seeds of the splits."""
 
 Map = npt.NDArray[np.float64]
 Points = npt.NDArray[np.int64]
@@ -71,7 +71,7 @@ class Choice(NamedTuple):
 CHOICES = tuple(Choice(*pair) for pair in itertools.product(BLURS, BIAS_SHARES))
 
 
-class Case(NamedTuple):
+class ObserverSplit(NamedTuple):
     """A division of the observers into those who predict and those who are the truth."""
 
     predicting: list[int]
@@ -134,14 +134,14 @@ class Observed:
             truth[OTHER_COUNTS] = self.other_counts
         return truth
 
-    def cases(self, protocol: str, seed: Sequence[int], most: int) -> list[Case]:
+    def observer_splits(self, protocol: str, seed: Sequence[int], most: int) -> list[ObserverSplit]:
         """At most `most` left-out observers or random halves; the first half of an odd number is the smaller."""
         random, n = np.random.default_rng(seed), len(self.observers)
         if protocol == LEAVE_ONE_OUT:
             left_out = random.permutation(n)[:most].tolist()
-            return [Case([other for other in range(n) if other != one], [one]) for one in left_out]
+            return [ObserverSplit([other for other in range(n) if other != one], [one]) for one in left_out]
         orders = [random.permutation(n).tolist() for _ in range(most)]
-        return [Case(order[: n // 2], order[n // 2 :]) for order in orders]
+        return [ObserverSplit(order[: n // 2], order[n // 2 :]) for order in orders]
 
     def _blurred(self, chosen: Collection[int], blur: float) -> Map:
         """The fixations of some observers, blurred without reflection at the borders, (h, w)."""
@@ -240,11 +240,11 @@ def _truth_blur(images: Sequence[Observed], examples: Sequence[Example]) -> floa
 
 
 def _score_choices(image: Observed, protocol: str, index: int, truth_blur: float) -> Values:
-    """The scores of one case with each choice, (choices, metrics); 0 where a metric cannot be computed."""
-    (case,) = image.cases(protocol, (FITTING, index), 1)
+    """The scores of one split with each choice, (choices, metrics); 0 where a metric cannot be computed."""
+    (split,) = image.observer_splits(protocol, (FITTING, index), 1)
     names = PROTOCOLS[protocol]
-    truth = image.truth(case.held_out, truth_blur if protocol == SPLIT_HALF else None)
-    predicted = image.predict(case.predicting, CHOICES)
+    truth = image.truth(split.held_out, truth_blur if protocol == SPLIT_HALF else None)
+    predicted = image.predict(split.predicting, CHOICES)
     rows = [score_maps(dict.fromkeys(names, predicted[choice]), truth) for choice in CHOICES]
     return np.array([[row.get(name, 0.0) for name in names] for row in rows])
 
@@ -350,12 +350,12 @@ class Ceiling:
 def _score(
     image: Observed, protocol: str, index: int, fitted: Fitted, maps: Mapping[str, Map]
 ) -> dict[str, Scores]:
-    """Model, centre bias or OBSERVERS -> the mean scores over the cases of one image."""
+    """Model, centre bias or OBSERVERS -> the mean scores over the splits of one image."""
     choices = fitted.choices[protocol]
     rows: dict[str, list[Scores]] = {model: [] for model in (*maps, OBSERVERS)}
-    for case in image.cases(protocol, (SCORING, index), MOST_CASES[protocol]):
-        truth = image.truth(case.held_out, fitted.truth_blur if protocol == SPLIT_HALF else None)
-        predicted = image.predict(case.predicting, set(choices.values()))
+    for split in image.observer_splits(protocol, (SCORING, index), MOST_SPLITS[protocol]):
+        truth = image.truth(split.held_out, fitted.truth_blur if protocol == SPLIT_HALF else None)
+        predicted = image.predict(split.predicting, set(choices.values()))
         theirs = {metric: predicted[choice] for metric, choice in choices.items()}
         rows[OBSERVERS].append(score_maps(theirs, truth))
         for model, prediction in maps.items():

@@ -52,7 +52,7 @@ Files = dict[str, dict[str, pathlib.Path]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class ModelScores:
     """The evaluation of a model on one dataset."""
 
     table: PerImage
@@ -74,7 +74,7 @@ class Contestant:
     """The name that the user gave."""
     model: pathlib.Path | None
     """The model folder; None if it no longer exists."""
-    measured: dict[str, Measured]
+    measured: dict[str, ModelScores]
     """Dataset -> evaluation; empty for a model that was not evaluated."""
     facts: dict[str, Any]
     """Where the model comes from, for people."""
@@ -145,11 +145,13 @@ def _find(name: str, label: str) -> Contestant:
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder; its model is in `model`, or else where the evaluation says."""
-    content = files.read_json(folder / model_folder.EVALUATION, EVALUATE_AGAIN, evaluation_files.Compared)
+    content = files.read_json(
+        folder / model_folder.EVALUATION, EVALUATE_AGAIN, evaluation_files.ComparedEvaluation
+    )
     tables = per_image.read(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN)
     try:
         measured = {
-            dataset: Measured(
+            dataset: ModelScores(
                 *(tables[dataset], result["manifest"], _same_data(result)), tuple(result.get("center_bias", ()))
             )
             for dataset, result in content["datasets"].items()
@@ -197,7 +199,7 @@ def _download(address: str) -> pathlib.Path | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shared:
+class SharedScores:
     """The scores of all models on one dataset."""
 
     table: PerImage
@@ -208,7 +210,7 @@ class Shared:
     """Prepared data with these images, if it still exists."""
 
 
-def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
+def find_shared(contestants: Sequence[Contestant]) -> dict[str, SharedScores]:
     """Dataset -> the stored scores that all models have.
 
     Raises:
@@ -237,12 +239,12 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
     return _tests_first(by_dataset)
 
 
-def _tests_first(shared: Mapping[str, Shared]) -> dict[str, Shared]:
+def _tests_first(shared: Mapping[str, SharedScores]) -> dict[str, SharedScores]:
     """The datasets with test sets first, since no epoch was chosen on their images."""
     return dict(sorted(shared.items(), key=lambda item: not confidence.is_test_set(item[0])))
 
 
-def _shared(measured: Mapping[str, Measured]) -> Shared:
+def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
     """The scores on the images that all models have, in the metrics that are comparable."""
     first, *others = measured.values()
     common = set(first.table.images).intersection(*(other.table.images for other in others))
@@ -273,17 +275,17 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
         notes.append(
             f"The evaluations have different groups of images; those of the one with the fewest, {count}, count."
         )
-    return Shared(PerImage(images, scores, fewest.groups), notes, folder)
+    return SharedScores(PerImage(images, scores, fewest.groups), notes, folder)
 
 
-def _origin(measured: Measured) -> tuple[str, str, int]:
+def _origin(measured: ModelScores) -> tuple[str, str, int]:
     """Fingerprints of the scored images and of the training images of the centre bias, and how many these are."""
     manifest = measured.manifest
     bias, n_train = measured.center_bias or (manifest["fingerprint"], manifest["counts"]["train"])
     return manifest["fingerprint"], bias, n_train
 
 
-def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any]) -> list[str]:
+def _notes(measured: Mapping[str, ModelScores], n_images: int, data: list[Any]) -> list[str]:
     """How the evaluations differ, in numbers."""
     notes = (
         [provenance.ALL_SCORES] if any(provenance.is_sample(each.manifest) for each in measured.values()) else []
@@ -315,7 +317,9 @@ def _metric_labels(need: str) -> str:
     return ", ".join(METRICS[metric].label for metric in metrics_that_need(need))
 
 
-def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pathlib.Path]) -> dict[str, Shared]:
+def evaluate_again(
+    contestants: Sequence[Contestant], datasets: Mapping[str, pathlib.Path]
+) -> dict[str, SharedScores]:
     """Evaluate all models on the validation or test images of prepared datasets.
 
     Raises:
@@ -330,12 +334,12 @@ def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pat
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
         del table.scores[UNIFORM]
         notes = [provenance.ALL_SCORES] if provenance.is_sample(vars(manifests[name])) else []
-        shared[name] = Shared(table, notes, folder)
+        shared[name] = SharedScores(table, notes, folder)
     return _tests_first(shared)
 
 
 def draw(
-    contestants: Sequence[Contestant], shared: Shared, images: Collection[str], folder: pathlib.Path
+    contestants: Sequence[Contestant], shared: SharedScores, images: Collection[str], folder: pathlib.Path
 ) -> Files:
     """Write the pictures of some images. Without the data or a model there are none, and a note says why."""
     missing_models = _missing(contestants)
@@ -378,7 +382,7 @@ class Difference(Gain):
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class DatasetComparison:
     """The comparison on one dataset. All models are compared with the first one."""
 
     n_images: int
@@ -400,7 +404,9 @@ class Result:
     """Sentences on how the scores were chosen, and what was left out."""
 
 
-def compare(dataset: str, shared: Shared, metric: str = "", level: float = confidence.CONFIDENCE) -> Result:
+def compare(
+    dataset: str, shared: SharedScores, metric: str = "", level: float = confidence.CONFIDENCE
+) -> DatasetComparison:
     """Compare the models in `shared`.
 
     Args:
@@ -419,7 +425,7 @@ def compare(dataset: str, shared: Shared, metric: str = "", level: float = confi
         check_choice(f"metric of {dataset}", metric, measured)
     metric = metric or (LEAD if LEAD in measured else measured[0])
     differences = _differences(table, labels, level)
-    return Result(
+    return DatasetComparison(
         n_images=len(table.images),
         n_units=table.n_units,
         metric=metric,

@@ -12,13 +12,13 @@ SHIPPED_MAP = "shipped_map.png"
 """The candidate's map of an image of the package, which an endpoint must return; absent without an endpoint."""
 
 
-class Scores(TypedDict):
+class DatasetScores(TypedDict):
     """The scores on one dataset."""
 
     models: dict[str, dict[str, float | None]]
 
 
-class Result(Scores):
+class ReportedScores(DatasetScores):
     """The scores on one dataset, with all that a report shows of them."""
 
     manifest: dict[str, Any]
@@ -41,7 +41,7 @@ class Result(Scores):
     pictures: list[dict[str, Any]]
 
 
-class Measured(Scores, total=False):
+class ComparedScores(DatasetScores, total=False):
     """The scores on one dataset, and the images that they were measured on, which earlier versions left out."""
 
     folder: str
@@ -50,25 +50,25 @@ class Measured(Scores, total=False):
     image_sizes: dict[str, ImageSize]
 
 
-class Compared(TypedDict):
+class ComparedEvaluation(TypedDict):
     """EVALUATION of a model that is compared with others."""
 
-    datasets: dict[str, Measured]
+    datasets: dict[str, ComparedScores]
     model_folders: NotRequired[dict[str, str]]
     code_version: NotRequired[str]
 
 
-class Decision(TypedDict):
+class RegisteredEvaluation(TypedDict):
     """EVALUATION of a model that is registered."""
 
-    datasets: dict[str, Scores]
+    datasets: dict[str, DatasetScores]
     decides: str
     promote: bool
     reason: str
     decided: NotRequired[bool]
 
 
-class _Decided(TypedDict):
+class _DecidedEvaluation(TypedDict):
     """The decision of an evaluation, and the models that it is about."""
 
     passed_baseline: bool
@@ -76,17 +76,17 @@ class _Decided(TypedDict):
     model_configs: dict[str, ModelConfig | None]
 
 
-class Outcome(_Decided):
+class RunEvaluation(_DecidedEvaluation):
     """EVALUATION of a run that has ended."""
 
-    datasets: dict[str, Scores]
+    datasets: dict[str, DatasetScores]
     data_warnings: NotRequired[list[str]]
 
 
-class Evaluation(_Decided):
+class ReportedEvaluation(_DecidedEvaluation):
     """EVALUATION as a report shows it."""
 
-    datasets: dict[str, Result]
+    datasets: dict[str, ReportedScores]
     decides: str
     promote: bool
     gate: str

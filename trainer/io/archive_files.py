@@ -39,7 +39,7 @@ DAMAGED = (
 TAR_END = bytes(512)
 
 
-class DamagedError(UserError):
+class DamagedArchiveError(UserError):
     """An archive that cannot be read; `archive` is its name."""
 
     def __init__(self, message: str, archive: str = "") -> None:
@@ -192,8 +192,8 @@ def _name_of(info: zipfile.ZipInfo) -> str:
     return name
 
 
-def _damaged(origin: str, error: Exception, archive: str) -> DamagedError:
-    return DamagedError(f"{origin} is incomplete or damaged ({error}); copy or download it again", archive)
+def _damaged(origin: str, error: Exception, archive: str) -> DamagedArchiveError:
+    return DamagedArchiveError(f"{origin} is incomplete or damaged ({error}); copy or download it again", archive)
 
 
 # === TAR ===

@@ -251,7 +251,7 @@ def in_short(error: Exception) -> str:
     return f"{type(inner).__name__}: {shown(str(inner).rpartition(': ')[2])[:100]}"
 
 
-class ChangedError(UserError):
+class ChangedObjectError(UserError):
     """An object that another process has replaced, created or removed meanwhile."""
 
     def __init__(self, address: str) -> None:
@@ -287,7 +287,7 @@ def replace_state(address: str, content: bytes, generation: int, connected: Any)
         connected: a `client(write=True)`.
 
     Raises:
-        ChangedError: it has another generation.
+        ChangedObjectError: it has another generation.
         UserError: it may not be written.
     """
     from google.api_core.exceptions import PreconditionFailed
@@ -305,7 +305,7 @@ def replace_state(address: str, content: bytes, generation: int, connected: Any)
             # A request is repeated when its reply is lost; then the first one has made the change.
             there = blob.bucket.get_blob(blob.name, retry=retry())
             if there is None or there.metadata != blob.metadata:
-                raise ChangedError(address) from None
+                raise ChangedObjectError(address) from None
             return int(there.generation)
     return int(blob.generation)
 
@@ -323,4 +323,4 @@ def remove_state(address: str, generation: int, connected: Any) -> None:
         except NotFound:
             return
         except PreconditionFailed:
-            raise ChangedError(address) from None
+            raise ChangedObjectError(address) from None

@@ -48,7 +48,7 @@ JSON_SCHEMA = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class ImageResult:
     """The result of one image."""
 
     input: Input
@@ -70,7 +70,7 @@ class Outcome:
         return count_screens(self.size)
 
     def as_json(self) -> dict[str, Any]:
-        """Convert the outcome to values for JSON."""
+        """Convert the result to values for JSON."""
         if self.error:
             return {"image": self.input.name, "error": self.error}
         assert self.size is not None
@@ -103,7 +103,7 @@ def predict(
     paths: Sequence[Paths],
     config: PredictConfig = PREDICT_DEFAULTS,
     regions: Sequence[Region] = (),
-) -> Generator[Outcome, None, None]:
+) -> Generator[ImageResult, None, None]:
     """Write the maps of images.
 
     Args:
@@ -114,7 +114,7 @@ def predict(
         regions: to measure in each image.
 
     Yields:
-        The outcome of each image, in order. The outcome of an image that cannot be read has the reason.
+        The result of each image, in order. The result of an image that cannot be read has the reason.
 
     Raises:
         UserError: no more results can be written, or a prediction is not finite.
@@ -128,8 +128,8 @@ def predict(
 
 
 def _predict(
-    predictor: "Predictor", images: Iterator[_Prepared | Outcome], batch_size: int
-) -> Iterator[tuple[_Prepared, Map] | Outcome]:
+    predictor: "Predictor", images: Iterator[_Prepared | ImageResult], batch_size: int
+) -> Iterator[tuple[_Prepared, Map] | ImageResult]:
     """Pair each image with its predictions (n, H, W); failures pass through.
 
     The screens of a long page are in batches of their own.
@@ -138,7 +138,7 @@ def _predict(
         stimuli = [image.stimuli for image in batch if isinstance(image, _Prepared) and len(image.stimuli) == 1]
         maps = iter(predictor.predict_prepared(np.concatenate(stimuli)) if stimuli else ())
         for image in batch:
-            if isinstance(image, Outcome):
+            if isinstance(image, ImageResult):
                 yield image
             elif len(image.stimuli) == 1:
                 yield image, next(maps)[None]
@@ -180,10 +180,10 @@ class _Worker:
         self._predictor, self._config, self._regions = predictor, config, regions
         self._budget = _Budget(PIXELS_AT_ONCE)
 
-    def prepare(self, job: tuple[Input, Paths]) -> _Prepared | Outcome:
+    def prepare(self, job: tuple[Input, Paths]) -> _Prepared | ImageResult:
         """Read an image and bring it into the form of the network's inputs.
 
-        A failure is returned as an `Outcome` with its message, so that the other images go on.
+        A failure is returned as an `ImageResult` with its message, so that the other images go on.
         """
         image, paths = job
         try:
@@ -191,11 +191,11 @@ class _Worker:
             with self._budget.reserve(picture.size[0] * picture.size[1]):
                 return _Prepared(image, paths, picture.size, self._predictor.prepare(picture.decode()))
         except UserError as error:
-            return Outcome(image, str(error))
+            return ImageResult(image, str(error))
 
-    def finish(self, job: tuple[_Prepared, Map] | Outcome) -> Outcome:
+    def finish(self, job: tuple[_Prepared, Map] | ImageResult) -> ImageResult:
         """Restore the map to the image's size, measure it, and write the results."""
-        if isinstance(job, Outcome):
+        if isinstance(job, ImageResult):
             return job
         image, predictions = job
         with self._budget.reserve(image.size[0] * image.size[1]):
@@ -205,15 +205,15 @@ class _Worker:
             try:
                 pixels = open_input(image.input, self._config.most_pixels).decode() if is_drawn else None
             except UserError as error:
-                return Outcome(image.input, str(error))
+                return ImageResult(image.input, str(error))
             measures = measure(restored, self._regions)
             peak_at, focused = peak_of(restored), focus(restored)
             for name, path in image.paths.items():
                 try:
                     write_result(path, name, restored, pixels, self._config)
                 except PlaceError as error:  # such as a name that becomes too long by what is added to it
-                    return Outcome(image.input, str(error))
-        return Outcome(image.input, "", image.size, image.paths, measures, peak_at, focused)
+                    return ImageResult(image.input, str(error))
+        return ImageResult(image.input, "", image.size, image.paths, measures, peak_at, focused)
 
 
 def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) -> Picture:

@@ -89,7 +89,7 @@ class _State:
     counts: dict[str, int]
 
 
-class DamagedError(Exception):
+class DamagedCheckpointError(Exception):
     """A file is damaged, or not a checkpoint."""
 
 
@@ -228,7 +228,7 @@ class Checkpoints:
             path = self.folder.path(name)
             try:
                 progress, arrays = self._read(name)
-            except (DamagedError, FileNotFoundError) as error:
+            except (DamagedCheckpointError, FileNotFoundError) as error:
                 print(f"skipping checkpoint {path}: {error}", flush=True)
                 continue
             self._check_network(path, arrays)
@@ -286,7 +286,7 @@ class Checkpoints:
             except Exception as error:  # zipfile, zlib, NumPy and JSON raise different errors for damaged bytes
                 size = file.seek(0, os.SEEK_END)
                 reason = " ".join(str(error).split()) or type(error).__name__
-                raise DamagedError(
+                raise DamagedCheckpointError(
                     f"it is damaged, truncated or not a checkpoint ({size} bytes; {reason})"
                 ) from None
         if version != FORMAT:

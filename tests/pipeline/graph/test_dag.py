@@ -7,7 +7,7 @@ import yaml
 
 from components import IMAGE
 from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
-from lifecycle.preflight import Prepared
+from lifecycle.preflight import CheckedRun
 from pipeline.__main__ import main
 from pipeline.commands.compile import FILES
 from pipeline.graph import compiled as compiling
@@ -236,7 +236,7 @@ def test_first_task_has_every_field_of_the_form_and_each_of_its_outputs_is_used(
         assert fields == {*CONSOLE_FIELDS, SETTINGS}
         assert set(pipeline["root"]["inputDefinitions"]["parameters"]) == {*CONSOLE_FIELDS, SETTINGS}
         used = set().union(*(checked(task) for task in tasks(pipeline).values()))
-        assert used == set(Prepared._fields), target
+        assert used == set(CheckedRun._fields), target
 
 
 def test_a_changed_registry_trains_nothing_again(compiled):

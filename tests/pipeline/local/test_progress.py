@@ -6,7 +6,7 @@ import sys
 from rich.console import Console
 
 from pipeline.local import run
-from pipeline.local.run import Progress, TaskView
+from pipeline.local.run import RunProgress, TaskView
 from pipeline.local.run_folder import Run
 from tests.consoles import printed
 
@@ -23,7 +23,7 @@ def test_escapes_in_the_output_of_a_task_are_spelled_and_colours_and_keys_are_le
     worker.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(worker))
     console = Console(file=io.StringIO(), force_terminal=False, width=160)
-    with Progress(console) as progress:
+    with RunProgress(console) as progress:
         assert run._run_worker(tmp_path, progress) == 0
     for text in (printed(console), (tmp_path / run.LOG).read_text()):
         assert r"\x1b]0;pwned\x07stimuli/\x1b[2J1.png is damaged; remove it" in text
@@ -33,7 +33,7 @@ def test_escapes_in_the_output_of_a_task_are_spelled_and_colours_and_keys_are_le
 
 def test_the_reason_of_a_failure_is_said_at_once_and_kept_for_the_end():
     console = Console(file=io.StringIO(), width=160)
-    with Progress(console) as progress:
+    with RunProgress(console) as progress:
         progress.feed("12:00:00.000 - INFO - Executing task 'fetch-dataset'")
         end = "12:00:01.000 - INFO - Task 'fetch-dataset' finished with status FAILURE"
         for line in ("    reading", "    error: no images", end):
@@ -44,7 +44,7 @@ def test_the_reason_of_a_failure_is_said_at_once_and_kept_for_the_end():
 
 def test_every_failed_step_is_named_at_the_end(tmp_path):
     console = Console(file=io.StringIO(), width=160)
-    with Progress(console) as progress:
+    with RunProgress(console) as progress:
         for name, state in (("base", "failed"), ("finetune", "failed"), ("test", "running")):
             progress.tasks[name] = TaskView(f"Data: {name}", state)
             progress.tasks[name].lines.append(f"error: no {name}")

@@ -19,7 +19,7 @@ from rich.console import Console
 from lifecycle.parameters import DATA, STEPS
 from lifecycle.registry.numbered import LocalRegistry
 from pipeline.__main__ import main
-from pipeline.local.run import ANSI, LOG, Progress, execute_run, print_stopped, tell_end
+from pipeline.local.run import ANSI, LOG, RunProgress, execute_run, print_stopped, tell_end
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
 from tests.consoles import printed
 from tests.narrow import narrow_pretrained, narrowed, quick_trainings
@@ -162,7 +162,7 @@ def test_run_leaves_its_reports_and_log_and_nothing_in_the_temporary_folder(firs
 def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace):
     console = Console(file=io.StringIO(), force_terminal=True, width=160)
     log = (workplace / "runs" / "first" / LOG).read_text().splitlines()
-    with Progress(console) as progress:
+    with RunProgress(console) as progress:
         for line in log[: next(index for index, line in enumerate(log) if "epoch 2/" in line) + 1]:
             progress.feed(line)
     shown = ANSI.sub("", printed(console))
@@ -346,7 +346,7 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
     )
     stopped.save()
     console = Console(file=io.StringIO(), width=160)
-    with Progress(console) as progress:
+    with RunProgress(console) as progress:
         assert print_stopped(stopped, progress, 128 + signal.SIGINT, console) == 130
     text = printed(console)
     resume = f"make run-pipeline RESUME={stopped.folder}"
@@ -365,7 +365,7 @@ def test_reports_of_a_run_that_stops_before_its_registration_say_what_the_candid
     stopped.output("upload-model", "executor_output.json").unlink()
     assert "Becomes the default" in (stopped.folder / "report.html").read_text()
     console = Console(file=io.StringIO(), width=160)
-    with Progress(console) as progress:
+    with RunProgress(console) as progress:
         print_stopped(stopped, progress, 128 + signal.SIGINT, console)
     page = (stopped.folder / "report.html").read_text()
     assert "Becomes the default" not in page

@@ -29,8 +29,8 @@ def project(vertex):
 
 def found(vertex, **parameters):
     """Every finding for a run with these parameters."""
-    case, (_, findings) = doctor.make_case(vertex.environment, parameters)
-    groups = doctor.examine(case, Api(vertex.environment))
+    run, (_, findings) = doctor.run_to_examine(vertex.environment, parameters)
+    groups = doctor.examine(run, Api(vertex.environment))
     return [*findings, *(finding for _, group in groups for finding in group)]
 
 

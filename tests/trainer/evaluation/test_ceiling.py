@@ -149,11 +149,11 @@ def test_one_left_out_scores_as_pysaliency_says():
         [np.array(points) for points in POINTS], SIZE, np.full(SIZE, 1 / 4800), np.ones(SIZE, int)
     )
     choice = ceiling.Choice(4 / 80, 0.1)
-    cases = sorted(image.cases(LEAVE_ONE_OUT, (0,), 10), key=lambda case: case.held_out)
-    assert [case.held_out for case in cases] == [[0], [1], [2], [3], [4]]
-    for index, case in enumerate(cases):
-        prediction = image.predict(case.predicting, [choice])[choice]
-        scores = ceiling.score_maps(dict.fromkeys(PYSALIENCY, prediction), image.truth(case.held_out, None))
+    splits = sorted(image.observer_splits(LEAVE_ONE_OUT, (0,), 10), key=lambda split: split.held_out)
+    assert [split.held_out for split in splits] == [[0], [1], [2], [3], [4]]
+    for index, split in enumerate(splits):
+        prediction = image.predict(split.predicting, [choice])[choice]
+        scores = ceiling.score_maps(dict.fromkeys(PYSALIENCY, prediction), image.truth(split.held_out, None))
         for metric, expected in PYSALIENCY.items():
             # pysaliency's Gaussian is not cut off at 4 standard deviations.
             assert scores[metric] == pytest.approx(expected[index], abs=2e-3), (metric, index)
@@ -161,27 +161,27 @@ def test_one_left_out_scores_as_pysaliency_says():
 
 def test_leaving_out_equals_blurring_the_others_alone():
     image, choice = observed(POINTS), ceiling.Choice(0.04, 0.2)
-    for case in image.cases(LEAVE_ONE_OUT, (1,), 10):
-        points = np.concatenate([POINTS[other] for other in range(5) if other not in case.held_out])
+    for split in image.observer_splits(LEAVE_ONE_OUT, (1,), 10):
+        points = np.concatenate([POINTS[other] for other in range(5) if other not in split.held_out])
         counts = count_points(points, SIZE).astype(float)
         alone = gaussian_filter(counts, 0.04 * 80, mode="constant")
         expected = 0.8 * alone / alone.sum() + 0.2 * image.center_bias
-        np.testing.assert_allclose(image.predict(case.predicting, [choice])[choice], expected, atol=1e-15)
-        truth = image.truth(case.held_out, None)
-        assert truth["fixations"].tolist() == POINTS[case.held_out[0]]
+        np.testing.assert_allclose(image.predict(split.predicting, [choice])[choice], expected, atol=1e-15)
+        truth = image.truth(split.held_out, None)
+        assert truth["fixations"].tolist() == POINTS[split.held_out[0]]
         assert "density" not in truth
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_halves_share_nobody_and_leave_nobody_out(n):
     image = observed([POINTS[index % 5] for index in range(n)])
-    cases = image.cases(SPLIT_HALF, (0, 7), 6)
-    assert len(cases) == 6
-    for first, second in cases:
+    splits = image.observer_splits(SPLIT_HALF, (0, 7), 6)
+    assert len(splits) == 6
+    for first, second in splits:
         assert sorted(first + second) == list(range(n))
         assert len(first) == n // 2
-    assert cases == image.cases(SPLIT_HALF, (0, 7), 6)
-    assert len({tuple(sorted(first)) for first, _ in cases}) > 1
+    assert splits == image.observer_splits(SPLIT_HALF, (0, 7), 6)
+    assert len({tuple(sorted(first)) for first, _ in splits}) > 1
 
 
 def test_many_observers_come_near_the_density_they_look_by_and_few_stay_below():
@@ -202,9 +202,9 @@ def test_many_observers_come_near_the_density_they_look_by_and_few_stay_below():
             observers.append(np.stack(np.unravel_index(flat, SIZE), axis=1))
         image, choice = ceiling.Observed(observers, SIZE, uniform, np.ones(SIZE, int)), ceiling.Choice(0.03, 0.05)
         rows = []
-        for case in image.cases(LEAVE_ONE_OUT, (0,), 50):
-            truth = image.truth(case.held_out, None)
-            prediction = image.predict(case.predicting, [choice])[choice]
+        for split in image.observer_splits(LEAVE_ONE_OUT, (0,), 50):
+            truth = image.truth(split.held_out, None)
+            prediction = image.predict(split.predicting, [choice])[choice]
             rows.append([score("information_gain", each, truth) for each in (prediction, density)])
         return np.mean(rows, axis=0)
 

@@ -12,7 +12,14 @@ from tests.trainer.evaluation.reports.test_report import Page, assert_self_conta
 from trainer.__main__ import main
 from trainer.errors import UserError
 from trainer.evaluation import confidence, run_folders
-from trainer.evaluation.compare import Contestant, Measured, Shared, compare, find_contestants, find_shared
+from trainer.evaluation.compare import (
+    Contestant,
+    ModelScores,
+    SharedScores,
+    compare,
+    find_contestants,
+    find_shared,
+)
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
@@ -29,7 +36,7 @@ def shared(**columns):
     """Models with the same scores in KLD and, negated, in CC."""
     scores = {label: {"cc": -np.asarray(values), "kld": np.asarray(values)} for label, values in columns.items()}
     images = [f"{index}.jpg" for index in range(len(next(iter(columns.values()))))]
-    return Shared(PerImage(images, scores), ["A note."], None)
+    return SharedScores(PerImage(images, scores), ["A note."], None)
 
 
 @pytest.fixture
@@ -218,7 +225,7 @@ def measured(
     values = np.array([ord(image) + offset for image in images], float)
     scores = {model: dict.fromkeys(metrics, values) for model in (CANDIDATE, CENTER_BIAS)}
     manifest = {"image_size": list(size), "fingerprint": fingerprint, "counts": {"train": n_train}}
-    return Measured(PerImage(list(images), scores), manifest, folder)
+    return ModelScores(PerImage(list(images), scores), manifest, folder)
 
 
 def contestants(*sets):

@@ -56,7 +56,7 @@ def test_one_archive_in_a_bucket_is_unpacked_and_not_kept(archive, tmp_path, buc
 def test_a_truncated_archive_is_named(archive, tmp_path, keep):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(archive_files.DamagedError, match=archive.name):
+    with pytest.raises(archive_files.DamagedArchiveError, match=archive.name):
         read(archive, tmp_path / "scratch")
 
 
@@ -82,7 +82,7 @@ def flip(at):
 def test_a_tarball_cut_between_members_and_wrong_checksums_are_named(name, change, tmp_path):
     archive = (write_zip if name == "x.zip" else write_tar)(tmp_path / name, CONTENT)
     change(archive)
-    with pytest.raises(archive_files.DamagedError, match=name):
+    with pytest.raises(archive_files.DamagedArchiveError, match=name):
         read(archive, tmp_path / "scratch")
 
 

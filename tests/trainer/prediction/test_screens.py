@@ -113,12 +113,12 @@ def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, p
 
     paths = [{"npy": tmp_path / "maps" / f"{index}.npy"} for index in range(len(inputs))]
     config = PredictConfig(batch_size=batch_size)
-    outcomes = list(predict.predict(Counting, inputs, paths, config, [Region("low", 0, 0, 10, 10)]))
-    assert [bool(outcome.error) for outcome in outcomes] == [False] * 5 + [True]
-    for pixels, outcome in zip(pictures, outcomes, strict=False):
-        map_ = np.load(outcome.written["npy"])
+    results = list(predict.predict(Counting, inputs, paths, config, [Region("low", 0, 0, 10, 10)]))
+    assert [bool(result.error) for result in results] == [False] * 5 + [True]
+    for pixels, result in zip(pictures, results, strict=False):
+        map_ = np.load(result.written["npy"])
         np.testing.assert_allclose(map_, predictor.predict(pixels), atol=1e-4)
-        assert outcome.as_json()["screens"] == (N_SCREENS if len(pixels) == PAGE[0] else 1)
+        assert result.as_json()["screens"] == (N_SCREENS if len(pixels) == PAGE[0] else 1)
     assert max(batches) <= batch_size
     assert sum(batches) == len(sizes) + 2 * N_SCREENS
 

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from trainer.data.downloads import servers
-from trainer.data.downloads.servers import ChangedError, CutError, NoAnswerError, Offer, Server
+from trainer.data.downloads.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, UserError
 from trainer.io.files import MEGABYTE, read_json, remove, room_bytes, write_json
 from trainer.io.progress import Tracker
@@ -128,7 +128,7 @@ def _download(folder: pathlib.Path, server: Server, offer: Offer, digest: str) -
     print(f"download {offer.name} from {server.shown}{size}", flush=True)
     try:
         _receive(server, offer, partial)
-    except ChangedError:
+    except ChangedFileError:
         _discard(folder)
         raise
     found = _finished(partial, folder / offer.name, offer)

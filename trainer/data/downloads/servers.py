@@ -136,7 +136,7 @@ class NoAnswerError(UserError):
     """A server cannot be reached, or does not say or send what it is asked for."""
 
 
-class ChangedError(NoAnswerError):
+class ChangedFileError(NoAnswerError):
     """A file is no longer the one that its server offered."""
 
 
@@ -252,7 +252,7 @@ class Web:
             The position of the first byte, 0 if the server cannot begin elsewhere, and the chunks.
 
         Raises:
-            ChangedError: the server has another state of the file by now.
+            ChangedFileError: the server has another state of the file by now.
             CutError: the transfer ended early; raised while the chunks are read.
             NoAnswerError: the server cannot be reached, or offers no archive.
         """
@@ -275,7 +275,7 @@ class Web:
         with response:
             host = shown(urllib.parse.urlsplit(response.url).hostname or "")
             if response.status_code == 416:
-                raise ChangedError(f"{self.shown} has another file than before; try again")
+                raise ChangedFileError(f"{self.shown} has another file than before; try again")
             if response.status_code not in (200, 206):
                 raise NoAnswerError(
                     f"{self.shown}: {host} answers {response.status_code} {shown(response.reason)}"
@@ -362,7 +362,7 @@ class Bucket:
         """Open a transfer of the offered generation from byte `start` on; yields `start` and the chunks.
 
         Raises:
-            ChangedError: the object was replaced or deleted; raised while the chunks are read.
+            ChangedFileError: the object was replaced or deleted; raised while the chunks are read.
         """
         yield start, self._chunks(offer, start)
 
@@ -371,7 +371,7 @@ class Bucket:
         try:
             yield from buckets.read_parts(self.address, offer.size_bytes or 0, start, generation)
         except buckets.MissingError:
-            raise ChangedError(f"{self.address} has changed; try again") from None
+            raise ChangedFileError(f"{self.address} has changed; try again") from None
 
 
 Server = Web | Bucket

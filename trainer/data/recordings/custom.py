@@ -57,7 +57,7 @@ SHOWN_COLUMNS = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Picture:
+class PictureHeader:
     """What is read of an image before it is prepared."""
 
     size: Size
@@ -72,7 +72,7 @@ class Usable:
     items: list[Item]
     labels: list[str]
     """The split of each item: of its folder or of a column; empty if neither tells."""
-    pictures: list[Picture]
+    pictures: list[PictureHeader]
     n_fixations: list[int]
     """Number of fixations of each item; empty if tables have none."""
 
@@ -233,7 +233,7 @@ def _label_of(path: str) -> str:
     return folder_word(path, SPLIT_LABELS)
 
 
-def _read_pictures(items: Sequence[Item], indices: Sequence[int], bad: BadImages) -> dict[int, Picture]:
+def _read_pictures(items: Sequence[Item], indices: Sequence[int], bad: BadImages) -> dict[int, PictureHeader]:
     """The headers of the images at these positions, without those that are no images, which are put aside."""
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
     pictures = {}
@@ -249,10 +249,10 @@ def _read_pictures(items: Sequence[Item], indices: Sequence[int], bad: BadImages
     return pictures
 
 
-def _read_picture(member: Member) -> Picture | ContentError:
+def _read_picture(member: Member) -> PictureHeader | ContentError:
     try:
         picture = open_header(member.content(MOST_IMAGE_BYTES))
-        return Picture((picture.height, picture.width), orientation_of(picture) != 1)
+        return PictureHeader((picture.height, picture.width), orientation_of(picture) != 1)
     except ContentError as error:
         return error
     except (OSError, ValueError, SyntaxError):
@@ -472,7 +472,7 @@ def tested_items(usable: Usable, split: str, source: str) -> tuple[dict[str, lis
 # === Blur ===
 
 
-def _blur_px(config: FetchConfig, pictures: Sequence[Picture]) -> float:
+def _blur_px(config: FetchConfig, pictures: Sequence[PictureHeader]) -> float:
     longer = float(np.median([max(picture.size) for picture in pictures]))
     blur_px = config.blur_px or config.pixels_per_degree
     if blur_px > MAX_BLUR_SHARE * longer:

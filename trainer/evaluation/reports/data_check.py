@@ -18,7 +18,7 @@ COLORS = {"Current default": pages.ORANGE, "This run": pages.BLUE, "Added": page
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedData:
     """Prepared data beside those of the current default."""
 
     title: str
@@ -44,7 +44,7 @@ class Compared:
         return [f"{self.name}: {text}." for text in found]
 
 
-def write_data_check(compared: Sequence[Compared], html: str | os.PathLike[str]) -> None:
+def write_data_check(compared: Sequence[ComparedData], html: str | os.PathLike[str]) -> None:
     """Write the page."""
     warnings = [text for each in compared for text in each.warnings]
     is_compared = any(each.last for each in compared)
@@ -61,7 +61,7 @@ def write_data_check(compared: Sequence[Compared], html: str | os.PathLike[str])
     )
 
 
-def _describe(data: Compared) -> dict[str, Any]:
+def _describe(data: ComparedData) -> dict[str, Any]:
     """Return the values of the template for one dataset."""
     groups = zip(COLORS, (data.last, data.now, data.added), strict=True)
     known = {name: each for name, each in groups if each is not None}
@@ -82,7 +82,7 @@ def _describe(data: Compared) -> dict[str, Any]:
     }
 
 
-def _row(name: str, data: Compared, known: dict[str, Statistics]) -> dict[str, Any]:
+def _row(name: str, data: ComparedData, known: dict[str, Statistics]) -> dict[str, Any]:
     """Return a row of the table: the mean of each group with the difference from last time, and a chart."""
     feature, cells, boxes = FEATURES[name], [], {}
     for group, each in known.items():

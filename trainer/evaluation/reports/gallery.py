@@ -29,7 +29,7 @@ ORDERS = {BEST: "best first", WORST: "worst first", DIFFERENCE: "largest differe
 
 
 @dataclasses.dataclass(frozen=True)
-class Example:
+class GalleryImage:
     """One image of a gallery."""
 
     image: str
@@ -40,7 +40,7 @@ class Example:
 
 
 def describe(
-    examples: Sequence[Example],
+    examples: Sequence[GalleryImage],
     table: PerImage,
     models: Mapping[str, str],
     metric: str,

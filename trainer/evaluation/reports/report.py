@@ -13,7 +13,7 @@ from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
 from trainer.errors import check, format_duration, now
 from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders, seen
-from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
+from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, DatasetComparison, Files, SharedScores, draw
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
@@ -189,7 +189,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     """
     folder = pathlib.Path(evaluation)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = files.read_json(folder / model_folder.EVALUATION, remedy, evaluation_files.Evaluation)
+    content = files.read_json(folder / model_folder.EVALUATION, remedy, evaluation_files.ReportedEvaluation)
     tables = per_image.read(folder / model_folder.PER_IMAGE, remedy)
     *others, last = content["datasets"]
     decides, is_alone = content["decides"], not (registers or content.get("run"))
@@ -337,7 +337,9 @@ def _ceiling(
     }
 
 
-def _examples(folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_metric: str) -> list[gallery.Example]:
+def _examples(
+    folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_metric: str
+) -> list[gallery.GalleryImage]:
     """Return the images that have pictures, each once, with all reasons why they were chosen."""
     why: dict[str, list[str]] = {}
     for picture in drawn:
@@ -347,7 +349,7 @@ def _examples(folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_met
     panels = {
         picture["image"]: {panel: folder / file for panel, file in picture["files"].items()} for picture in drawn
     }
-    return [gallery.Example(image, panels[image], reasons) for image, reasons in why.items()]
+    return [gallery.GalleryImage(image, panels[image], reasons) for image, reasons in why.items()]
 
 
 def _rule(content: Mapping[str, Any]) -> pages.Facts:
@@ -365,8 +367,8 @@ def _rule(content: Mapping[str, Any]) -> pages.Facts:
 
 def write_comparison(
     contestants: Sequence[Contestant],
-    shared: Mapping[str, Shared],
-    results: Mapping[str, Result],
+    shared: Mapping[str, SharedScores],
+    results: Mapping[str, DatasetComparison],
     level: float,
     html: Path,
 ) -> None:
@@ -405,7 +407,7 @@ def write_comparison(
 
 
 def _describe_compared(
-    name: str, result: Result, shared: Shared, colors: Mapping[str, str], drawn: Files
+    name: str, result: DatasetComparison, shared: SharedScores, colors: Mapping[str, str], drawn: Files
 ) -> dict[str, Any]:
     """Return the values of the template for one dataset."""
     labels = {model: (model, color) for model, color in colors.items()}
@@ -426,7 +428,7 @@ def _describe_compared(
             for label, differences in result.differences.items()
         },
         "gallery": gallery.describe(
-            [gallery.Example(image, drawn.get(image, {})) for image in result.differing],
+            [gallery.GalleryImage(image, drawn.get(image, {})) for image in result.differing],
             shared.table,
             {model: model for model in colors},
             result.metric,

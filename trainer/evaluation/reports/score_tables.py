@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer.evaluation import confidence, gate
-from trainer.evaluation.compare import Difference, Result
+from trainer.evaluation.compare import DatasetComparison, Difference
 from trainer.evaluation.confidence import Gain, Share
 from trainer.evaluation.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 from trainer.evaluation.per_image import (
@@ -397,7 +397,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
         console.print(Text(note), soft_wrap=True)
 
 
-def print_comparison(results: Mapping[str, Result], level: float, console: Console) -> None:
+def print_comparison(results: Mapping[str, DatasetComparison], level: float, console: Console) -> None:
     """Print for each dataset the scores, the gains over the first model, the notes and the verdicts."""
     for dataset, result in results.items():
         # 80 characters have room for the intervals of two models.

@@ -13,7 +13,7 @@ import pytest
 
 from tests.gcs import upload
 from trainer.data.downloads import cache
-from trainer.data.downloads.servers import Bucket, ChangedError, NoAnswerError, Web
+from trainer.data.downloads.servers import Bucket, ChangedFileError, NoAnswerError, Web
 from trainer.errors import UserError
 from trainer.io import buckets
 from trainer.io.files import write_json
@@ -234,7 +234,7 @@ def test_a_new_generation_is_fetched_again(tmp_path, bucket):
     offer = Bucket(address).offer()
     (tmp_path / "set.zip").write_bytes(ZIP)
     upload(bucket, tmp_path / "set.zip")
-    with pytest.raises(ChangedError), Bucket(address).receive(offer, 0) as (_, chunks):
+    with pytest.raises(ChangedFileError), Bucket(address).receive(offer, 0) as (_, chunks):
         next(chunks)
 
 

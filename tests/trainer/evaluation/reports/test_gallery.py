@@ -20,7 +20,7 @@ def table(scores, others):
 )
 def test_images_are_sorted_and_one_without_a_score_is_last(order, expected):
     scores = table([1.0, 0.5, 2.0, np.nan], [1.1, 3.0, 1.0, np.nan])
-    examples = [gallery.Example(image, {}) for image in scores.images]
+    examples = [gallery.GalleryImage(image, {}) for image in scores.images]
     models = {"candidate": "candidate", "champion": "default"}
     described = gallery.describe(examples, scores, models, "nss", order, ("A", "B"), {})
     assert "".join(example["image"][0] for example in described["examples"]) == expected
