@@ -33,7 +33,7 @@ def check_data(
     from lifecycle.registry.register import fetched_of
     from lifecycle.registry.settings import DataGateConfig
     from trainer.errors import reported
-    from trainer.evaluation.reports.data_check import write_data_check
+    from trainer.evaluation.reports.data_check import write_data_comparison
     from trainer.evaluation.settings import EvaluateConfig
     from trainer.settings.fields import configs_of
 
@@ -44,5 +44,5 @@ def check_data(
         check_trainings(trainings, fetched, Target(platform, location, ""))
         check_gate(configs_of(evaluation, EvaluateConfig)[0], fetched)
         compared = compare_data(registry, model_name, fetched)
-        write_data_check(compared, report.path)
+        write_data_comparison(compared, report.path)
         return (require(config, compared),)

@@ -155,7 +155,7 @@ def _find_data(values: Mapping[str, Value], checks: Checks) -> dict[str, str]:
     for name, title in parameters.needed_datasets(values).items():
         with checks.collect(title.lower()):
             config = data_config(name, values)
-            digests[name] = fetch.fingerprint(config.dataset, config.source, config.private_sources)
+            digests[name] = fetch.fingerprint_data(config.dataset, config.source, config.private_sources)
     return digests
 
 
@@ -174,8 +174,8 @@ def _find_start(values: Mapping[str, Value]) -> _Start:
 
     if uri := str(values["base_model_uri"]):
         base_model, version = resolve_base_model(uri, str(values["registry"]))
-        return _Start(base_model, weight_sources.fingerprint(base_model), version)
-    return _Start(weights_digest=weight_sources.fingerprint_of_initial(str(values["initial_weights"])))
+        return _Start(base_model, weight_sources.fingerprint_weights(base_model), version)
+    return _Start(weights_digest=weight_sources.fingerprint_initial_weights(str(values["initial_weights"])))
 
 
 def _check_image(image: str, registry: str) -> None:

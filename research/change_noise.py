@@ -19,7 +19,7 @@ from trainer.io.pictures import Pixels, read_picture
 from trainer.models.find import find_answering
 from trainer.models.model_names import PRETRAINED
 from trainer.prediction.predictor import Predictor
-from trainer.prediction.regions import Region, measure
+from trainer.prediction.regions import Region, measure_regions
 
 JPEG_QUALITY = 85
 MOVED_PX = 4
@@ -62,7 +62,9 @@ def main(folders: list[str]) -> None:
         for kind, image in variants(pixels).items():
             after = predictor.predict(image, size=size)
             whole[kind].append(moved(before, after))
-            for side, *measures in zip(sides, measure(before, regions), measure(after, regions), strict=True):
+            for side, *measures in zip(
+                sides, measure_regions(before, regions), measure_regions(after, regions), strict=True
+            ):
                 pair = tuple(each.share for each in measures)
                 low, high = next(limits for limits in itertools.pairwise(SHARES) if pair[0] <= limits[1])
                 for name in (side, kind, f"share {low:.4g} to {high:.4g}"):

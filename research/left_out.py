@@ -53,8 +53,8 @@ def main() -> None:
     answering = functools.partial(predictor_of, model)
     manifests = {folder: Manifest.load(folder) for folder in (*parsed.sets, *parsed.fit_only)}
     data = {
-        folder.name: calibrate.predict(
-            network, tfrecords.read(folder, manifest.held_out), manifest.counts[manifest.held_out]
+        folder.name: calibrate.predict_shrunk(
+            network, tfrecords.read_examples(folder, manifest.held_out), manifest.counts[manifest.held_out]
         )
         for folder, manifest in manifests.items()
     }

@@ -67,7 +67,7 @@ def main() -> int:
 
 def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> _TrainingAlone:
     make_deterministic()
-    devices = strategy.connect()
+    devices = strategy.connect_devices()
     network = make_network(Job.resolve(config, manifest, devices), None)
     data = Data.load(folder / "data", manifest)
     checkpoints = Checkpoints(folder / "state", network, {}, writable=False)

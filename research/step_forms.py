@@ -49,7 +49,7 @@ def main() -> int:
     arguments = parser.parse_args()
     make_deterministic()
     size, count = parse_image_size(arguments.image_size), arguments.batch_size
-    resolved = step.resolve_precision(arguments.precision, strategy.connect("cpu"))
+    resolved = step.resolve_precision(arguments.precision, strategy.connect_devices("cpu"))
     modules = {name: _load(name, path) for name, path in (form.split("=", 1) for form in arguments.forms)}
     steps = {PRODUCT: _product(STEP_FLOP * count * size[0] * size[1] / (240 * 320), resolved)} | {
         name: _step(module, size, count, step.POLICIES[resolved])

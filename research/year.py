@@ -187,7 +187,7 @@ class Year:
     def _check_unseen(self, row: Week, evaluation: pathlib.Path) -> None:
         """Raise `AssertionError` if the candidate or the default was trained on an image of their comparison."""
         decides = json.loads((evaluation / EVALUATION).read_text())["decides"]
-        table = per_image.read(evaluation / PER_IMAGE, "")[decides]
+        table = per_image.read_scores(evaluation / PER_IMAGE, "")[decides]
         digests = {
             name: digest
             for prepared in self._output.glob("runs/week-*/*/fetch-dataset-2/prepared")

@@ -24,7 +24,7 @@ from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import write_json
 from trainer.models import saved_model
-from trainer.models.importing import convert
+from trainer.models.importing import convert_weights
 from trainer.models.load import Trained
 from trainer.models.model_folder import MODEL_CONFIG
 from trainer.models.weight_files import LocalWeights
@@ -197,7 +197,7 @@ def _import_weights(folder: pathlib.Path) -> Iterator[Reader]:
         if name in checkpoint:
             path = here / "x.ckpt"
         with _refusing():
-            convert(LocalWeights(path, None, "0"), str(path), here / "model", "salicon", SIZE)
+            convert_weights(LocalWeights(path, None, "0"), str(path), here / "model", "salicon", SIZE)
 
     yield Reader({**sound, "x.pb": graph.SerializeToString(), **checkpoint}, read)
 

@@ -8,7 +8,7 @@ import time
 from lifecycle.registry.numbered import BucketRegistry
 from lifecycle.registry.versions import GRAPH
 from trainer.errors import UserError
-from trainer.io.buckets import client
+from trainer.io.buckets import storage_client
 from trainer.models import model_folder, registry_layout
 from trainer.models.find import PRETRAINED_VERSION
 from trainer.models.model_names import DEFAULT
@@ -147,7 +147,7 @@ def _check_all(registry, rounds, killed):
     default = registry.aliases(NAME)[DEFAULT]
     bucket, _, root = registry.address.removeprefix("gs://").partition("/")
     found = {}
-    for blob in client().list_blobs(bucket, prefix=f"{root}/{NAME}/"):
+    for blob in storage_client().list_blobs(bucket, prefix=f"{root}/{NAME}/"):
         number, _, path = blob.name.removeprefix(f"{root}/{NAME}/").partition("/")
         if number == registry_layout.SERVING:
             assert path == f"{default}/{GRAPH}"

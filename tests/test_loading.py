@@ -104,7 +104,7 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
     table = PerImage(
         [f"{index}.jpg" for index in range(8)], dict(zip((CANDIDATE, CENTER_BIAS), columns, strict=True))
     )
-    per_image.write(folder / model_folder.PER_IMAGE, "osie", table)
+    per_image.append_scores(folder / model_folder.PER_IMAGE, "osie", table)
     manifest = json.loads((data / prepared_data.MANIFEST).read_text())
     result = {"folder": "gone", "manifest": manifest, "models": {CANDIDATE: table.means(CANDIDATE)}}
     result["image_sizes"] = {CANDIDATE: [32, 40]}

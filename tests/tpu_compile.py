@@ -33,7 +33,7 @@ from trainer.models.network import build_model
 from trainer.training import accelerators, step
 from trainer.training.step import EPSILON, Network
 
-CHIP = accelerators.get("v5e-1").chip
+CHIP = accelerators.get_accelerator("v5e-1").chip
 CHIPS = {row.tpu_topology: row.chips for row in accelerators.ACCELERATORS.values() if row.image == "tpu"}
 COMPILER = pathlib.Path(__file__).with_name("tpu_compiler.py")
 

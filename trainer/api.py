@@ -41,7 +41,7 @@ from trainer.errors import (
 from trainer.io.files import local_path, replacing
 from trainer.io.pictures import MAX_PIXELS, SUFFIXES, Pixels, read_picture
 from trainer.io.runtime import announce, load_tensorflow
-from trainer.models.find import Answering, choose, image_size_of
+from trainer.models.find import Answering, choose_model, image_size_of
 from trainer.prediction import regions
 from trainer.prediction.heat import (
     CHANGE,
@@ -173,7 +173,7 @@ def load(name: str = "") -> "Model":
 
 def find(name: str = "") -> "Model":
     """Find a model as `load` does, without a warning, and leave TensorFlow and its weights to `Model.load`."""
-    return Model(choose(name))
+    return Model(choose_model(name))
 
 
 class Model:
@@ -278,7 +278,7 @@ def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[M
         UserError: a region has another form, is empty, or is not inside the image.
     """
     parsed = [regions.parse_region(each) if isinstance(each, str) else each for each in wanted]
-    return regions.measure(saliency, parsed)
+    return regions.measure_regions(saliency, parsed)
 
 
 def _pixels(image: Image) -> npt.NDArray[np.uint8]:

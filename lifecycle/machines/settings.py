@@ -54,7 +54,7 @@ class AcceleratorConfig:
     @property
     def rows(self) -> list[Accelerator]:
         """The rows of the table, the preferred one first; raises `UserError` for an unknown name."""
-        return [accelerators.get(name.strip()) for name in self.chosen.split(",")]
+        return [accelerators.get_accelerator(name.strip()) for name in self.chosen.split(",")]
 
     @property
     def row(self) -> Accelerator:

@@ -31,7 +31,7 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
     compared = []
     for step, folder in data.items():
         manifest, earlier = prepared_data.Manifest.load(folder), lineage.get("data", {}).get(step, {})
-        now, last = statistics.read(folder), earlier.get("statistics")
+        now, last = statistics.read_statistics(folder), earlier.get("statistics")
         if now is None:
             raise UserError(f"{folder} has no statistics: {prepared_data.PREPARE_AGAIN}")
         absent = ""
@@ -42,7 +42,7 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
         elif last is None:
             absent = f"The current default, version {default.number}, has no statistics of these data."
         is_known = known and last is not None and not manifest.is_test_set
-        added = statistics.read(folder, without=known) if is_known else None
+        added = statistics.read_statistics(folder, without=known) if is_known else None
         if added and added["images"] == now["images"]:
             added = None
         compared.append(ComparedData(TITLES[step], manifest, now, last, added, absent))

@@ -48,7 +48,7 @@ from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import parse_json
 from trainer.io.folders import Folder
 from trainer.models import find, model_folder, registry_layout
-from trainer.models.find import NEEDED, PRETRAINED_VERSION, VERSION, is_claim, listed, model_at, model_in
+from trainer.models.find import NEEDED, PRETRAINED_VERSION, VERSION, is_claim, model_at, model_in, versions_text
 from trainer.models.model_folder import SAVED_MODEL
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
 from trainer.models.registry_layout import ALIASES, DEFAULTS, SERVING, VERSION_EXTRA
@@ -156,7 +156,7 @@ class NumberedRegistry(abc.ABC):
         check(
             number in models,
             f"model {name!r} has no version {number} in {self.address} "
-            f"(versions: {listed(sorted(models)) or 'none'}); set the default to another with "
+            f"(versions: {versions_text(sorted(models)) or 'none'}); set the default to another with "
             "`python -m pipeline registry set-default VERSION`, or without a version remove "
             f"{registry_layout.ALIASES}",
         )
@@ -298,7 +298,7 @@ class BucketRegistry(NumberedRegistry):
 
     @functools.cached_property
     def _client(self) -> Any:
-        return buckets.client(write=True)
+        return buckets.storage_client(write=True)
 
     def _read_json(self, name: str, file: str) -> Any:
         return self._read_json_state(name, file)[0]

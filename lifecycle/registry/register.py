@@ -177,7 +177,7 @@ def lineage(
         "base_version": base_version,
         "data": {
             step: {name: getattr(manifest, name) for name in DATA_FACTS}
-            | {"statistics": statistics.read(data[step])}
+            | {"statistics": statistics.read_statistics(data[step])}
             for step, manifest in manifests.items()
         },
         "model": files.read_json(

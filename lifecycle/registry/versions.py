@@ -172,7 +172,7 @@ def copy_version(address: str, saved_model: pathlib.Path, extras: Mapping[str, p
     """Copy a SavedModel, and the files of `assets.extra/` by name, to `address`.
 
     The graph is written last: until then a server that watches the folder finds nothing that it could load.
-    `client` is a `storage.client(write=True)`.
+    `client` is a `buckets.storage_client(write=True)`.
     """
     paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}

@@ -81,7 +81,7 @@ class VertexRegistry(Address):
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             with ThreadPoolExecutor(READERS) as pool:
-                records = list(pool.map(functools.partial(_record, client=buckets.client()), entries))
+                records = list(pool.map(functools.partial(_record, client=buckets.storage_client()), entries))
         return [
             _version(entry, mounted(_address(entry)), record)
             for entry, record in zip(entries, records, strict=True)
@@ -108,7 +108,7 @@ class VertexRegistry(Address):
             entry = _default_of(entries)
             if entry is None:
                 return None
-            record = _record(entry, buckets.client())
+            record = _record(entry, buckets.storage_client())
         check(
             "lineage" in record,
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
@@ -135,7 +135,7 @@ class VertexRegistry(Address):
         root = f"{root_of(model, self.staging)}/{name}"
         uri = f"{root}/{run}" if self.is_served_by_google else f"{root}/{run}/{NUMBERED}"
         version_dir = _address_of(uri)
-        client = buckets.client(write=True)
+        client = buckets.storage_client(write=True)
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)

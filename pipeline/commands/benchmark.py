@@ -48,7 +48,10 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    training, data = settings(TrainConfig, parsed), plan.data_size(settings(FetchConfig, parsed))
+    training, data = (
+        settings(TrainConfig, parsed),
+        plan.data_size(settings(FetchConfig, parsed)),
+    )
     check(parsed.steps >= 1, f"steps is {parsed.steps}; it must be at least 1")
     if parsed.target == "local":
         check(not parsed.accelerators, "accelerators are for Vertex AI; --target local measures this machine")
@@ -61,7 +64,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     environment = load_environment(parsed.env)
     environment.require_target("vertex")
-    names = [accelerators.get(name.strip()).name for name in parsed.accelerators.split(",") if name.strip()]
+    names = [
+        accelerators.get_accelerator(name.strip()).name for name in parsed.accelerators.split(",") if name.strip()
+    ]
     check(bool(names), "--accelerators is empty; name some, such as l4,v5e-1,a100")
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
     compared = plan.compare_accelerators(machines, training, data, location=environment.location)

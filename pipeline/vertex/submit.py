@@ -176,7 +176,7 @@ def summary(planned: Planned, **first: str) -> list[str]:
         "Account": environment.service_account or "the default account of Vertex AI",
         "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
         "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
-        "Parameters": fields.listed(changed) or "those of the template",
+        "Parameters": fields.settings_text(changed) or "those of the template",
     }
     return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
 

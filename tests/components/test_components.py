@@ -39,7 +39,7 @@ from tests.tiny import write_salicon
 from tests.vertex import LOCATION, PROJECT
 from trainer.__main__ import main
 from trainer.data import prepared_data
-from trainer.data.fetch import fingerprint
+from trainer.data.fetch import fingerprint_data
 from trainer.errors import UserError
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
@@ -92,7 +92,7 @@ def fetch(folder, source, digest, test_of=""):
 
 @pytest.fixture(scope="module")
 def prepared(folder, source):
-    digest = fingerprint(DATASET, source)
+    digest = fingerprint_data(DATASET, source)
     data = fetch(folder, source, digest)
     manifest = prepared_data.Manifest.load(data.path)
     assert manifest.image_size == (32, 40)
@@ -147,7 +147,7 @@ def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job
 def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(NARROW))  # an import has a process of its own
     imported = artifact(dsl.Model, tmp_path / "imported")
-    digest = weight_sources.fingerprint(model.path)
+    digest = weight_sources.fingerprint_weights(model.path)
     assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri
     assert imported.metadata == {"source": model.path, "fingerprint": digest}
     config = (tmp_path / "imported" / model_folder.MODEL_CONFIG).read_text()
@@ -337,7 +337,7 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
     source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=4, seed=1)
     known = pathlib.Path(tmp_path, "source/images/val/val_2.png")
     shutil.copy(write_salicon(tmp_path / "first", 12, 52) + "/images/train/train_4.png", known)
-    digest = fingerprint(DATASET, source)
+    digest = fingerprint_data(DATASET, source)
     tested = fetch(tmp_path, source, digest, test_of=DATASET)
     assert tested.metadata == {"dataset": DATASET, "fingerprint": digest, "test": 4}
     assert "Test images" in (tmp_path / "preview").read_text()

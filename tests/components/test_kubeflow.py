@@ -126,7 +126,7 @@ def test_task_takes_what_kubeflow_hands_to_it(pods, outputs, storage_address, ru
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
         uri = outputs["sample", "train-model"]["Output"].replace("minio://", f"{pods.root}/minio/")
         given = message["inputs"]["parameterValues"]
-        given |= {"base_model_uri": uri, "fingerprint": weight_sources.fingerprint(uri)}
+        given |= {"base_model_uri": uri, "fingerprint": weight_sources.fingerprint_weights(uri)}
     outputs[run, task] = pods.run(task, message)
 
 

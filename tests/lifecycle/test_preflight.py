@@ -325,7 +325,7 @@ def test_outputs_of_the_first_task_are_those_of_its_component():
 
 def test_first_task_reads_what_the_run_needs_and_nothing_else(tmp_path, monkeypatch):
     read = []
-    monkeypatch.setattr(fetch, "fingerprint", lambda dataset, *place: read.append(dataset) or f"of {dataset}")
+    monkeypatch.setattr(fetch, "fingerprint_data", lambda dataset, *place: read.append(dataset) or f"of {dataset}")
     outputs = first_task({**PRETRAINED, "finetune_epochs": 3})
     assert read == ["fixationadd1000"]
     assert (outputs.base_digest, outputs.finetune_digest, outputs.test_digest) == ("", "of fixationadd1000", "")

@@ -19,7 +19,7 @@ from tests.studio.demo import Held, encoded, picture, serving, write_model
 from trainer.evaluation.confidence import MINUS, TIMES
 from trainer.models import provenance
 from trainer.prediction import heat
-from trainer.prediction.regions import Region, measure, read_regions
+from trainer.prediction.regions import Region, measure_regions, read_regions
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -122,7 +122,7 @@ def rows(page):
 def check(row, map, tolerance):
     """A row of the CSV is what `trainer.prediction.regions` measures on the map."""
     region = Region(row["region"], row["x"], row["y"], row["width"], row["height"])
-    expected = measure(map, [region])[0]
+    expected = measure_regions(map, [region])[0]
     assert row["share"] == pytest.approx(expected.share, abs=tolerance)
     assert row["area"] == pytest.approx(expected.area, abs=1e-9)
     assert row["ratio"] == pytest.approx(expected.ratio, abs=1.01 * tolerance / expected.area)
@@ -238,7 +238,7 @@ def test_figures_of_the_page_are_those_of_python(opened, predictor, tmp_path, si
     assert measured[0]["x"] == pytest.approx(0.1 * size[1], abs=3)
     assert measured[1]["x"] == pytest.approx(0.6 * size[1], abs=3)
     regions = [Region(row["region"], row["x"], row["y"], row["width"], row["height"]) for row in measured]
-    expected = measure(whole, regions)
+    expected = measure_regions(whole, regions)
     assert [row["rank"] for row in measured] == [measure.rank for measure in expected]
     share = f"{100 * measured[0]['share']:.1f}%"
     assert page.locator("tbody td").first.inner_text() == share

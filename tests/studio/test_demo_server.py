@@ -22,7 +22,7 @@ from tests.studio.demo import Held, encoded, picture, serving, write_model
 from trainer.data import preprocess
 from trainer.io.pictures import read_picture
 from trainer.prediction.heat import blend, tint
-from trainer.prediction.regions import Region, measure
+from trainer.prediction.regions import Region, measure_regions
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -75,7 +75,7 @@ def test_map_of_a_large_image_is_shrunk_and_keeps_the_shares(client, predictor):
     half = Region("half", 0, 0, 900, 1201)
     columns = small.sum(axis=0, dtype=float) / small.sum(dtype=float)
     share = columns[:511].sum() + columns[511] * (900 * 1024 / 1803 - 511)
-    assert share == pytest.approx(measure(whole, [half])[0].share, abs=1e-5)
+    assert share == pytest.approx(measure_regions(whole, [half])[0].share, abs=1e-5)
 
 
 @pytest.mark.parametrize(("query", "n_screens"), [("", 2), ("?screen=whole", 1), ("?screen=desktop", 6)])

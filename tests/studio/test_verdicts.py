@@ -5,7 +5,7 @@ import pytest
 
 from studio.verdicts import all_requirements, judge, parse
 from trainer.errors import UserError
-from trainer.prediction.regions import measure, parse_region
+from trainer.prediction.regions import measure_regions, parse_region
 
 NAMES = ("button", "hero.title", "a > b", "logo")
 BEFORE, NOW = np.zeros((10, 20), np.float32), np.zeros((10, 20), np.float32)
@@ -17,7 +17,7 @@ REGIONS = [parse_region(text) for text in ("logo:0,0,4,10", "button:4,0,8,10", "
 
 def verdicts(*texts, max_drop="", now=NOW, before=BEFORE):
     requirements = all_requirements(texts, max_drop, [region.name for region in REGIONS])
-    return judge(requirements, measure(now, REGIONS), measure(before, REGIONS))
+    return judge(requirements, measure_regions(now, REGIONS), measure_regions(before, REGIONS))
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,10 @@ def execute(parsed: argparse.Namespace) -> None:
     config, image_size = settings(TrainConfig, parsed), parse_image_size(parsed.image_size)
     check(parsed.steps >= 1, f"steps is {parsed.steps}; it must be at least 1")
     if parsed.accelerator:
-        accelerators.get(parsed.accelerator)
+        accelerators.get_accelerator(parsed.accelerator)
     exits.watch()
     load_tensorflow()
-    from trainer.training.speed import measure
+    from trainer.training.speed import measure_speed
 
-    result = measure(config, image_size, parsed.steps, parsed.accelerator)
+    result = measure_speed(config, image_size, parsed.steps, parsed.accelerator)
     print(f"{RESULT}{json.dumps(result)}", flush=True)

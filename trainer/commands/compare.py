@@ -66,7 +66,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
     from trainer.data.prepared_data import prepared_by_name
-    from trainer.evaluation.compare import compare, evaluate_again, find_contestants, find_shared
+    from trainer.evaluation.compare import compare_models, evaluate_again, find_contestants, find_shared
     from trainer.evaluation.reports.score_tables import print_comparison
     from trainer.models.find import find_opponent
 
@@ -78,7 +78,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
         shared = evaluate_again(contestants, prepared_by_name(parsed.dataset_dir))
     else:
         shared = find_shared(contestants)
-    results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
+    results = {name: compare_models(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
     if parsed.html:
         announce(f"drawing {parsed.html}")
         from trainer.evaluation.reports.report import write_comparison

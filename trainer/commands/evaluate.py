@@ -53,11 +53,11 @@ def execute(parsed: argparse.Namespace) -> None:
     from rich.console import Console
 
     from trainer.data.prepared_data import prepared_by_name
-    from trainer.evaluation.evaluate import check_output, evaluate
+    from trainer.evaluation.evaluate import check_evaluation_output, evaluate
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
     from trainer.evaluation.reports.score_tables import print_evaluation
 
-    check_output(parsed.output_dir)
+    check_evaluation_output(parsed.output_dir)
     # Next to the output, because that disk has room.
     place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
     with files.folder(files.TEST_SET, place) as folder:

@@ -66,7 +66,7 @@ def write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") ->
 def _write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -> dict[str, Any]:
     """Predict each image; returns the content of --json."""
     from trainer.models.find import find_answering
-    from trainer.prediction.predict import JSON_SCHEMA, name_results, predict, protect
+    from trainer.prediction.predict import JSON_SCHEMA, name_results, predict_images, protect
     from trainer.prediction.regions import parse_regions
 
     config = settings(PredictConfig, parsed)
@@ -83,7 +83,7 @@ def _write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -
     from trainer.prediction.predictor import Predictor
 
     announce("loading the model")
-    predicted = predict(Predictor(answering.folder), inputs, paths, config, regions)
+    predicted = predict_images(Predictor(answering.folder), inputs, paths, config, regions)
     results = _collect(predicted, len(inputs))
     _print_summary(results, parsed.output_dir, listing.skipped)
     return {

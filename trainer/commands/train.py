@@ -10,7 +10,14 @@ from trainer.data.settings import CACHES
 from trainer.errors import UserError, check
 from trainer.models.model_folder import checkpoints_of
 from trainer.settings.fields import configs_of, flag_of
-from trainer.settings.flags import Parser, add_settings, output_dir, output_dir_or_address, output_file, settings
+from trainer.settings.flags import (
+    Parser,
+    add_settings,
+    output_dir,
+    output_dir_or_address,
+    output_file,
+    settings,
+)
 from trainer.training.settings import TrainConfig, with_recipe
 
 HELP = "train on a prepared dataset"

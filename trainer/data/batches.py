@@ -182,7 +182,7 @@ def _decoded(folder: str | os.PathLike[str], manifest: Manifest, split: str) -> 
 
     @without_autograph
     def parse(record: tf.Tensor) -> dict[str, tf.Tensor]:
-        return tfrecords.parse(record, manifest.image_size)
+        return tfrecords.parse_example(record, manifest.image_size)
 
     decoded = records.map(parse, num_parallel_calls=os.cpu_count())
     return decoded.batch(DECODED_TOGETHER).prefetch(2).with_options(options)

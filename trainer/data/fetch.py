@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trainer.data.prepare import Facts
 
 
-def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str:
+def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -> str:
     """A digest (hex) of the names, sizes and checksums of all files at the source, and of the row's `part`.
 
     It does not depend on where the files are. On Cloud Storage only the listing is read, and of other servers
@@ -49,7 +49,7 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
     """
     row = datasets.get(dataset)
     if source == SAMPLE:
-        return sample.fingerprint(dataset)
+        return sample.fingerprint_sample(dataset)
     if origin := offers.origin_of(source, row, private_sources):
         return _fingerprint_of(offers.offers(origin, cache.cache_folder()), row.part)
     return _fingerprint_of(source_files.list_objects(source), row.part)
@@ -87,10 +87,10 @@ def fetch_dataset(
             found = _find_images(config, row, source, bad, is_test_set=bool(test_of))
             items = _chosen(config, source, found, is_test_set=bool(test_of))
             load_tensorflow()
-            from trainer.data.prepare import prepare
+            from trainer.data.prepare import prepare_dataset
 
             name, blur_px = prepared_name(config.dataset, source.name), found.row.blur_sigma_px
-            facts = prepare(items, blur_px, image_size, partial, name, bad, refuse_copies=row.any_count)
+            facts = prepare_dataset(items, blur_px, image_size, partial, name, bad, refuse_copies=row.any_count)
             if row.any_count:  # `find_recordings` prints its notes itself; these came later
                 print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
         manifest = _manifest(config, source, image_size, found, facts)
@@ -100,7 +100,7 @@ def fetch_dataset(
 
 def prepared_name(dataset: str, source: str) -> str:
     """`Manifest.dataset` of a dataset from `source`: its own name, or that of the sample set in its form."""
-    return sample.name(dataset) if source == SAMPLE else dataset
+    return sample.sample_name(dataset) if source == SAMPLE else dataset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,13 +122,13 @@ def _open_source(
     """The source while it is open. The sample set generates its members, but only those that are read."""
     part = datasets.get(config.dataset).part
     if config.source == SAMPLE:
-        yield _Source(SAMPLE, sample.members(config.dataset), [], sample.fingerprint(config.dataset))
+        yield _Source(SAMPLE, sample.members(config.dataset), [], sample.fingerprint_sample(config.dataset))
     elif origin is None:
         objects = source_files.list_objects(config.source)
-        with archive_files.opened(config.source, objects, folder) as members:
+        with archive_files.open_source(config.source, objects, folder) as members:
             yield _Source(config.source, members, objects, _fingerprint_of(objects, part))
     else:
-        downloads = offers.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
+        downloads = offers.fetch_origin(origin, cache.cache_folder(cache_dir) or folder / "download")
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
         try:
             with archive_files.opened_files({each.offer.name: each.path for each in downloads}, folder) as members:

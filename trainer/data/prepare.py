@@ -146,7 +146,7 @@ class Facts:
         return notes
 
 
-def prepare(
+def prepare_dataset(
     items: dict[str, list[Item]],
     blur_sigma_px: float,
     image_size: tuple[int, int],
@@ -202,7 +202,7 @@ def prepare(
                         bad.check()
                         facts.n_bad[split] += 1
                         continue
-                    writer.write(tfrecords.moved(image.record, facts.n_bad[split]))
+                    writer.write(tfrecords.shift_index(image.record, facts.n_bad[split]))
                     if image.original:
                         originals.write(image.original)
                     images.writerow([split, image.name, image.digest, item.group, *_written(image.features)])
@@ -255,7 +255,9 @@ def _prepare_one(
         digest=_digest(image.stimulus),
         record=tfrecords.serialize(example),
         original=tfrecords.serialize_original(original) if original else b"",
-        features=statistics.measure(_content(stimulus, box), _content(density, box), original_size, image.gaze),
+        features=statistics.measure_image(
+            _content(stimulus, box), _content(density, box), original_size, image.gaze
+        ),
         ground_truth=image.ground_truth,
         gaze=image.gaze,
         original_size=original_size,

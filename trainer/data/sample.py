@@ -41,7 +41,7 @@ Pixels = NDArray[np.uint8]
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class SampleSettings:
     """Settings of one dataset's sample. Their names and values are part of its fingerprint."""
 
     seed: int
@@ -60,9 +60,11 @@ class Settings:
     """Standard deviation of the fixations around the odd item, pixels."""
 
 
-SAMPLES: dict[str, Settings] = {
-    "salicon": Settings(1, n_train=160, n_valid=40, kinds={"color": 0.8, "orientation": 0.05, "size": 0.15}),
-    "fixationadd1000": Settings(2, n_train=80, n_valid=20, kinds={"color": 0.6, "orientation": 0.1, "size": 0.3}),
+SAMPLES: dict[str, SampleSettings] = {
+    "salicon": SampleSettings(1, n_train=160, n_valid=40, kinds={"color": 0.8, "orientation": 0.05, "size": 0.15}),
+    "fixationadd1000": SampleSettings(
+        2, n_train=80, n_valid=20, kinds={"color": 0.6, "orientation": 0.1, "size": 0.3}
+    ),
 }
 
 
@@ -77,28 +79,28 @@ class Pattern:
     """For each observer the fixations in order, (n, 2) as (y, x), pixels."""
 
 
-def name(dataset: str) -> str:
+def sample_name(dataset: str) -> str:
     """The sample set's own name in the form of `dataset`: its scores must not stand under a real set's name."""
     return "sample-maps" if dataset == MAPS_FORM else "sample-points"
 
 
-def settings(dataset: str) -> Settings:
+def settings_for(dataset: str) -> SampleSettings:
     """The settings for `dataset`: those of SAMPLES, or else fixationadd1000's with another seed."""
     datasets.get(dataset)
     fallback = dataclasses.replace(SAMPLES["fixationadd1000"], seed=zlib.crc32(dataset.encode()))
     return SAMPLES.get(dataset, fallback)
 
 
-def fingerprint(dataset: str) -> str:
+def fingerprint_sample(dataset: str) -> str:
     """A digest (hex) that changes exactly when the content of `members` does; it generates nothing."""
     row = datasets.get(dataset)
-    facts = [VERSION, dataset, dataclasses.asdict(settings(dataset)), row.blur_sigma_px, row.map_suffix]
+    facts = [VERSION, dataset, dataclasses.asdict(settings_for(dataset)), row.blur_sigma_px, row.map_suffix]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def counts(dataset: str) -> dict[str, int]:
     """Number of images in each split of the whole sample set."""
-    chosen = settings(dataset)
+    chosen = settings_for(dataset)
     return {"train": chosen.n_train, "valid": chosen.n_valid}
 
 
@@ -108,7 +110,7 @@ def members(dataset: str) -> list[Member]:
     salicon: `images/`, `maps/` (densities) and `fixations/` (`.mat`), each split into train/ and val/; every
     other dataset: `stimuli/N.jpg` and `fixation/N.png`, in which fixated pixels are 255.
     """
-    chosen, row = settings(dataset), datasets.get(dataset)
+    chosen, row = settings_for(dataset), datasets.get(dataset)
 
     # The files of one image are read one after another.
     @functools.lru_cache(MOST_PATTERNS)
@@ -116,7 +118,7 @@ def members(dataset: str) -> list[Member]:
         return generate_pattern(chosen, index)
 
     def member(path: str, index: int, encode: Callable[[Pattern], bytes]) -> Member:
-        return Member(path, f"{path} of {name(dataset)}", lambda: encode(pattern(index)))
+        return Member(path, f"{path} of {sample_name(dataset)}", lambda: encode(pattern(index)))
 
     def of_image(index: int) -> list[Member]:
         if dataset != MAPS_FORM:
@@ -135,7 +137,7 @@ def members(dataset: str) -> list[Member]:
 # === Patterns ===
 
 
-def generate_pattern(settings: Settings, index: int) -> Pattern:
+def generate_pattern(settings: SampleSettings, index: int) -> Pattern:
     """Pattern number `index`, from 0."""
     random = np.random.default_rng([settings.seed, index])
     kind = str(random.choice(list(settings.kinds), p=list(settings.kinds.values())))
@@ -209,7 +211,9 @@ def _grid(random: np.random.Generator, size: tuple[int, int]) -> tuple[NDArray[n
 # === Ground truth ===
 
 
-def _draw_fixations(random: np.random.Generator, settings: Settings, target: NDArray[np.float64]) -> list[Points]:
+def _draw_fixations(
+    random: np.random.Generator, settings: SampleSettings, target: NDArray[np.float64]
+) -> list[Points]:
     size = np.array(settings.size)
     gaze = []
     for _ in range(settings.n_observers):

@@ -65,7 +65,7 @@ FEATURES = {
 """Column of `artifacts.IMAGES` -> what it holds. Positions are relative to the sides of the image."""
 
 
-def measure(
+def measure_image(
     stimulus: NDArray[np.uint8], density: NDArray[np.uint8], original_size: Size, gaze: Gaze | None
 ) -> dict[str, float]:
     """The features of one image that are known.
@@ -97,7 +97,7 @@ def measure(
     return values
 
 
-def read(folder: files.StrPath, without: Collection[str] = ()) -> Statistics | None:
+def read_statistics(folder: files.StrPath, without: Collection[str] = ()) -> Statistics | None:
     """The statistics of a prepared dataset; they do not depend on the order of its images.
 
     Args:

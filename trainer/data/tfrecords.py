@@ -124,7 +124,7 @@ def _record(integers: Mapping[str, Iterable[int]], texts: Mapping[str, bytes]) -
     return bytes(record.SerializeToString(deterministic=True))
 
 
-def moved(record: bytes, by: int) -> bytes:
+def shift_index(record: bytes, by: int) -> bytes:
     """The record of an example whose index is `by` less."""
     if not by:
         return record
@@ -199,7 +199,7 @@ def _as_os_error(path: pathlib.Path) -> Iterator[None]:
 # === Read ===
 
 
-def parse(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[str, tf.Tensor]:
+def parse_example(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[str, tf.Tensor]:
     """The parts of a record that training needs, as graph operations.
 
     Args:
@@ -230,7 +230,7 @@ def shard_paths(folder: str | os.PathLike[str], split: str) -> list[pathlib.Path
     return [pathlib.Path(folder) / name for name in Manifest.load(folder).shards[split]]
 
 
-def read(folder: str | os.PathLike[str], split: str) -> Iterator[Example]:
+def read_examples(folder: str | os.PathLike[str], split: str) -> Iterator[Example]:
     """The examples of a split in order, as arrays, one at a time.
 
     Raises:
@@ -252,12 +252,12 @@ def read_held_out(folder: str | os.PathLike[str]) -> Iterator[tuple[Example, Ori
     """The held-out images in order, as they are prepared and as the source has them, one at a time.
 
     Raises:
-        UserError: as `read`, or the originals are not those of the held-out images.
+        UserError: as `read_examples`, or the originals are not those of the held-out images.
     """
     manifest = Manifest.load(folder)
     paths = [pathlib.Path(folder) / name for name in manifest.originals]
     originals = (original for path in paths for original in _read_records(path, _deserialize_original))
-    for example in read(folder, manifest.held_out):
+    for example in read_examples(folder, manifest.held_out):
         original = next(originals, None)
         if original is None or original.name != example.name:
             found = "nothing" if original is None else original.name
@@ -267,11 +267,11 @@ def read_held_out(folder: str | os.PathLike[str]) -> Iterator[tuple[Example, Ori
         yield example, original
 
 
-def some(folder: str | os.PathLike[str], split: str, most: int) -> list[Example]:
+def some_examples(folder: str | os.PathLike[str], split: str, most: int) -> list[Example]:
     """About `most` examples of a split, or all: the first ones of each shard, so that few are read of many.
 
     Raises:
-        UserError: as `read`.
+        UserError: as `read_examples`.
     """
     paths = shard_paths(folder, split)
     manifest, of_each = Manifest.load(folder), -(-most // max(1, len(paths)))

@@ -159,7 +159,7 @@ def small_size(size: Size) -> Size:
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def shrink(prediction: npt.NDArray[Any], size: Size) -> Map:
+def resize_map(prediction: npt.NDArray[Any], size: Size) -> Map:
     """A model's map of the whole image, resized to (h, w)."""
     image = Image.fromarray(np.asarray(prediction, np.float32))
     return np.asarray(image.resize(size[::-1], Image.Resampling.BOX), np.float64)
@@ -184,9 +184,9 @@ class Fitted:
     """Protocol -> metric -> the choice with the best mean score."""
 
 
-def fit(folder: pathlib.Path) -> Fitted | None:
+def fit_observers(folder: pathlib.Path) -> Fitted | None:
     """Choose on training images of a prepared dataset; None if none of them has two observers."""
-    return _fit(folder, tfrecords.some(folder, "train", FITTED_ON))
+    return _fit(folder, tfrecords.some_examples(folder, "train", FITTED_ON))
 
 
 def fit_halves(folder: pathlib.Path, trained_on: pathlib.Path) -> list[Fitted | None]:
@@ -194,7 +194,7 @@ def fit_halves(folder: pathlib.Path, trained_on: pathlib.Path) -> list[Fitted | 
 
     `trained_on` is the prepared dataset with the centre bias.
     """
-    examples = tfrecords.some(folder, TEST, 2 * FITTED_ON)
+    examples = tfrecords.some_examples(folder, TEST, 2 * FITTED_ON)
     return [_fit(trained_on, [each for each in examples if each.index % 2 != half]) for half in range(2)]
 
 
@@ -224,7 +224,7 @@ def _fit(bias_folder: pathlib.Path, candidates: Sequence[Example]) -> Fitted | N
 
 def _truth_blur(images: Sequence[Observed], examples: Sequence[Example]) -> float:
     maps = [
-        shrink(example.density[content(example)], image.size)
+        resize_map(example.density[content(example)], image.size)
         for example, image in zip(examples, images, strict=True)
     ]
 
@@ -259,7 +259,7 @@ class Ceiling:
     """
 
     def __init__(self, folder: pathlib.Path, manifest: Manifest, trained_on: pathlib.Path) -> None:
-        self._fitted = fit_halves(folder, trained_on) if manifest.is_test_set else [fit(trained_on)]
+        self._fitted = fit_halves(folder, trained_on) if manifest.is_test_set else [fit_observers(trained_on)]
         self._n_images = manifest.counts[manifest.held_out]
         chosen = np.random.default_rng(0).permutation(self._n_images)[:MOST_IMAGES]
         self._chosen = frozenset(chosen.tolist())
@@ -290,7 +290,7 @@ class Ceiling:
             return
         self._groups[example.index] = group
         image = Observed.of(example, background)
-        maps = {model: shrink(each, image.size) for model, each in predictions.items()}
+        maps = {model: resize_map(each, image.size) for model, each in predictions.items()}
         maps[CENTER_BIAS] = image.center_bias
         self._rows[example.index] = {
             protocol: _score(image, protocol, example.index, fitted, maps) for protocol in PROTOCOLS

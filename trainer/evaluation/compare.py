@@ -148,7 +148,7 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
     content = files.read_json(
         folder / model_folder.EVALUATION, EVALUATE_AGAIN, evaluation_files.ComparedEvaluation
     )
-    tables = per_image.read(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN)
+    tables = per_image.read_scores(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN)
     try:
         measured = {
             dataset: ModelScores(
@@ -338,7 +338,7 @@ def evaluate_again(
     return _tests_first(shared)
 
 
-def draw(
+def draw_images(
     contestants: Sequence[Contestant], shared: SharedScores, images: Collection[str], folder: pathlib.Path
 ) -> Files:
     """Write the pictures of some images. Without the data or a model there are none, and a note says why."""
@@ -404,7 +404,7 @@ class DatasetComparison:
     """Sentences on how the scores were chosen, and what was left out."""
 
 
-def compare(
+def compare_models(
     dataset: str, shared: SharedScores, metric: str = "", level: float = confidence.CONFIDENCE
 ) -> DatasetComparison:
     """Compare the models in `shared`.

@@ -75,7 +75,7 @@ class Share:
     high: float | None
 
 
-def interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
+def mean_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
     """Compute Student's confidence interval of the mean of one score per image, (n,); None below MIN_IMAGES.
 
     If all scores are equal (but for rounding), both ends are their mean.
@@ -93,13 +93,14 @@ def skewed_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interva
     """Compute a confidence interval of the mean, (n,), that allows for the skewness of the values.
 
     It is Hall's transformation of Student's t (P. Hall, On the removal of skewness by transformation, Journal of
-    the Royal Statistical Society B 54, 1992). Below `LEAST_SKEWED` values it is `interval`, and if all are equal.
+    the Royal Statistical Society B 54, 1992). Below `LEAST_SKEWED` values, and if all are equal, it is
+    `mean_interval`.
     """
     scores = np.asarray(values, np.float64)
     if len(scores) < LEAST_SKEWED or _are_equal(scores):
-        return interval(scores, level)
+        return mean_interval(scores, level)
     skewness = float(stats.skew(scores, bias=False))
-    return [_hall(scores, level, skewness, end) for end in (1, -1)] if skewness else interval(scores, level)
+    return [_hall(scores, level, skewness, end) for end in (1, -1)] if skewness else mean_interval(scores, level)
 
 
 def grouped_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
@@ -109,10 +110,10 @@ def grouped_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interv
     each end is the farther one of Student's and of Hall's, the latter with a skewness that is `SKEWNESS_MARGIN`
     less favourable than the estimate. The means of groups are compared in place of images, as is advised for few
     groups (R. J. Hayes and L. H. Moulton, Cluster Randomised Trials, 2017, chapter 10). `research/promotions.py`
-    compares it with others. Below `LEAST_SKEWED` values it is `interval`, and if all are equal.
+    compares it with others. Below `LEAST_SKEWED` values it is `mean_interval`, and if all are equal.
     """
     scores = np.asarray(values, np.float64)
-    student = interval(scores, level)
+    student = mean_interval(scores, level)
     if student is None or len(scores) < LEAST_SKEWED or _are_equal(scores):
         return student
     skewness = float(stats.skew(scores, bias=False))
@@ -138,7 +139,7 @@ def gain(
 ) -> Gain:
     """Compute the gain of one model over another from the scores of both on the same images or groups, (n,)."""
     gains = gains_of(ours, theirs, higher_is_better)
-    low, high = interval(gains, level) or (None, None)
+    low, high = mean_interval(gains, level) or (None, None)
     better_on, worse_on = int((gains > 0).sum()), int((gains < 0).sum())
     counts = len(gains), better_on, worse_on
     return Gain(float(gains.mean()), low, high, _p_value(gains), *counts, level=level, of_groups=of_groups)
@@ -165,7 +166,7 @@ def share(
     0; otherwise any share would do, and there is none.
     """
     gained, way = gains_of(model, start, higher_is_better), gains_of(end, start, higher_is_better)
-    low, _ = interval(way, level) or (0.0, 0.0)
+    low, _ = mean_interval(way, level) or (0.0, 0.0)
     if low <= 0:
         return Share(None, None, None)
     x, y = float(gained.mean()), float(way.mean())

@@ -53,7 +53,7 @@ def evaluate(
         champion: Model folder of the current default, if there is one.
         trained_on: Prepared data of the candidate's training that is not in `datasets`.
         run: Name of the run, if it is one of the pipeline.
-        decision: Number of the decision among those of the last year, as of `gate.decision_level`.
+        decision: Number of the decision among those of the last year, as of `gate.gate_level`.
         data_warnings: Sentences about the data of the run, for the report.
 
     Returns:
@@ -109,7 +109,7 @@ def _check(
     """Return the manifests and the deciding dataset; find every error that can be found before the slow part."""
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
-    check_output(output)
+    check_evaluation_output(output)
     manifests = prepared_data.load_manifests(datasets)
     decides = gate.deciding_dataset(config.gate_on, manifests)
     gate.check_measurable(config, decides, manifests[decides])
@@ -127,7 +127,7 @@ def _left_out(folder: StrPath, manifest: prepared_data.Manifest, models: Mapping
     return sorted(set().union(*names.values()))
 
 
-def check_output(output: StrPath) -> None:
+def check_evaluation_output(output: StrPath) -> None:
     """Raise `UserError` if there is something at the place of an evaluation."""
     if files.is_taken(pathlib.Path(output)):
         raise UserError(f"{output} exists already; choose another folder for the evaluation, or remove it")
@@ -141,7 +141,7 @@ def _score(
     `decision` is the number of the decision that is made on this dataset; None if another one decides.
     """
     table = scorer.score(f"evaluate {dataset}")
-    per_image.write(output / model_folder.PER_IMAGE, dataset, table)
+    per_image.append_scores(output / model_folder.PER_IMAGE, dataset, table)
     groups = _ranked(table) | _extremes(table) | ({} if decision is None else _extreme_gains(config, table))
     decisive = {} if decision is None else _decisive(config, table, decision)
     return _summary(config, table) | decisive | {"pictures": _draw(scorer, table, groups, output, dataset)}
@@ -187,7 +187,7 @@ def _decisive(config: EvaluateConfig, table: PerImage, decision: int) -> dict[st
     if CHAMPION not in table.scores:
         return {}
     metric = gate.measured_metric(config.gate, table.scores[CANDIDATE])
-    gain = table.gains(CANDIDATE, CHAMPION, gate.decision_level(config, decision))[metric]
+    gain = table.gains(CANDIDATE, CHAMPION, gate.gate_level(config, decision))[metric]
     models = table.values(CANDIDATE, metric), table.values(CHAMPION, metric)
     gains = confidence.gains_of(*models, METRICS[metric].higher_is_better)
     # At the levels of many decisions a year, Student's interval promotes too often on skewed gains.

@@ -59,7 +59,7 @@ def shown_confidence(config: EvaluateConfig) -> float:
     return config.gate_confidence or confidence.CONFIDENCE
 
 
-def decision_level(config: EvaluateConfig, decision: int) -> float:
+def gate_level(config: EvaluateConfig, decision: int) -> float:
     """Return the level of the interval that decides: `shown_confidence` unless `decision` counts those of a year.
 
     Args:

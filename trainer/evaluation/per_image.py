@@ -86,7 +86,9 @@ class PerImage:
 
     def intervals(self, model: str, level: float) -> dict[str, Interval | None]:
         """Metric -> confidence interval of `means`; None for too few units."""
-        return {metric: confidence.interval(self.values(model, metric), level) for metric in self.scores[model]}
+        return {
+            metric: confidence.mean_interval(self.values(model, metric), level) for metric in self.scores[model]
+        }
 
     def gains(self, ours: str, theirs: str, level: float) -> dict[str, Gain]:
         """Metric -> gain of the model `ours` over the model `theirs`."""
@@ -124,7 +126,7 @@ class PerImage:
         return itertools.zip_longest(self.images, self.groups, fillvalue="")
 
 
-def write(path: pathlib.Path, dataset: str, table: PerImage) -> None:
+def append_scores(path: pathlib.Path, dataset: str, table: PerImage) -> None:
     """Append one line per image and model; the cell of a missing score is empty."""
     is_new = not path.exists()
     with path.open("a", newline="", encoding="utf-8") as file:
@@ -138,8 +140,8 @@ def write(path: pathlib.Path, dataset: str, table: PerImage) -> None:
                 writer.writerow([dataset, image, group, model, *cells])
 
 
-def read(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
-    """Read what `write` wrote: dataset -> scores; a metric without a column is absent.
+def read_scores(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
+    """Read what `append_scores` wrote: dataset -> scores; a metric without a column is absent.
 
     Raises:
         UserError: the file does not exist or is not such a file; the message ends with `remedy`.

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from trainer.data import center_bias, decode, fixation_points, prepared_data, preprocess
-from trainer.data.tfrecords import MAP_SIZE, Example, Original, read, read_held_out
+from trainer.data.tfrecords import MAP_SIZE, Example, Original, read_examples, read_held_out
 from trainer.errors import UserError
 from trainer.evaluation import metrics
 from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
@@ -262,7 +262,7 @@ class Scorer:
         if not self._manifest.has_fixations:
             return
         with Tracker("read fixations", self._n_images, "images") as tracker:
-            for example in read(self._folder, self._manifest.held_out):
+            for example in read_examples(self._folder, self._manifest.held_out):
                 if example.name in self._left_out:
                     continue
                 self.n_fixations += len(example.fixations)

@@ -73,7 +73,7 @@ class Member:
 
 
 @contextmanager
-def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> Iterator[list[Member]]:
+def open_source(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> Iterator[list[Member]]:
     """The members of a source while it is open, sorted by path.
 
     Args:
@@ -104,7 +104,7 @@ def opened_files(paths: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> It
         scratch: an existing folder for unpacked tarballs. Tarballs in it are removed when they are unpacked.
 
     Raises:
-        UserError: as `opened`.
+        UserError: as `open_source`.
     """
     with ExitStack() as archives:
         members: list[Member] = []

@@ -59,14 +59,14 @@ def read_object(address: str, connected: Any = None) -> bytes:
 
     Args:
         address: gs://BUCKET/PATH.
-        connected: a `client()` to use again; finding the credentials for a new one takes time.
+        connected: a `storage_client()` to use again; finding the credentials for a new one takes time.
 
     Raises:
         MissingError: the object or its bucket does not exist.
         UserError: it may not be read, or arrives damaged.
     """
     with explained(address):
-        content: bytes = blob_at(address, connected or client()).download_as_bytes(retry=retry())
+        content: bytes = blob_at(address, connected or storage_client()).download_as_bytes(retry=retry())
     return content
 
 
@@ -84,7 +84,7 @@ def read_parts(address: str, size_bytes: int, start: int = 0, generation: int | 
         UserError: it may not be read.
     """
     bucket, path = split(address)
-    connected = client()
+    connected = storage_client()
 
     def read(begin: int) -> bytes:
         end = min(begin + CHUNK_BYTES, size_bytes) - 1
@@ -105,7 +105,7 @@ class MissingError(UserError):
     """An object, or its bucket, that does not exist."""
 
 
-def client(write: bool = False) -> Any:
+def storage_client(write: bool = False) -> Any:
     """A Cloud Storage client with the default credentials, or an anonymous one if there are none.
 
     With STORAGE_EMULATOR_HOST set, requests go to that server.
@@ -177,7 +177,7 @@ def split(source: str) -> tuple[str, str]:
 
 
 def blob_at(address: str, connected: Any) -> Any:
-    """google-cloud-storage's handle of the object at a `gs://` address, by a `client()`."""
+    """google-cloud-storage's handle of the object at a `gs://` address, by a `storage_client()`."""
     bucket, path = split(address)
     return connected.bucket(bucket).blob(path)
 
@@ -197,7 +197,7 @@ def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any)
     fields = "items(name,size,crc32c),nextPageToken"
     with explained(address):
         bucket = split(address)[0]
-        reader = connected or client()
+        reader = connected or storage_client()
         return list(reader.list_blobs(bucket, prefix=prefix, fields=fields, retry=retry(), **options))
 
 
@@ -263,7 +263,7 @@ def read_state(address: str, connected: Any) -> tuple[bytes, int]:
 
     Args:
         address: gs://BUCKET/PATH.
-        connected: a `client()`.
+        connected: a `storage_client()`.
 
     Raises:
         UserError: it may not be read.

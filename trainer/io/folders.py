@@ -12,12 +12,12 @@ from trainer.errors import UserError
 from trainer.io import files
 from trainer.io.buckets import (
     MissingError,
-    client,
     is_remote,
     list_blobs,
     read_object,
     remove_object,
     split,
+    storage_client,
     write_object,
 )
 from trainer.io.files import room_bytes
@@ -83,7 +83,7 @@ class Folder:
         if self._remote:
             content = io.BytesIO()
             write(content)
-            write_object(self.path(name), content.getvalue(), client(write=True))
+            write_object(self.path(name), content.getvalue(), storage_client(write=True))
             return
         with self._local("write", name), files.replacing(self.path(name)) as partial, partial.open("wb") as file:
             write(file)
@@ -108,7 +108,7 @@ class Folder:
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
         if self._remote:
-            remove_object(self.path(name), client(write=True))
+            remove_object(self.path(name), storage_client(write=True))
             return
         with self._local("remove", name):
             pathlib.Path(self.address, name).unlink(missing_ok=True)

@@ -16,7 +16,6 @@ from trainer.io.buckets import (
     WORKERS,
     blob_at,
     checksum_of,
-    client,
     explained,
     is_remote,
     list_blobs,
@@ -24,6 +23,7 @@ from trainer.io.buckets import (
     read_parts,
     retry,
     split,
+    storage_client,
 )
 from trainer.io.file_names import (
     ARCHIVES,
@@ -57,7 +57,7 @@ def find_archive(address: str) -> tuple[SourceObject, str]:
     bucket, path = split(address)
     with explained(address):
         # Reading one object takes fewer rights than listing a bucket.
-        blob = client().bucket(bucket).get_blob(path, retry=retry())
+        blob = storage_client().bucket(bucket).get_blob(path, retry=retry())
     if blob is None:
         list_blobs(address, _root(path), max_results=1)  # raises an error if the bucket does not exist
         raise nothing_at(address)
@@ -120,7 +120,7 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
 def _copied(source: str, objects: Sequence[SourceObject], folder: pathlib.Path) -> Iterator[int]:
     """Copy the objects, several or several parts of one at a time; yields numbers of bytes as they are written."""
     bucket, path = split(source)
-    root, connected = f"{REMOTE}{bucket}/{_root(path)}", client()
+    root, connected = f"{REMOTE}{bucket}/{_root(path)}", storage_client()
 
     def copy(entry: SourceObject) -> int:
         blob_at(root + entry.name, connected).download_to_filename(str(folder / entry.name), retry=retry())

@@ -29,9 +29,10 @@ REMEDY = "get it again from where it was published"
 STDERR = 2
 """File descriptor of the standard error."""
 BEGIN = (
-    "import sys; sys.path[:] = sys.argv[2:]; from trainer.io import untrusted; untrusted.serve(int(sys.argv[1]))"
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from trainer.io import untrusted; untrusted.serve_calls(int(sys.argv[1]))"
 )
-"""What the worker runs: `serve`, with the search path of this process."""
+"""What the worker runs: `serve_calls`, with the search path of this process."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
 """Each thread of OpenBLAS would take memory of the limit at once; a panic of Polars is said in a sentence."""
 
@@ -192,7 +193,7 @@ os.register_at_fork(after_in_child=_worker.forget)  # a child would read answers
 # === In the worker ===
 
 
-def serve(connection: int) -> None:
+def serve_calls(connection: int) -> None:
     """Answer calls until the process that makes them ends.
 
     Args:

@@ -71,7 +71,7 @@ def is_named(source: str) -> bool:
     return source.startswith(PREFIX)
 
 
-def get(source: str) -> AuthorWeights:
+def get_author_weights(source: str) -> AuthorWeights:
     """The row of `author:NAME`; raises `UserError` with the nearest known name if it is unknown."""
     return look_up("weights", source, WEIGHTS)
 
@@ -85,14 +85,14 @@ def fetched(source: str) -> "Download":
     from trainer.data.downloads import offers
     from trainer.data.downloads.servers import drive_link
 
-    row, folder = get(source), archives_folder()
+    row, folder = get_author_weights(source), archives_folder()
     (published,) = row.archives
     by_hand = (
         f"or unpack {published.name} by hand ({drive_link(published.address)}), and give the path of its graph "
         f"instead of {source}"
     )
     kept = offers.kept(published, folder)
-    return kept or offers.fetch(offers.public(row, by_hand=by_hand), folder)[0]
+    return kept or offers.fetch_origin(offers.public(row, by_hand=by_hand), folder)[0]
 
 
 def archives_folder() -> pathlib.Path:
@@ -119,13 +119,13 @@ def find_author_model(source: str) -> pathlib.Path:
     from trainer.data.downloads import cache
     from trainer.models.importing import import_local
 
-    row, archive, root = get(source), fetched(source), archives_folder()
+    row, archive, root = get_author_weights(source), fetched(source), archives_folder()
     # Another archive or another layout of models has another folder.
     place = root / f"author-{row.dataset}-{archive.sha256[:16]}-schema-{SCHEMA}"
     model = place / MODEL
     if (model / MODEL_CONFIG).is_file():
         return model
-    with cache.usable(root), cache.locked(place, f"another process imports {source}"):
+    with cache.usable(root), cache.locked_folder(place, f"another process imports {source}"):
         if not (model / MODEL_CONFIG).is_file():
             print(f"import {source} to {model}", flush=True)
             with unpacked_weights(source) as local:
@@ -144,13 +144,13 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
         UserError: as `fetched`; or the archive is such a one.
     """
     from trainer.data.downloads import cache
-    from trainer.models.weight_files import LocalWeights, fingerprint_of_files
+    from trainer.models.weight_files import LocalWeights, fingerprint_files
 
-    archive, row = fetched(source), get(source)
+    archive, row = fetched(source), get_author_weights(source)
     with files.folder(files.LOCAL) as folder:
         try:
             path = _unpacked(archive, row, folder)
-            yield LocalWeights(path, None, fingerprint_of_files(str(path)))
+            yield LocalWeights(path, None, fingerprint_files(str(path)))
         except ContentError as error:
             cache.forget([archive])
             raise ContentError(

@@ -68,7 +68,7 @@ def quantize(kernel: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt
     return np.clip(multiples, -LEVELS, LEVELS).astype(np.int8), scale
 
 
-def encode(arrays: Arrays) -> bytes:
+def encode_compact(arrays: Arrays) -> bytes:
     """The content of COMPACT_WEIGHTS, an `.npz` file; the same bytes for the same weights."""
     members: dict[str, npt.NDArray[Any]] = {}
     for name, value in arrays.items():
@@ -84,7 +84,7 @@ def encode(arrays: Arrays) -> bytes:
     return content.getvalue()
 
 
-def decode(content: bytes) -> dict[str, npt.NDArray[np.float32]]:
+def decode_compact(content: bytes) -> dict[str, npt.NDArray[np.float32]]:
     """The weights in the content of COMPACT_WEIGHTS; any exception for any other content."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         members = {name: archive[name] for name in archive.files}
@@ -95,20 +95,20 @@ def decode(content: bytes) -> dict[str, npt.NDArray[np.float32]]:
     }
 
 
-def write(folder: pathlib.Path, arrays: Arrays, config: Mapping[str, Any]) -> None:
+def _write(folder: pathlib.Path, arrays: Arrays, config: Mapping[str, Any]) -> None:
     """Write a model in compact form into an existing folder; `config` is the content of its MODEL_CONFIG."""
-    content = encode(arrays)
+    content = encode_compact(arrays)
     (folder / COMPACT_WEIGHTS).write_bytes(content)
     write_json(folder / MODEL_CONFIG, {**config, WEIGHTS_SHA256: hashlib.sha256(content).hexdigest()})
 
 
-def read(folder: pathlib.Path, remedy: str = REMEDY) -> dict[str, npt.NDArray[np.float32]]:
+def read_compact(folder: pathlib.Path, remedy: str = REMEDY) -> dict[str, npt.NDArray[np.float32]]:
     """The weights of a model in compact form, which this process has written.
 
     Raises:
         UserError: they or MODEL_CONFIG are missing, or they have another checksum; the message ends with `remedy`.
     """
-    return decode(_checked(folder, remedy)[1])
+    return decode_compact(_checked(folder, remedy)[1])
 
 
 def write_compact(
@@ -143,9 +143,9 @@ def write_compact(
         partial.mkdir()
         if seen:
             write_json(partial / TRAINING_IMAGES, seen)
-        write(partial, arrays, config)
+        _write(partial, arrays, config)
         rounded = build_model((None, None), "float32")
-        for name, value in read(partial).items():
+        for name, value in read_compact(partial).items():
             layer, _, role = name.rpartition("/")
             getattr(rounded.get_layer(layer), role).assign(value)
     height, width = (side // PATCH_PX for side in image_size)
@@ -168,7 +168,7 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
         facts: added to the content of MODEL_CONFIG.
 
     Raises:
-        UserError: as `read`, or there is no space.
+        UserError: as `read_compact`, or there is no space.
     """
     stored, content = _checked(folder, remedy)
     config = {**stored, **facts}
@@ -199,7 +199,7 @@ def expand(content: bytes) -> bytes:
     """The content of WEIGHTS, in float32, of a model whose COMPACT_WEIGHTS have this content."""
     from trainer.models import weight_files  # which loads h5py
 
-    return weight_files.encode(decode(content))
+    return weight_files.encode_hdf5(decode_compact(content))
 
 
 def _checked(folder: pathlib.Path, remedy: str) -> tuple[dict[str, Any], bytes]:

@@ -104,7 +104,7 @@ def find_model(name: str = "") -> pathlib.Path:
         return find_model(PRETRAINED)
     model = model_in(folder / str(number))
     if not (model / WEIGHTS).is_file():
-        raise UserError(f"{model} has no {WEIGHTS}; name another version of {listed(numbers)}")
+        raise UserError(f"{model} has no {WEIGHTS}; name another version of {versions_text(numbers)}")
     return model
 
 
@@ -246,11 +246,11 @@ def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str
         return number
     targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items()))
     raise UserError(
-        f"{model} has no version {shown(version)}; it has {listed(numbers)} ({targets}): name one of these"
+        f"{model} has no version {shown(version)}; it has {versions_text(numbers)} ({targets}): name one of these"
     )
 
 
-def listed(numbers: Iterable[int]) -> str:
+def versions_text(numbers: Iterable[int]) -> str:
     """Versions for messages: `1, 2, 10`."""
     return ", ".join(map(str, numbers))
 
@@ -302,13 +302,13 @@ class Answering:
 
 
 def find_answering(name: str) -> Answering:
-    """`choose` a model, and say on stderr which one answers."""
-    chosen = choose(name)
+    """Choose a model (`choose_model`), and say on stderr which one answers."""
+    chosen = choose_model(name)
     print(f"model: {chosen}", file=sys.stderr, flush=True)
     return chosen
 
 
-def choose(name: str) -> Answering:
+def choose_model(name: str) -> Answering:
     """The model of this name, or for an empty one the default.
 
     The default is that of the registry in the working directory: PRETRAINED until a version is better. It is

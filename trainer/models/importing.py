@@ -11,7 +11,7 @@ import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from trainer.errors import ContentError
+from trainer.errors import ContentError, some
 from trainer.io import untrusted
 from trainer.io.files import read_json, replacing
 from trainer.io.package_version import code_version
@@ -45,10 +45,10 @@ class Imported:
 def import_local(
     local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
-    """Import weights as `convert` does, in the worker; nothing is left at `output` after an error.
+    """Import weights as `convert_weights` does, in the worker; nothing is left at `output` after an error.
 
     Raises:
-        ContentError: as `convert`; or the import takes more time or memory than MSI-Net's, or crashes.
+        ContentError: as `convert_weights`; or the import takes more time or memory than MSI-Net's, or crashes.
         UserError: the output exists or cannot be written.
     """
     n_pixels = image_size[0] * image_size[1]
@@ -80,10 +80,10 @@ def convert_here(
     import tensorflow as tf
 
     tf.config.set_visible_devices([], "GPU")  # a training would find its memory taken
-    return convert(local, source, folder, dataset, image_size)
+    return convert_weights(local, source, folder, dataset, image_size)
 
 
-def convert(
+def convert_weights(
     local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
     """Make a model's folder (see `trainer.data.prepared_data`) of local weights.
@@ -105,7 +105,7 @@ def convert(
     from trainer.models.network import build_model  # here and below: TensorFlow is loaded now
     from trainer.models.saved_model import write_model
 
-    contents = tensorflow_files.read(local.path)
+    contents = tensorflow_files.read_contents(local.path)
     network = build_model((None, None), "float32")
     matched = load.assign_arrays(network, contents.arrays, source)
     if matched.is_encoder:
@@ -149,7 +149,7 @@ def _count(matched: "Matched") -> str:
 
 
 def _table(matched: "Matched") -> list[str]:
-    from trainer.models.load import listed
+    from trainer.models.load import SHOWN
 
     width = max(len(row.name) for row in matched.rows)
     lines = [
@@ -159,5 +159,5 @@ def _table(matched: "Matched") -> list[str]:
     lines.append(_count(matched))
     for reason in sorted(set(matched.ignored.values())):
         names = [name for name, why in matched.ignored.items() if why == reason]
-        lines.append(f"ignored, {reason}: {listed(names)}")
+        lines.append(f"ignored, {reason}: {some(names, SHOWN)}")
     return lines

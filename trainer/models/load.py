@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError, UserError, some
 from trainer.io.files import read_json
 from trainer.models import calibration
 from trainer.models.calibration import Calibration
@@ -281,7 +281,7 @@ def _check(
     if not faults and (not missing or set(values) == encoder):
         return
     if not values and not faults:
-        held = listed([f"{array.name} {array.shape}" for array in others]) or "no float arrays"
+        held = some([f"{array.name} {array.shape}" for array in others], SHOWN) or "no float arrays"
         raise ContentError(f"{what} holds neither the weights of MSI-Net nor of VGG16: it has {held}")
     absent = [f"{layer}/{role} {expected[layer, role]}" for layer, role in missing]
     lost = {expected[key] for key in missing}
@@ -289,15 +289,10 @@ def _check(
     parts = [
         f"{len(faults)} do not fit: {'; '.join(faults)}" if faults else "",
         f"{len(absent)} of {len(expected)} are missing: {', '.join(absent)}" if absent else "",
-        f"arrays of these shapes with other names: {listed(renamed)}" if renamed else "",
+        f"arrays of these shapes with other names: {some(renamed, SHOWN)}" if renamed else "",
     ]
     raise ContentError(f"{what} does not hold the weights of MSI-Net. " + ". ".join(filter(None, parts)))
 
 
 def _named(rows: list[Row], key: tuple[str, str]) -> str:
     return next(row.name for row in rows if (row.layer, row.role) == key)
-
-
-def listed(names: list[str]) -> str:
-    """The first SHOWN names, and the number of the others."""
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -129,7 +129,7 @@ def _vgg16(parts: _Parts, stimulus: Any) -> Any:
 # === The loss ===
 
 
-def kld(targets: Any, predictions: Any) -> Any:
+def kld_loss(targets: Any, predictions: Any) -> Any:
     """The training loss (equation 1): the Kullback-Leibler divergence of the predicted from the true saliency.
 
     Both maps are divided by 1e-7 + their sum. The divergence is the sum of t * log(1e-7 + t / (1e-7 + p)) over the

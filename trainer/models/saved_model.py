@@ -54,8 +54,8 @@ def write_model(
         UserError: as `write_saved_model`.
     """
     arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
-    (folder / WEIGHTS).write_bytes(weight_files.encode(arrays))
-    load.assign_arrays(model, weight_files.read(folder / WEIGHTS)[1], str(folder / WEIGHTS))
+    (folder / WEIGHTS).write_bytes(weight_files.encode_hdf5(arrays))
+    load.assign_arrays(model, weight_files.read_hdf5(folder / WEIGHTS)[1], str(folder / WEIGHTS))
     write_saved_model(load.trained(model, summary), image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 

@@ -20,7 +20,7 @@ from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 
 from trainer.errors import ContentError, UserError, first_line
 from trainer.models import weight_files
-from trainer.models.weight_files import SAVED_MODEL, Array, Kind, Shape, kind_of
+from trainer.models.weight_files import SAVED_MODEL, Array, Kind, Shape, kind_of_weights
 
 FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_DOUBLE, types_pb2.DT_BFLOAT16)
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -35,26 +35,26 @@ class Contents:
     arrays: list[Array]
 
 
-def read(path: pathlib.Path) -> Contents:
+def read_contents(path: pathlib.Path) -> Contents:
     """All float arrays in the file, folder or checkpoint at `path`; their values are read later.
 
     Raises:
         ContentError: it is damaged.
         UserError: it does not exist, or is of an unknown kind.
     """
-    kind, path = kind_of(path)
+    kind, path = kind_of_weights(path)
     if kind is Kind.SAVED_MODEL:
         return _saved_model(path)
     if kind is Kind.CHECKPOINT:
         return Contents("TensorFlow checkpoint", list(_checkpoint(path)))
     if kind is Kind.HDF5:
-        return Contents(*weight_files.read(path))
+        return Contents(*weight_files.read_hdf5(path))
     return Contents("frozen graph", list(_constants(_read_graph(path))))
 
 
-def read_fitting(path: pathlib.Path, shapes: Collection[Shape]) -> list[Array]:
+def read_fitting_tensorflow(path: pathlib.Path, shapes: Collection[Shape]) -> list[Array]:
     """Read weights of any kind as `weight_files.fitting` does."""
-    return weight_files.fitting(read(path).arrays, shapes)
+    return weight_files.fitting(read_contents(path).arrays, shapes)
 
 
 def _saved_model(folder: pathlib.Path) -> Contents:

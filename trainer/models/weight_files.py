@@ -93,7 +93,7 @@ class Array:
 # === What is at a path ===
 
 
-def kind_of(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
+def kind_of_weights(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
     """Tell by its name which kind of weights is at a local path.
 
     Returns:
@@ -131,11 +131,11 @@ def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
     return indexes[0].with_suffix("") if indexes else None
 
 
-def fingerprint_of_files(source: str) -> str:
+def fingerprint_files(source: str) -> str:
     """Compute a digest (hex) of the names and checksums of the weight files at `source`, wherever that is."""
     path = whole(source)
     if not path.is_dir():
-        files = {file.name: file for file in path.parent.glob("*") if is_of(file.name, path.name)}
+        files = {file.name: file for file in path.parent.glob("*") if belongs_to(file.name, path.name)}
     else:
         contents = [*path.glob("*"), *path.glob("variables/*")]
         files = {name: file for file in contents if INSIDE.fullmatch(name := file.relative_to(path).as_posix())}
@@ -154,7 +154,7 @@ def whole(source: str) -> pathlib.Path:
     return path.with_name(PART.sub("", path.name)) if PART.search(path.name) else path
 
 
-def is_of(file: str, name: str) -> bool:
+def belongs_to(file: str, name: str) -> bool:
     """Whether `name` is that of the file, or of the checkpoint that the file belongs to."""
     return file == name or (PART.sub("", file) == name and bool(PART.search(file)))
 
@@ -166,21 +166,21 @@ def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> 
     """Read weights of any kind in the worker of `trainer.io.untrusted`.
 
     Args:
-        path: as in `kind_of`.
+        path: as in `kind_of_weights`.
         shapes: the arrays of these shapes are read; of all others only names and shapes.
         what: the weights, for messages.
 
     Raises:
         ContentError: they are damaged, or take more time or memory than HDF5_LIMITS or TENSORFLOW_LIMITS.
-        UserError: as `kind_of`.
+        UserError: as `kind_of_weights`.
     """
-    kind, path = kind_of(path)
+    kind, path = kind_of_weights(path)
     is_hdf5 = kind is Kind.HDF5
-    module = __name__ if is_hdf5 else "trainer.models.tensorflow_files"
+    function = "weight_files.read_fitting_hdf5" if is_hdf5 else "tensorflow_files.read_fitting_tensorflow"
     limits = HDF5_LIMITS if is_hdf5 else TENSORFLOW_LIMITS
     try:
         arrays: list[Array] = untrusted.call(
-            f"{module}.read_fitting", path, frozenset(shapes), file=what, remedy=REMEDY, limits=limits
+            f"trainer.models.{function}", path, frozenset(shapes), file=what, remedy=REMEDY, limits=limits
         )
     finally:
         if not is_hdf5:
@@ -188,9 +188,9 @@ def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> 
     return arrays
 
 
-def read_fitting(path: pathlib.Path, shapes: Collection[Shape]) -> list[Array]:
+def read_fitting_hdf5(path: pathlib.Path, shapes: Collection[Shape]) -> list[Array]:
     """Read an HDF5 file as `fitting` does."""
-    return fitting(read(path)[1], shapes)
+    return fitting(read_hdf5(path)[1], shapes)
 
 
 def fitting(arrays: Iterable[Array], shapes: Collection[Shape]) -> list[Array]:
@@ -206,7 +206,7 @@ def fitting(arrays: Iterable[Array], shapes: Collection[Shape]) -> list[Array]:
 # === Files of Keras ===
 
 
-def read(path: pathlib.Path) -> tuple[str, list[Array]]:
+def read_hdf5(path: pathlib.Path) -> tuple[str, list[Array]]:
     """The layout of an HDF5 file, for messages, and its arrays of floats; their values are read later.
 
     Raises:
@@ -227,7 +227,7 @@ def read(path: pathlib.Path) -> tuple[str, list[Array]]:
         return "HDF5 file of Keras", list(_current(objects, path))
 
 
-def encode(arrays: Mapping[str, npt.NDArray[np.float32]]) -> bytes:
+def encode_hdf5(arrays: Mapping[str, npt.NDArray[np.float32]]) -> bytes:
     """The content of a file as `keras.Model.save_weights` writes it: the same bytes for the same arrays.
 
     It is made in memory: a file that HDF5 cannot write, as on a full disk, ends the process when HDF5 closes it.

@@ -27,16 +27,16 @@ from trainer.models.weight_files import (
     KINDS,
     PART,
     LocalWeights,
+    belongs_to,
     digest,
-    fingerprint_of_files,
-    is_of,
-    kind_of,
+    fingerprint_files,
+    kind_of_weights,
     whole,
 )
 
 
 @contextmanager
-def opened(source: str) -> Iterator[LocalWeights]:
+def open_weights(source: str) -> Iterator[LocalWeights]:
     """The weights at `source`; downloaded files are removed at the end.
 
     Args:
@@ -58,11 +58,11 @@ def opened(source: str) -> Iterator[LocalWeights]:
             source_files.download(remote.folder, remote.weights, folder)
             yield LocalWeights(folder / remote.name, None, remote.fingerprint)
     else:
-        yield LocalWeights(whole(source), None, fingerprint_of_files(source))
+        yield LocalWeights(whole(source), None, fingerprint_files(source))
 
 
-def fingerprint(source: str) -> str:
-    """`LocalWeights.fingerprint` of the weights at `source`; arguments and errors are those of `opened`.
+def fingerprint_weights(source: str) -> str:
+    """`LocalWeights.fingerprint` of the weights at `source`; arguments and errors are those of `open_weights`.
 
     On Cloud Storage it is computed from the listing alone, unless the source is a model. The archive of
     `author:NAME` is downloaded: what its server says of it may differ from machine to machine.
@@ -73,12 +73,12 @@ def fingerprint(source: str) -> str:
     remote = _Remote.at(source)
     if (model := _model(source, remote)) is not None:
         return _fingerprint_of_model(model)
-    return remote.fingerprint if remote else fingerprint_of_files(source)
+    return remote.fingerprint if remote else fingerprint_files(source)
 
 
-def fingerprint_of_initial(source: str) -> str:
-    """`fingerprint` of a training's initial weights; empty if they are not a file. Raises as `opened`."""
-    return "" if source in NO_FILE else fingerprint(source)
+def fingerprint_initial_weights(source: str) -> str:
+    """Fingerprint a training's initial weights; empty if they are not a file. Raises as `open_weights`."""
+    return "" if source in NO_FILE else fingerprint_weights(source)
 
 
 def _fingerprint_of_model(model: pathlib.Path) -> str:
@@ -88,7 +88,7 @@ def _fingerprint_of_model(model: pathlib.Path) -> str:
 def fetch_archive(source: str) -> None:
     """Download the archive of `author:NAME` unless it is in the cache, for errors before TensorFlow is loaded.
 
-    Does nothing for other sources. Raises as `opened`.
+    Does nothing for other sources. Raises as `open_weights`.
     """
     if author.is_named(source):
         author.fetched(source)
@@ -100,19 +100,19 @@ def check_local(source: str) -> None:
     Asks no server: `author:NAME` is known or not.
     """
     if author.is_named(source):
-        author.get(source)
+        author.get_author_weights(source)
         return
     if _model(source, None) is None:
-        kind_of(whole(source))
+        kind_of_weights(whole(source))
 
 
 def import_model(
     source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
 ) -> Imported:
-    """Make a model's folder of the weights at `source`, as `trainer.models.importing.convert` does.
+    """Make a model's folder of the weights at `source`, as `trainer.models.importing.convert_weights` does.
 
     Args:
-        source: as in `trainer.models.weight_sources.opened`.
+        source: as in `trainer.models.weight_sources.open_weights`.
         output: folder to write; it must be empty or not exist.
         dataset: name of the dataset that the weights were trained on, unless the source tells it.
         image_size: height x width to which images are fitted, such as 240x320; empty for the dataset's.
@@ -123,11 +123,11 @@ def import_model(
     """
     if is_taken(pathlib.Path(output)):
         raise UserError(f"{output} exists already; remove it, or name another folder")
-    dataset = author.get(source).dataset if author.is_named(source) else dataset
+    dataset = author.get_author_weights(source).dataset if author.is_named(source) else dataset
     size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
     if not buckets.is_remote(source):
         check_local(source)
-    with opened(source) as local:
+    with open_weights(source) as local:
         return import_local(local, source, pathlib.Path(output), dataset, size)
 
 
@@ -168,7 +168,7 @@ class _Remote:
         files = [
             file
             for file in self.siblings
-            if is_of(file.name, self.name)
+            if belongs_to(file.name, self.name)
             or (file.name.startswith(within) and INSIDE.fullmatch(file.name.removeprefix(within)))
         ]
         if not files:

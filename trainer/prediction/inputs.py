@@ -69,7 +69,7 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     skipped: list[str] = []
     reasons: list[str] = []
     results = os.path.realpath(output_dir) if output_dir else ""
-    connect = functools.cache(buckets.client)  # finding the credentials takes time
+    connect = functools.cache(buckets.storage_client)  # finding the credentials takes time
     for name in names:
         try:
             images = _list(name, skipped, results, connect)

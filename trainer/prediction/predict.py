@@ -25,7 +25,7 @@ from trainer.io.pictures import Picture, Pixels
 from trainer.io.progress import map_ahead, open_pool
 from trainer.prediction.heat import Map, draw_grey, tint
 from trainer.prediction.inputs import Input
-from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
+from trainer.prediction.regions import Measure, Region, focus, measure_regions, peak_of
 from trainer.prediction.screens import count_screens
 from trainer.prediction.settings import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 
@@ -97,7 +97,7 @@ class _Prepared:
     """Network inputs, (n, H, W, 3), values 0..255: one, or one for each screen of a long page."""
 
 
-def predict(
+def predict_images(
     predictor: "Predictor",
     inputs: Sequence[Input],
     paths: Sequence[Paths],
@@ -206,7 +206,7 @@ class _Worker:
                 pixels = open_input(image.input, self._config.most_pixels).decode() if is_drawn else None
             except UserError as error:
                 return ImageResult(image.input, str(error))
-            measures = measure(restored, self._regions)
+            measures = measure_regions(restored, self._regions)
             peak_at, focused = peak_of(restored), focus(restored)
             for name, path in image.paths.items():
                 try:

@@ -188,7 +188,7 @@ def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
     return int(y), int(x)
 
 
-def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Measure]:
+def measure_regions(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Measure]:
     """Measure a saliency map (h, w), 0 or above, in each region, in their order.
 
     On a map of the size of a long page, a region is measured on the one screen that has most of its rows, or

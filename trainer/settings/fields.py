@@ -95,7 +95,7 @@ def configs_of(values: Mapping[str, Any], *configs: Any) -> list[Any]:
     ]
 
 
-def listed(settings: Mapping[str, Any]) -> str:
+def settings_text(settings: Mapping[str, Any]) -> str:
     """Write settings as parameters, such as `epochs=3 flip=true`."""
     return " ".join(f"{name}={_written(value)}" for name, value in settings.items())
 

@@ -269,7 +269,7 @@ SHORTEST_WORD = 3
 """Number of letters and digits from which the beginning of a word says which accelerators are meant."""
 
 
-def get(name: str) -> Accelerator:
+def get_accelerator(name: str) -> Accelerator:
     """The row of accelerator `name`.
 
     Raises:
@@ -338,7 +338,7 @@ FORWARD_SHARE = 1 / 3
 """Time of a validation image relative to a training image: the backward pass takes twice the forward pass."""
 
 
-def memory_bytes(batch: int, image_size: tuple[int, int], precision: str) -> float:
+def step_memory_bytes(batch: int, image_size: tuple[int, int], precision: str) -> float:
     """Bytes of memory that `batch` images on one chip need."""
     return STATE_BYTES + batch * MEMORY_BYTES[precision] * _scale(image_size)
 
@@ -442,7 +442,7 @@ def check_memory(
 ) -> None:
     """Raise `UserError` unless a `chip`, called `name`, has enough memory for its share of a batch."""
     part, largest = batch_size // replicas // accumulation, largest_batch(chip, image_size, precision)
-    needs, has = memory_bytes(part, image_size, precision) / 1e9, usable_bytes(chip) / 1e9
+    needs, has = step_memory_bytes(part, image_size, precision) / 1e9, usable_bytes(chip) / 1e9
     remedy = (
         f"set batch_size to at most {largest * replicas * accumulation}, or accumulation to "
         f"{parts(batch_size // replicas, largest)}"

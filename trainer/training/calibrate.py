@@ -13,7 +13,7 @@ from trainer.data import tfrecords
 from trainer.io.progress import Tracker
 from trainer.models.calibration import Calibration, mixture, positions
 from trainer.models.load import Network
-from trainer.models.network import kld
+from trainer.models.network import kld_loss
 
 MOST_IMAGES = 200
 FEWEST_IMAGES = 40
@@ -42,11 +42,11 @@ def calibrate(network: Network, dataset: pathlib.Path, n_images: int) -> Calibra
     if n_images < FEWEST_IMAGES:
         print(f"not calibrated: that takes {FEWEST_IMAGES} validation images, and there are {n_images}")
         return None
-    examples = tfrecords.some(dataset, "valid", MOST_IMAGES)
-    return fit(predict(tf.function(network, autograph=False), iter(examples), len(examples)))
+    examples = tfrecords.some_examples(dataset, "valid", MOST_IMAGES)
+    return fit_calibration(predict_shrunk(tf.function(network, autograph=False), iter(examples), len(examples)))
 
 
-def predict(network: Network, examples: Any, n_images: int) -> Data:
+def predict_shrunk(network: Network, examples: Any, n_images: int) -> Data:
     """Predict the maps of some examples, and shrink them with those of the dataset."""
     batches = []
     with Tracker("calibrate", n_images, "images") as tracker:
@@ -72,7 +72,7 @@ def _shrunk(maps: Any) -> tf.Tensor:
     return tf.nn.avg_pool2d(tf.convert_to_tensor(maps)[..., None], SHRINKING, SHRINKING, "VALID")[..., 0]
 
 
-def fit(data: Data) -> Calibration | None:
+def fit_calibration(data: Data) -> Calibration | None:
     """Fit a calibration; None unless images gain significantly by one that is fitted to the other half."""
     halves: list[Data] = [tuple(each[start::2] for each in data) for start in range(2)]
     before = np.concatenate([klds(half, None) for half in halves])
@@ -118,4 +118,4 @@ def klds(data: Data, calibration: Calibration | None) -> NDArray[np.float64]:
 
 def _klds(data: Data, predicted: tf.Tensor) -> tf.Tensor:
     """The training loss of predicted distributions, (N, h, w)."""
-    return kld(data[1][..., None], predicted[..., None])
+    return kld_loss(data[1][..., None], predicted[..., None])

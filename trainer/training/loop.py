@@ -181,7 +181,11 @@ class Loop:
         bad_step, config = first_step + int(bad[0]), self.config
         order = batches.epoch_order(len(self.data.train), config.seed, epoch)
         indices = set(order[bad_step * config.batch_size : (bad_step + 1) * config.batch_size].tolist())
-        names = [example.name for example in tfrecords.read(self.data.folder, "train") if example.index in indices]
+        names = [
+            example.name
+            for example in tfrecords.read_examples(self.data.folder, "train")
+            if example.index in indices
+        ]
         raise UserError(
             f"the loss is {step_losses[bad[0]]} at step {bad_step + 1} of epoch {epoch + 1}, on the images "
             f"{', '.join(names)}; lower learning_rate (now {config.learning_rate:g}), or check these images"

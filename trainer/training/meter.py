@@ -34,7 +34,7 @@ class Meter:
         """Measure a chunk of `steps` steps that took `seconds`, including `waited_s` of waiting for data."""
         seconds = max(seconds, 1e-9)
         images_per_s, waiting = steps * self._batch_size / seconds, min(1.0, waited_s / seconds)
-        memory = memory_bytes()
+        memory = device_memory()
         self.scalars = {
             "speed/images_per_s": images_per_s,
             "speed/step_s": seconds / steps,
@@ -43,7 +43,7 @@ class Meter:
         self.text = f"{waiting:.0%} waiting for data" if waiting >= WORTH_SAYING else ""
 
 
-def memory_bytes() -> dict[str, int]:
+def device_memory() -> dict[str, int]:
     """Measure the bytes in use `now` and at the `peak`, as far as they are known.
 
     On GPUs and TPUs, of the device that uses most; memory that TensorFlow has reserved but does not use is not

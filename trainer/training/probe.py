@@ -59,14 +59,14 @@ def main(arguments: list[str]) -> None:
     parsed = parser.parse_args(arguments)
     shown = []
     with tempfile.TemporaryDirectory(prefix="probe-") as scratch:
-        for fact in facts(pathlib.Path(files.MOUNT, parsed.folder.removeprefix(buckets.REMOTE))):
+        for fact in machine_facts(pathlib.Path(files.MOUNT, parsed.folder.removeprefix(buckets.REMOTE))):
             print(fact, flush=True)
             shown.append(fact)
         shown.append(train_a_step(pathlib.Path(scratch), parsed.accelerator, parsed.image_size))
         print(shown[-1], flush=True)
     lines = "".join(json.dumps(dataclasses.asdict(fact)) + "\n" for fact in shown)
     # By the API, because whether the mount can be written is part of the question.
-    buckets.write_object(f"{parsed.folder}/{REPORT}", lines.encode(), buckets.client(write=True))
+    buckets.write_object(f"{parsed.folder}/{REPORT}", lines.encode(), buckets.storage_client(write=True))
     bad = ", ".join(fact.name for fact in shown if fact.state == BAD)
     check(not bad, f"a training cannot work here: {bad} (see above)")
 
@@ -93,7 +93,7 @@ def train_a_step(scratch: pathlib.Path, accelerator: str, image_size: str) -> Fa
     return Fact("training", value, means="a training works here")
 
 
-def facts(folder: pathlib.Path) -> Iterator[Fact]:
+def machine_facts(folder: pathlib.Path) -> Iterator[Fact]:
     """All facts about this machine that need no TensorFlow; files are tried in `folder`, which is made."""
     yield Fact("machine", f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
     yield user()

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.settings.fields import listed
+from trainer.settings.fields import settings_text
 
 PAPER, BEST, SMALL = "paper", "best", "small"
 
@@ -69,5 +69,5 @@ def described_recipes() -> str:
 
 def _steps(recipe: Recipe) -> str:
     steps = {"base training": recipe.base, "fine-tuning": recipe.finetune}
-    parts = [f"{step} with {listed(settings)}" for step, settings in steps.items() if settings]
+    parts = [f"{step} with {settings_text(settings)}" for step, settings in steps.items() if settings]
     return f" ({'; '.join(parts)})" if parts else ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import ClassVar
 
 from trainer.errors import UserError, check
-from trainer.settings.fields import check_ranges, listed, setting
+from trainer.settings.fields import check_ranges, setting, settings_text
 from trainer.training.recipes import PAPER, RECIPES, described_recipes
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
@@ -150,11 +150,11 @@ def with_recipe(
     own = {name: getattr(config, name) for name in chosen if was_given[name]}
     twice = {name: value for name, value in own.items() if value != chosen[name]}
     if twice:
-        values = listed({named(name): value for name, value in twice.items()})
-        theirs = listed({named(name): chosen[name] for name in twice})
+        values = settings_text({named(name): value for name, value in twice.items()})
+        theirs = settings_text({named(name): chosen[name] for name in twice})
         raise UserError(
             f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {values}, "
-            f"and {listed({named('recipe'): config.recipe})} sets {theirs}; leave out one"
+            f"and {settings_text({named('recipe'): config.recipe})} sets {theirs}; leave out one"
         )
     return dataclasses.replace(config, **chosen)
 

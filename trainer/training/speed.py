@@ -14,17 +14,19 @@ from trainer.io import runtime
 from trainer.io.package_version import code_version
 from trainer.io.progress import Tracker
 from trainer.training.loop import CHUNK_S, compile_steps
-from trainer.training.meter import memory_bytes
+from trainer.training.meter import device_memory
 from trainer.training.settings import TrainConfig
 from trainer.training.step import Network
 from trainer.training.strategy import Devices
-from trainer.training.train import Job, connect, make_network
+from trainer.training.train import Job, make_network, reset_and_connect
 
 MADE = 16
 """Different images; they are repeated, because the speed does not depend on what they show."""
 
 
-def measure(config: TrainConfig, image_size: tuple[int, int], steps: int, accelerator: str = "") -> dict[str, Any]:
+def measure_speed(
+    config: TrainConfig, image_size: tuple[int, int], steps: int, accelerator: str = ""
+) -> dict[str, Any]:
     """Train for one step, which compiles, and then for `steps` more, which are timed.
 
     Args:
@@ -39,7 +41,7 @@ def measure(config: TrainConfig, image_size: tuple[int, int], steps: int, accele
         None; `first_step_at`, when the first step had ended, as ISO 8601; the settings in use; and versions.
     """
     config = dataclasses.replace(config, epochs=1, initial_weights="none")
-    devices = connect(config, accelerator)
+    devices = reset_and_connect(config, accelerator)
     # As many images as fit into any batch, until the batch is known.
     job = Job.resolve(config, _manifest(image_size, 2**20), devices, accelerator)
     job = dataclasses.replace(job, manifest=_manifest(image_size, (steps + 1) * job.config.batch_size))
@@ -50,7 +52,7 @@ def measure(config: TrainConfig, image_size: tuple[int, int], steps: int, accele
         first_step_at, seconds = _train(job, network, steps)
     return {
         "images_per_s": round(steps * job.config.batch_size / seconds, 4),
-        "memory_bytes": memory_bytes().get("peak"),
+        "memory_bytes": device_memory().get("peak"),
         "first_step_at": first_step_at,
         "steps": steps,
         "image_size": list(image_size),

@@ -70,7 +70,7 @@ def check_training(
         f"{manifest.dataset} has no validation images, which choose the best epoch; prepare more images",
     )
     if accelerator:
-        accelerators.get(accelerator)
+        accelerators.get_accelerator(accelerator)
     check(
         not is_taken(pathlib.Path(output)) or (pathlib.Path(output) / MODEL_CONFIG).is_file(),
         f"{output} exists already, and is not a model; remove it, or choose another folder",

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from trainer.errors import check_choice
 from trainer.io import runtime
-from trainer.models.network import kld
+from trainer.models.network import kld_loss
 from trainer.training.settings import TrainConfig
 from trainer.training.strategy import Devices
 
@@ -70,7 +70,7 @@ def gradients(network: Network, batch: Batch, batch_size: int, accumulation: int
             images = tf.cast(stimulus, tf.float32)
         with tf.GradientTape() as tape:
             predictions = network.model(images, training=True)
-            part_loss = tf.reduce_sum(kld(density, predictions)) / batch_size
+            part_loss = tf.reduce_sum(kld_loss(density, predictions)) / batch_size
             scaled_loss = network.optimizer.scale_loss(part_loss)
         computed = tape.gradient(scaled_loss, network.model.trainable_variables)
         loss += part_loss
@@ -105,7 +105,7 @@ def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
 def validation_loss(model: keras.Model, batch: Batch) -> tf.Tensor:
     """Sum KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
     predictions = model(tf.cast(batch["stimulus"], tf.float32))
-    return tf.reduce_sum(kld(batch["density"], predictions) * batch["mask"])
+    return tf.reduce_sum(kld_loss(batch["density"], predictions) * batch["mask"])
 
 
 # === The optimizer ===

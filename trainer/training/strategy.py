@@ -128,7 +128,7 @@ class Devices:
         return gather
 
 
-def connect(accelerator: str = "") -> Devices:
+def connect_devices(accelerator: str = "") -> Devices:
     """Set up the devices of `accelerator`; call this before anything else uses TensorFlow.
 
     Args:
@@ -139,8 +139,8 @@ def connect(accelerator: str = "") -> Devices:
         UserError: if this machine does not have the accelerator, or if TF_CONFIG does not fit.
     """
     cluster = Cluster.from_environment()
-    row = accelerators.get(accelerator) if accelerator else None
-    kind = kind_of(accelerator)
+    row = accelerators.get_accelerator(accelerator) if accelerator else None
+    kind = kind_of_devices(accelerator)
     check(
         kind == "gpu" or not row or cluster.size == 1,
         f"TF_CONFIG has {cluster.size} machines, but {accelerator} trains on one; choose GPUs, or unset TF_CONFIG",
@@ -161,10 +161,13 @@ def connect(accelerator: str = "") -> Devices:
     return devices
 
 
-def kind_of(accelerator: str = "") -> str:
-    """Return the kind of devices that `connect` will use: cpu, gpu or tpu. TensorFlow stays configurable."""
+def kind_of_devices(accelerator: str = "") -> str:
+    """Return the kind of devices that `connect_devices` will use: cpu, gpu or tpu.
+
+    TensorFlow stays configurable.
+    """
     if accelerator:
-        return accelerators.get(accelerator).image
+        return accelerators.get_accelerator(accelerator).image
     if runtime.is_for_tpu():
         return "tpu"
     return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"

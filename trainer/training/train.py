@@ -189,9 +189,9 @@ def train(
             `trainer.training.exits`; the same call resumes.
     """
     manifest = Manifest.load(dataset)
-    devices = connect(config, accelerator)
+    devices = reset_and_connect(config, accelerator)
     job = Job.resolve(config, manifest, devices, accelerator)
-    fingerprint = fingerprint_of_weights(config, base_model)
+    fingerprint = fingerprint_initial_model(config, base_model)
     check(
         base_model is not None or initial_weights_fingerprint in ("", fingerprint),
         f"the weights at {config.initial_weights} changed since the run was planned (their digest was "
@@ -200,7 +200,7 @@ def train(
     base = config_of(base_model)
     identity = run_identity(job, base, fingerprint)
     images = _images_seen(dataset, base_model)
-    check_output(output, identity)
+    check_model_output(output, identity)
     _check_same_start(devices, identity)
     with devices.strategy.scope():
         network = make_network(job, base_model)
@@ -233,12 +233,12 @@ def train(
     return record
 
 
-def connect(config: TrainConfig, accelerator: str) -> Devices:
+def reset_and_connect(config: TrainConfig, accelerator: str) -> Devices:
     """Connect to the devices, with TensorFlow and Keras reset as in a new process and seeded by `config`."""
-    if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # programs for a TPU always are
+    if config.deterministic and strategy.kind_of_devices(accelerator) != "tpu":  # programs for a TPU always are
         make_deterministic()
     keras.utils.clear_session()
-    devices = strategy.connect(accelerator)
+    devices = strategy.connect_devices(accelerator)
     keras.utils.set_random_seed(config.seed)
     return devices
 
@@ -305,12 +305,12 @@ def initial_model(
     elif source == "imagenet":
         assign_arrays(model, _imagenet(), "ImageNet's VGG16")
     elif not from_scratch:
-        with weight_sources.opened(source) as local:
+        with weight_sources.open_weights(source) as local:
             assign_arrays(model, read_in_worker(local.path, shapes(model).values(), source), source)
     return model
 
 
-def fingerprint_of_weights(config: TrainConfig, base_model: StrPath | None) -> str:
+def fingerprint_initial_model(config: TrainConfig, base_model: StrPath | None) -> str:
     """Return the fingerprint of the weight file that `initial_model` reads; empty if it reads none.
 
     Args:
@@ -320,7 +320,7 @@ def fingerprint_of_weights(config: TrainConfig, base_model: StrPath | None) -> s
     Raises:
         UserError: if weights are missing.
     """
-    return "" if base_model is not None else weight_sources.fingerprint_of_initial(config.initial_weights)
+    return "" if base_model is not None else weight_sources.fingerprint_initial_weights(config.initial_weights)
 
 
 def _imagenet() -> list[Array]:
@@ -356,7 +356,7 @@ def run_identity(job: Job, base: BaseConfig | None, initial_weights_fingerprint:
     Args:
         job: the settings, the data and the precision.
         base: `config_of` the model whose weights to start from.
-        initial_weights_fingerprint: `fingerprint_of_weights`.
+        initial_weights_fingerprint: `fingerprint_initial_model`.
     """
     config, manifest = job.config, job.manifest
     identity: dict[str, Any] = {
@@ -410,7 +410,7 @@ def training_record(
     }
 
 
-def check_output(output: StrPath, identity: dict[str, Any]) -> None:
+def check_model_output(output: StrPath, identity: dict[str, Any]) -> None:
     """Raise `UserError` if `output` exists and is not the model of the run with this identity."""
     config = pathlib.Path(output) / MODEL_CONFIG
     found: ModelConfig = read_json(config, "remove the folder", ModelConfig) if config.is_file() else {}

@@ -30,7 +30,7 @@ class FolderFiles:
 class BucketFiles:
     def __init__(self, root):
         bucket, self._root = buckets.split(root)
-        self._bucket = buckets.client(write=True).bucket(bucket)
+        self._bucket = buckets.storage_client(write=True).bucket(bucket)
 
     def paths(self):
         blobs = self._bucket.list_blobs(prefix=f"{self._root}/")

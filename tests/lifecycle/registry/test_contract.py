@@ -140,7 +140,7 @@ def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, lo
     named = ("msinet@default", "msinet@1", "msinet@challenger", "msinet@2")
     found = [(places[0], "msinet@1")] * 2 + [(places[1], "msinet@2")] * 2
     assert [resolve_base_model(name, location) for name in named] == found
-    assert weight_sources.fingerprint(places[0])
+    assert weight_sources.fingerprint_weights(places[0])
     with pytest.raises(UserError, match="no version 3"):
         resolve_base_model("msinet@3", location)
     for other in ("", "pretrained", "author:salicon", "gs://bucket/model@3", "./msinet@default"):

@@ -13,7 +13,7 @@ from trainer.data import prepared_data
 from trainer.data.fetch import fetch_dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.evaluation.reports.data_check import write_data_check
+from trainer.evaluation.reports.data_check import write_data_comparison
 from trainer.io import files
 from trainer.models import model_folder
 from trainer.models.find import PRETRAINED_VERSION
@@ -100,7 +100,7 @@ def test_data_of_another_kind_are_named_and_end_a_strict_run(change, named, firs
     warnings = require(DataGateConfig(), [data])
     assert any(warning.startswith(f"Fine-tuning data (custom): {named}: ") for warning in warnings)
     assert f"warning: {warnings[0]}" in capsys.readouterr().out
-    write_data_check([data], tmp_path / "page.html")
+    write_data_comparison([data], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert warnings[0] in page
     assert page.count("<svg") == len(data.now["values"])

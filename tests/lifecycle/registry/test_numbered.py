@@ -19,7 +19,7 @@ from trainer.io.files import PARTIAL
 from trainer.models import model_folder, registry_layout
 from trainer.models.find import PRETRAINED_VERSION, find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT
-from trainer.models.weight_sources import fingerprint
+from trainer.models.weight_sources import fingerprint_weights
 
 RECORD = "assets.extra/version.json"
 WHOLE = ["saved_model.pb", "variables/variables.index"]
@@ -68,7 +68,7 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
         found = find_model(f"{registry.address}/msinet{alias}")
         assert (found / model_folder.WEIGHTS).read_bytes() == b"weights"
         assert found.parent.name == str(number)
-        assert fingerprint(f"{registry.address}/msinet{alias}") == fingerprint(str(model))
+        assert fingerprint_weights(f"{registry.address}/msinet{alias}") == fingerprint_weights(str(model))
 
 
 def test_moves_of_the_default_by_hand_are_kept_too(registry, stored, model):

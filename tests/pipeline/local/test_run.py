@@ -324,7 +324,7 @@ def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_w
     (config,) = (workplace / "runs" / "bad").glob(f"msinet-*/train-model-2/model/{model_folder.MODEL_CONFIG}")
     imported = json.loads(config.read_text())["base_model"]["imported"]
     assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
-    assert imported["fingerprint"] == weight_sources.fingerprint(str(workplace / "msi-net.pb"))
+    assert imported["fingerprint"] == weight_sources.fingerprint_weights(str(workplace / "msi-net.pb"))
     assert not (workplace / "runs" / "bad" / "curve_base.html").exists()
     assert re.search(
         r"(?m)^Evaluation failed: The candidate is worse than the centre bias in KLD \(", failed.stdout

@@ -87,7 +87,7 @@ def test_every_dataset_is_read_in_its_authors_form(dataset, tmp_path, monkeypatc
     assert sum("left out" in note for note in manifest.notes) == (dataset in OTHERS)
     assert all(str(OTHERS[dataset]) in note for note in manifest.notes if "left out" in note)
     for part, names in split.items():
-        examples = list(tfrecords.read(tmp_path / "set", part))
+        examples = list(tfrecords.read_examples(tmp_path / "set", part))
         assert [example.name for example in examples] == names
         for example in examples:
             index = indices[example.name]
@@ -114,7 +114,7 @@ def opened(source):
     source = str(source)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        archive_files.opened(source, source_files.list_objects(source), pathlib.Path(scratch)) as members,
+        archive_files.open_source(source, source_files.list_objects(source), pathlib.Path(scratch)) as members,
     ):
         yield members
 
@@ -173,7 +173,7 @@ def test_mouse_tracking_and_eye_tracking_of_one_archive_have_other_fingerprints(
     ]
     assert manifests[0].objects == manifests[1].objects
     assert manifests[0].fingerprint != manifests[1].fingerprint
-    assert manifests[1].fingerprint == fetch.fingerprint("osie-mouse", str(tmp_path / "source"))
+    assert manifests[1].fingerprint == fetch.fingerprint_data("osie-mouse", str(tmp_path / "source"))
 
 
 def test_one_of_two_archives_is_not_enough(tmp_path):

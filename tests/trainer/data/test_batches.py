@@ -60,7 +60,7 @@ def indices(data):
 def test_split_holds_every_image_at_its_index(folder, manifest, name, cache):
     split = Split.load(folder, manifest, name, cache)
     assert len(split) == manifest.counts[name]
-    for example in tfrecords.read(folder, name):
+    for example in tfrecords.read_examples(folder, name):
         np.testing.assert_array_equal(split.stimulus[example.index], example.stimulus)
         np.testing.assert_array_equal(split.density[example.index, ..., 0], example.density)
 
@@ -97,7 +97,7 @@ def test_a_disk_without_room_is_an_error_that_leaves_nothing(folder, manifest, s
 def rewritten(tmp_path, numbers, size=(32, 40)):
     """A prepared dataset of three images whose records have other numbers."""
     folder = write_prepared(tmp_path / "prepared", 3, 1, size)
-    examples = list(tfrecords.read(folder, "train"))
+    examples = list(tfrecords.read_examples(folder, "train"))
     with tfrecords.ShardWriter(folder, "train", 3, size) as writer:
         for position, number in enumerate(numbers):
             writer.write(tfrecords.serialize(dataclasses.replace(examples[position], index=number)))

@@ -62,7 +62,7 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
     assert manifest.has_fixations
     assert manifest.original_sizes == {"24x32": 7}
     assert manifest.objects == source_files.list_objects(str(points))
-    assert manifest.fingerprint == fetch.fingerprint("osie", str(points))
+    assert manifest.fingerprint == fetch.fingerprint_data("osie", str(points))
     assert set(files(folder)) == {
         prepared_data.MANIFEST,
         prepared_data.IMAGES,
@@ -79,7 +79,7 @@ def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepa
     share = 500 / 700
     for split in ("train", "valid"):
         chosen = [name for name in names if (splits.position(name) < share) == (split == "train")]
-        examples = list(tfrecords.read(folder, split))
+        examples = list(tfrecords.read_examples(folder, split))
         assert [example.index for example in examples] == list(range(len(chosen)))
         assert [example.name for example in examples] == chosen
         for example in examples:
@@ -113,7 +113,7 @@ def test_prepared_fixations_are_at_their_prepared_pixels(tmp_path):
         save(tmp_path / "source" / "stimuli" / f"{index}.png", pixels)
         save(tmp_path / "source" / "fixation" / f"{index}.png", pixels[..., 0])
     fetch.fetch_dataset(config(tmp_path / "source", image_size="96x160"), tmp_path / "set")
-    for example in tfrecords.read(tmp_path / "set", "train"):
+    for example in tfrecords.read_examples(tmp_path / "set", "train"):
         inside = example.stimulus[..., 0] * (example.stimulus[..., 0] != preprocess.STIMULUS_PADDING)
         brightest = np.unravel_index(inside.argmax(), inside.shape)
         assert np.abs(example.fixations_prepared[0] - brightest).max() <= 1
@@ -130,7 +130,7 @@ def test_without_fixations_the_centre_bias_is_made_of_the_maps_without_their_pad
     top, left, height, width = preprocess.content_box((24, 32), SIZE)
     maps = [
         example.density[top : top + height, left : left + width]
-        for example in tfrecords.read(tmp_path / "set", "train")
+        for example in tfrecords.read_examples(tmp_path / "set", "train")
     ]
     mean = np.mean([each / each.sum() for each in maps], axis=0)
     # A block of 3 x 3 of 40 x 53 pixels is about 9 x 9 of 120 x 160; sums over halves need no resizing.
@@ -180,18 +180,18 @@ def test_the_sample_set_is_called_sample_and_generates_only_what_is_asked_for(da
         generated.append(index)
         return generate_pattern(wanted, index)
 
-    few = dataclasses.replace(sample.settings(dataset), n_train=16, n_valid=4)
+    few = dataclasses.replace(sample.settings_for(dataset), n_train=16, n_valid=4)
     monkeypatch.setitem(sample.SAMPLES, dataset, few)
     monkeypatch.setattr(sample, "generate_pattern", record)
     settings = FetchConfig(dataset, "sample", "24x32", max_examples=4)  # the counts of the sample are its own
     manifest = fetch.fetch_dataset(settings, tmp_path / "set")
     assert len(generated) == len(set(generated)) == 8
-    assert manifest.dataset == sample.name(dataset)
+    assert manifest.dataset == sample.sample_name(dataset)
     assert (manifest.licence, manifest.citation) == ("", "")
     assert all(note.endswith("an image, from pictures.") for note in manifest.notes)
     assert manifest.expected_counts == {"train": 16, "valid": 4}
     assert manifest.source == "sample"
-    assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")
+    assert manifest.fingerprint == sample.fingerprint_sample(dataset) == fetch.fingerprint_data(dataset, "sample")
     assert manifest.counts == {"train": 4, "valid": 4}
     assert manifest.has_fixations
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
@@ -201,11 +201,11 @@ def test_the_sample_set_is_called_sample_and_generates_only_what_is_asked_for(da
 
 
 def test_a_fingerprint_depends_on_names_and_contents_and_not_on_the_place(points, tmp_path, bucket):
-    assert fetch.fingerprint("osie", upload(bucket, points)) == fetch.fingerprint("osie", str(points))
+    assert fetch.fingerprint_data("osie", upload(bucket, points)) == fetch.fingerprint_data("osie", str(points))
     seen = set()
     for name, content in (("a", b"1"), ("b", b"1"), ("a", b"2")):
         (tmp_path / name).write_bytes(content)
-        seen.add(fetch.fingerprint("osie", str(tmp_path)))
+        seen.add(fetch.fingerprint_data("osie", str(tmp_path)))
         (tmp_path / name).unlink()
     assert len(seen) == 3
 
@@ -217,7 +217,7 @@ def test_a_fingerprint_depends_on_names_and_contents_and_not_on_the_place(points
 def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_path):
     trained = []
     for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
-        with archive_files.opened(str(source), source_files.list_objects(str(source)), tmp_path) as members:
+        with archive_files.open_source(str(source), source_files.list_objects(str(source)), tmp_path) as members:
             row, images = (
                 datasets.get(dataset),
                 layout.find_items(members, datasets.get(dataset), str(source), BadImages()),
@@ -233,7 +233,7 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
 def test_real_images_are_fetched_from_a_bucket(tmp_path, bucket):
     for archive in ("images", "maps", "fixations"):
         source = str(SHARED / "salicon" / f"{archive}.zip")
-        with archive_files.opened(source, source_files.list_objects(source), tmp_path) as members:
+        with archive_files.open_source(source, source_files.list_objects(source), tmp_path) as members:
             chosen = [
                 each for split in ("/train/", "/val/") for each in [m for m in members if split in m.path][:4]
             ]
@@ -246,7 +246,7 @@ def test_real_images_are_fetched_from_a_bucket(tmp_path, bucket):
     assert manifest.counts == {"train": 3, "valid": 3}
     assert (manifest.ground_truth, manifest.has_fixations) == ("density", True)
     assert manifest.original_sizes == {"480x640": 6}
-    for example in tfrecords.read(tmp_path / "set", "train"):
+    for example in tfrecords.read_examples(tmp_path / "set", "train"):
         assert example.stimulus.shape == (240, 320, 3)
         ys, xs = example.fixations_prepared.T
         # People look where the map is high: its mean at the fixations is far above its mean.
@@ -261,7 +261,7 @@ def test_a_test_set_has_all_images_in_one_split_at_the_size_of_the_trained_datas
     assert (manifest.counts, manifest.expected_counts) == ({"test": 7}, {"test": 700})
     assert (manifest.is_test_set, manifest.held_out) == (True, "test")
     assert manifest.image_size == datasets.get("fiwi").image_size != datasets.get("osie").image_size
-    names = [example.name for example in tfrecords.read(tmp_path / "set", "test")]
+    names = [example.name for example in tfrecords.read_examples(tmp_path / "set", "test")]
     assert names == [f"{index}.png" for index in range(1, 8)]
     assert set(files(tmp_path / "set")) == {
         prepared_data.MANIFEST,
@@ -293,7 +293,7 @@ def test_images_are_listed_with_a_digest_that_copies_share(tmp_path):
     assert listed["1.png"] == listed["2.bmp"]
     assert len(set(listed.values())) == 6
     train = {image.name for image in prepared_data.images(tmp_path / "set", ["train"])}
-    assert train == {example.name for example in tfrecords.read(tmp_path / "set", "train")}
+    assert train == {example.name for example in tfrecords.read_examples(tmp_path / "set", "train")}
 
 
 def write_labelled(source, layout, **counts):

@@ -25,7 +25,7 @@ def pixels(content):
 
 
 def pattern_of(kind, index=0):
-    return sample.generate_pattern(dataclasses.replace(sample.settings("salicon"), kinds={kind: 1.0}), index)
+    return sample.generate_pattern(dataclasses.replace(sample.settings_for("salicon"), kinds={kind: 1.0}), index)
 
 
 def test_the_form_of_salicon_has_a_stimulus_a_density_and_fixations_for_each_image():
@@ -45,7 +45,7 @@ def test_the_form_of_salicon_has_a_stimulus_a_density_and_fixations_for_each_ima
 def test_gaze_structs_hold_one_based_x_y_of_every_observer():
     content = contents("salicon")["fixations/train/popout_000001.mat"]
     gaze = scipy.io.loadmat(io.BytesIO(content))["gaze"]
-    pattern = sample.generate_pattern(sample.settings("salicon"), 0)
+    pattern = sample.generate_pattern(sample.settings_for("salicon"), 0)
     assert gaze.shape == (12, 1)
     for observer, points in zip(gaze[:, 0], pattern.gaze, strict=True):
         np.testing.assert_array_equal(observer["fixations"][:, ::-1].astype(int) - 1, points)
@@ -57,7 +57,7 @@ def test_the_form_of_the_others_has_stimuli_and_binary_points():
     files = contents("fixationadd1000")
     assert set(files) == {path for n in range(1, 7) for path in (f"stimuli/{n}.jpg", f"fixation/{n}.png")}
     points = pixels(files["fixation/3.png"])
-    expected = sample.generate_pattern(sample.settings("fixationadd1000"), 2).gaze
+    expected = sample.generate_pattern(sample.settings_for("fixationadd1000"), 2).gaze
     assert set(np.unique(points)) == {0, 255}
     assert set(zip(*np.nonzero(points), strict=True)) == {tuple(point) for each in expected for point in each}
 
@@ -71,8 +71,8 @@ def test_generating_twice_gives_the_same_bytes_without_a_time(dataset):
 
 @pytest.mark.parametrize("dataset", datasets.DATASETS)
 def test_its_name_contains_no_real_datasets_name(dataset):
-    assert sample.name(dataset).startswith("sample-")
-    assert not [name for name in datasets.DATASETS if name in sample.name(dataset)]
+    assert sample.sample_name(dataset).startswith("sample-")
+    assert not [name for name in datasets.DATASETS if name in sample.sample_name(dataset)]
 
 
 @pytest.mark.parametrize("kind", ["color", "orientation", "size"])
@@ -80,15 +80,15 @@ def test_most_fixations_are_near_the_odd_item(kind):
     for index in range(5):
         pattern = pattern_of(kind, index)
         points = np.concatenate(pattern.gaze)
-        near = np.linalg.norm(points - pattern.target, axis=1) < 4 * sample.settings("salicon").scatter_px
+        near = np.linalg.norm(points - pattern.target, axis=1) < 4 * sample.settings_for("salicon").scatter_px
         assert 0.6 < near.mean() < 1
         peak = np.unravel_index(sample.density(pattern, 16.0).argmax(), (240, 320))
         assert np.linalg.norm(np.subtract(peak, pattern.target)) < 16
 
 
 def test_fingerprint_depends_on_the_settings(monkeypatch):
-    before = sample.fingerprint("salicon")
-    assert before == sample.fingerprint("salicon")
-    assert len({sample.fingerprint(name) for name in datasets.DATASETS}) == len(datasets.DATASETS)
+    before = sample.fingerprint_sample("salicon")
+    assert before == sample.fingerprint_sample("salicon")
+    assert len({sample.fingerprint_sample(name) for name in datasets.DATASETS}) == len(datasets.DATASETS)
     monkeypatch.setitem(sample.SAMPLES, "salicon", dataclasses.replace(sample.SAMPLES["salicon"], on_target=0.5))
-    assert sample.fingerprint("salicon") != before
+    assert sample.fingerprint_sample("salicon") != before

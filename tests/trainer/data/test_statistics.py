@@ -15,7 +15,7 @@ def test_features_of_an_image_are_those_of_its_pixels_and_its_map():
     density = np.zeros((30, 40), np.uint8)
     density[[2, 29], [9, 9]] = 100
     gaze = Gaze(np.array([[2, 9], [29, 9], [29, 9]]), np.array([0, 4, 4]))
-    features = statistics.measure(stimulus, density, (60, 80), gaze)
+    features = statistics.measure_image(stimulus, density, (60, 80), gaze)
     center_y = np.array([2.5, 29.5]) / 30
     assert features == pytest.approx(
         {
@@ -30,7 +30,7 @@ def test_features_of_an_image_are_those_of_its_pixels_and_its_map():
             "observers": 2,
         }
     )
-    assert statistics.measure(stimulus, density, (60, 80), None).keys() == features.keys() - {
+    assert statistics.measure_image(stimulus, density, (60, 80), None).keys() == features.keys() - {
         "fixations",
         "observers",
     }
@@ -68,13 +68,13 @@ def drawn(random, n, **changes):
 def test_statistics_do_not_depend_on_the_order_of_images(tmp_path):
     random = np.random.default_rng(1)
     features = drawn(random, 500)
-    first = statistics.read(write(tmp_path / "first", features))
+    first = statistics.read_statistics(write(tmp_path / "first", features))
     assert first["values"]["luminance"]["mean"] == pytest.approx(np.mean(features["luminance"]), rel=1e-6)
     assert first["values"]["pixels"]["std"] == pytest.approx(np.std(np.log2(features["pixels"])), rel=1e-6)
     for number in range(20):
         order = random.permutation(500)
         shuffled = {name: values[order] for name, values in features.items()}
-        assert statistics.read(write(tmp_path / str(number), shuffled)) == first
+        assert statistics.read_statistics(write(tmp_path / str(number), shuffled)) == first
 
 
 @pytest.mark.parametrize("n", [20, 100])
@@ -84,12 +84,14 @@ def test_growth_without_a_shift_is_not_named(n, tmp_path):
     for seed in range(120):
         random = np.random.default_rng(seed)
         week = drawn(random, n + n // 10)
-        last = statistics.read(write(tmp_path / "last", {name: values[:n] for name, values in week.items()}))
-        now = statistics.read(write(tmp_path / "now", week))
-        added = statistics.read(tmp_path / "now", without={str(index) for index in range(n)})
+        last = statistics.read_statistics(
+            write(tmp_path / "last", {name: values[:n] for name, values in week.items()})
+        )
+        now = statistics.read_statistics(write(tmp_path / "now", week))
+        added = statistics.read_statistics(tmp_path / "now", without={str(index) for index in range(n)})
         assert added["images"] == n // 10
         named += statistics.warnings(now, last, added)
-        other = statistics.read(write(tmp_path / "other", drawn(random, n)))
+        other = statistics.read_statistics(write(tmp_path / "other", drawn(random, n)))
         named += statistics.warnings(other, last, None)
     assert len(named) <= 2, named
 
@@ -98,8 +100,8 @@ def test_growth_without_a_shift_is_not_named(n, tmp_path):
 def test_a_shift_by_a_standard_deviation_is_named_alone(name, tmp_path):
     for direction in (-1, 1):
         random = np.random.default_rng(3)
-        last = statistics.read(write(tmp_path / "last", drawn(random, 200)))
-        now = statistics.read(write(tmp_path / "now", drawn(random, 200, **{name: direction})))
+        last = statistics.read_statistics(write(tmp_path / "last", drawn(random, 200)))
+        now = statistics.read_statistics(write(tmp_path / "now", drawn(random, 200, **{name: direction})))
         effects = {each: shift.effect for each, shift in statistics.shifts(now, last).items()}
         assert effects[name] == pytest.approx(direction, abs=0.3)
         (warning,) = statistics.warnings(now, last, None)
@@ -109,10 +111,12 @@ def test_a_shift_by_a_standard_deviation_is_named_alone(name, tmp_path):
 def test_a_few_added_images_of_another_kind_are_named_though_the_mean_hardly_moves(tmp_path):
     random = np.random.default_rng(4)
     old, dark = drawn(random, 1000), drawn(random, 30, luminance=-2)
-    last = statistics.read(write(tmp_path / "last", old))
-    now = statistics.read(write(tmp_path / "now", {name: np.concatenate([old[name], dark[name]]) for name in old}))
+    last = statistics.read_statistics(write(tmp_path / "last", old))
+    now = statistics.read_statistics(
+        write(tmp_path / "now", {name: np.concatenate([old[name], dark[name]]) for name in old})
+    )
     assert statistics.warnings(now, last, None) == []
-    added = statistics.read(tmp_path / "now", without={str(index) for index in range(1000)})
+    added = statistics.read_statistics(tmp_path / "now", without={str(index) for index in range(1000)})
     (warning,) = statistics.warnings(now, last, added)
     assert warning.startswith("luminance of 30 added images")
 
@@ -139,12 +143,12 @@ def test_a_centre_bias_with_the_same_mean_position_is_named_and_chance_is_not():
 
 def test_lost_images_and_lost_fixations_are_named(tmp_path):
     features = drawn(np.random.default_rng(5), 100)
-    last = statistics.read(write(tmp_path / "last", features))
+    last = statistics.read_statistics(write(tmp_path / "last", features))
     few = {name: values[:49] for name, values in features.items() if name != "fixations"}
-    warnings = statistics.warnings(statistics.read(write(tmp_path / "now", few)), last, None)
+    warnings = statistics.warnings(statistics.read_statistics(write(tmp_path / "now", few)), last, None)
     assert [warning.partition(":")[0] for warning in warnings] == ["49 images, last time 100", "fixations"]
 
 
 def test_data_of_an_earlier_version_have_no_statistics(tmp_path):
-    assert statistics.read(tmp_path) is None
-    assert statistics.read(write(tmp_path / "earlier", {"digest2": [1.0]})) is None
+    assert statistics.read_statistics(tmp_path) is None
+    assert statistics.read_statistics(write(tmp_path / "earlier", {"digest2": [1.0]})) is None

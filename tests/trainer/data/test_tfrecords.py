@@ -33,7 +33,7 @@ def test_written_examples_are_read(tmp_path):
     written = example(n_fixations=5)
     with tfrecords.ShardWriter(folder, "train", 1, SIZE) as writer:
         writer.write(tfrecords.serialize(written))
-    (read,) = tfrecords.read(folder, "train")
+    (read,) = tfrecords.read_examples(folder, "train")
     for field in ("index", "name", "original_size"):
         assert getattr(read, field) == getattr(written, field)
     for field in ("stimulus", "density", "fixations", "fixations_prepared", "observers"):
@@ -44,7 +44,7 @@ def test_written_examples_are_read(tmp_path):
 def test_graph_operations_parse_what_was_written_to_static_shapes():
     written = example(7)
     records = tf.data.Dataset.from_tensors(tfrecords.serialize(written))
-    parsed = records.map(lambda record: tfrecords.parse(record, SIZE))
+    parsed = records.map(lambda record: tfrecords.parse_example(record, SIZE))
     assert parsed.element_spec == {
         "index": tf.TensorSpec((), tf.int64),
         "stimulus": tf.TensorSpec((*SIZE, 3), tf.uint8),
@@ -70,7 +70,7 @@ def test_shards_are_filled_evenly_and_in_order(tmp_path):
     assert writer.names == [prepared_data.shard_name("train", index, 4) for index in range(4)]
     shards = [
         [
-            tfrecords.parse(record, SIZE)["index"].numpy()
+            tfrecords.parse_example(record, SIZE)["index"].numpy()
             for record in tf.data.TFRecordDataset(str(tmp_path / name))
         ]
         for name in writer.names
@@ -86,7 +86,7 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path):
     for damage in (lambda: shard.write_bytes(content[: len(content) // 2]), shard.unlink, shard.mkdir):
         damage()
         with pytest.raises(UserError, match=f"{shard.name} is incomplete or damaged"):
-            list(tfrecords.read(folder, "train"))
+            list(tfrecords.read_examples(folder, "train"))
 
 
 def test_a_file_size_limit_is_an_os_error(tmp_path):
@@ -124,7 +124,7 @@ def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, 
     if not records:
         (folder / prepared_data.Manifest.load(folder).shards["train"][0]).write_bytes(b"")
     with pytest.raises(UserError, match=message):
-        list(tfrecords.read(folder, "train"))
+        list(tfrecords.read_examples(folder, "train"))
 
 
 def test_originals_of_other_images_than_the_held_out_ones_are_an_error(tmp_path):

@@ -22,7 +22,7 @@ def write(folder, observers_of, sizes=None, **counts):
     write_prepared(folder, n_fixations=24, **counts)
     manifest = prepared_data.Manifest.load(folder)
     for split in prepared_data.SPLITS:
-        examples = list(tfrecords.read(folder, split))
+        examples = list(tfrecords.read_examples(folder, split))
         with tfrecords.ShardWriter(folder, split, len(examples), manifest.image_size) as writer:
             for example in examples:
                 n_observers = observers_of(split, example.index)
@@ -38,7 +38,7 @@ def write(folder, observers_of, sizes=None, **counts):
 def described(folder, level=0.95, models=(), trained_on=None):
     manifest = prepared_data.Manifest.load(folder)
     made = ceiling.Ceiling(folder, manifest, trained_on or folder)
-    examples = list(tfrecords.read(folder, manifest.held_out))
+    examples = list(tfrecords.read_examples(folder, manifest.held_out))
     background = Background(trained_on or folder, examples)
     for example in reversed(examples):  # threads finish in any order
         density = example.density[content(example)].astype(np.float32)
@@ -74,13 +74,13 @@ def test_every_metric_has_scores_intervals_and_a_share(result):
 
 
 def test_choices_are_made_on_training_images_alone(folder, result, tmp_path):
-    fitted = ceiling.fit(folder)
+    fitted = ceiling.fit_observers(folder)
     chosen = {metric: [choice._asdict()] for metric, choice in fitted.choices[SPLIT_HALF].items()}
     assert chosen == result[SPLIT_HALF]["choices"]
     other = write(tmp_path / "other", lambda split, _: 4 if split == "train" else 3, n_train=4, n_valid=2)
     # The centre bias of these datasets is made of all images.
     shutil.copy(folder / prepared_data.CENTER_BIAS, other)
-    assert ceiling.fit(other) == fitted
+    assert ceiling.fit_observers(other) == fitted
 
 
 def test_each_half_of_a_test_set_is_scored_with_the_choices_of_the_other(folder, tmp_path):
@@ -90,7 +90,7 @@ def test_each_half_of_a_test_set_is_scored_with_the_choices_of_the_other(folder,
     dataclasses.replace(manifest, counts={prepared_data.TEST: 4}, shards=shards).save(tested)
     result = described(tested, trained_on=folder)
     assert (result["n_images"], result["n_observers"]) == (4, [3, 3.0, 3])
-    examples = list(tfrecords.read(tested, prepared_data.TEST))
+    examples = list(tfrecords.read_examples(tested, prepared_data.TEST))
     background = Background(folder, examples)
     klds = []
     for example in examples:

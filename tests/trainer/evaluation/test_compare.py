@@ -16,7 +16,7 @@ from trainer.evaluation.compare import (
     Contestant,
     ModelScores,
     SharedScores,
-    compare,
+    compare_models,
     find_contestants,
     find_shared,
 )
@@ -51,7 +51,7 @@ def shifted(values, by, spread=0.05, seed=1):
 
 def test_the_others_are_compared_with_the_first(first):
     better, worse, alike = shifted(first, -0.1), shifted(first, 0.1), shifted(first, 0.001)
-    result = compare("osie", shared(a=first, b=better, c=worse, d=alike))
+    result = compare_models("osie", shared(a=first, b=better, c=worse, d=alike))
     assert (result.metric, result.n_images, result.notes) == ("kld", N, ["A note."])
     assert list(result.differences) == ["b", "c", "d"]
     for metric in ("cc", "kld"):
@@ -59,7 +59,7 @@ def test_the_others_are_compared_with_the_first(first):
         assert outcomes == {"b": "better", "c": "worse", "d": "not significant"}
     expected = confidence.gain(better, first, higher_is_better=False)
     assert vars(expected).items() <= vars(result.differences["b"]["kld"]).items()
-    assert result.intervals["c"]["kld"] == confidence.interval(worse)
+    assert result.intervals["c"]["kld"] == confidence.mean_interval(worse)
     assert result.verdicts["b"].startswith(
         "b is significantly better than a in KLD (gain +0.1000, 95% confidence interval +0.0"
     )
@@ -71,10 +71,10 @@ def test_the_others_are_compared_with_the_first(first):
 
 def test_p_values_are_corrected_for_several_comparisons(first):
     others = {f"m{index}": shifted(first, -0.014, seed=index) for index in range(1, 9)}
-    alone = compare("osie", shared(a=first, m1=others["m1"])).differences["m1"]["kld"]
+    alone = compare_models("osie", shared(a=first, m1=others["m1"])).differences["m1"]["kld"]
     assert alone.p_adjusted == alone.p_value < 0.05
     assert alone.significance == "better"
-    among = compare("osie", shared(a=first, **others)).differences
+    among = compare_models("osie", shared(a=first, **others)).differences
     raw = [gains["kld"].p_value for gains in among.values()]
     assert [gains["kld"].p_adjusted for gains in among.values()] == pytest.approx(confidence.holm(raw))
     assert among["m1"]["kld"].low > 0
@@ -82,7 +82,7 @@ def test_p_values_are_corrected_for_several_comparisons(first):
 
 
 def test_equal_models_are_the_same(first):
-    result = compare("osie", shared(a=first, b=first.copy()))
+    result = compare_models("osie", shared(a=first, b=first.copy()))
     assert result.verdicts == {"b": "b has the same KLD as a on every image."}
     assert {each.significance for each in result.differences["b"].values()} == {"the same"}
     assert result.differing == {}

@@ -10,7 +10,7 @@ from trainer.evaluation.confidence import (
     decision_level,
     gain,
     holm,
-    interval,
+    mean_interval,
     share,
     skewed_interval,
 )
@@ -23,22 +23,22 @@ def scores(n, seed=0, mean=0.0):
 def test_interval_is_students():
     # The paired differences of Student (1908), as R's t.test(extra ~ group, sleep, paired=TRUE) evaluates them.
     hours = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
-    assert interval(hours) == pytest.approx([0.7001, 2.4599], abs=1e-4)
+    assert mean_interval(hours) == pytest.approx([0.7001, 2.4599], abs=1e-4)
     assert gain(hours, np.zeros(10), higher_is_better=True).p_value == pytest.approx(0.002833, abs=1e-6)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
 def test_interval_contains_the_true_mean_as_often_as_it_says(level):
-    intervals = [interval(sample, level) for sample in scores((1000, 8), mean=3.0)]
+    intervals = [mean_interval(sample, level) for sample in scores((1000, 8), mean=3.0)]
     held = np.mean([low <= 3.0 <= high for low, high in intervals])
     assert held == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 1000))
 
 
 def test_interval_follows_scale_and_offset():
     values = scores(30)
-    low, high = interval(values)
-    assert interval(1e-100 * values) == pytest.approx([1e-100 * low, 1e-100 * high], rel=1e-9)
-    assert interval(1e6 + values) == pytest.approx([1e6 + low, 1e6 + high], rel=1e-12)
+    low, high = mean_interval(values)
+    assert mean_interval(1e-100 * values) == pytest.approx([1e-100 * low, 1e-100 * high], rel=1e-9)
+    assert mean_interval(1e6 + values) == pytest.approx([1e6 + low, 1e6 + high], rel=1e-12)
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
@@ -59,7 +59,7 @@ def test_p_value_agrees_with_the_interval(n, level):
     [(np.zeros(6), 1), (np.full(10, 0.3), 0), (np.r_[np.full(9, 0.1), 0.1 + 1e-16], 0)],
 )
 def test_interval_of_equal_scores_is_their_mean(values, p_value):
-    assert interval(values) == [values.mean()] * 2
+    assert mean_interval(values) == [values.mean()] * 2
     result = gain(values, np.zeros(len(values)), higher_is_better=True)
     assert (result.mean, result.low, result.high, result.p_value) == (*[values.mean()] * 3, p_value)
     assert (result.better_on, result.worse_on) == (np.count_nonzero(values), 0)
@@ -71,7 +71,7 @@ def test_interval_of_skewed_scores_misses_the_mean_equally_often_on_both_sides(s
     rng = np.random.default_rng(0)
     samples = sign * (rng.gamma(4.0, size=(4000, 50)) - 4)
     skewed = np.array([skewed_interval(sample, 0.98) for sample in samples])
-    plain = np.array([interval(sample, 0.98) for sample in samples])
+    plain = np.array([mean_interval(sample, 0.98) for sample in samples])
     above, below = (skewed[:, 0] > 0).mean(), (skewed[:, 1] < 0).mean()
     often, seldom = ((plain[:, 1] < 0).mean(), (plain[:, 0] > 0).mean())[::sign]
     assert often > 3 * seldom
@@ -82,14 +82,14 @@ def test_interval_of_skewed_scores_misses_the_mean_equally_often_on_both_sides(s
 
 def test_interval_of_scores_without_skewness_is_students():
     scores = np.concatenate([np.arange(1.0, 11), -np.arange(1.0, 11)])
-    assert skewed_interval(scores, 0.99) == pytest.approx(interval(scores, 0.99))
+    assert skewed_interval(scores, 0.99) == pytest.approx(mean_interval(scores, 0.99))
     for few in (scores[:9], [0.5] * 20):
-        assert skewed_interval(few) == interval(few)
+        assert skewed_interval(few) == mean_interval(few)
 
 
 def test_interval_needs_two_images():
     assert MIN_IMAGES == 2
-    assert interval([0.5, 0.6]) is not None
+    assert mean_interval([0.5, 0.6]) is not None
     result = gain([0.5], [0.4], higher_is_better=True)
     assert (result.low, result.high, result.p_value) == (None, None, 1)
 
@@ -99,7 +99,7 @@ def test_gain_is_positive_if_ours_is_better():
     lower = gain(ours, theirs, higher_is_better=False)
     assert lower.mean == pytest.approx(0.5 / 3)
     assert (lower.better_on, lower.worse_on, lower.n_images) == (2, 0, 3)
-    assert [lower.low, lower.high] == interval([0.2, 0.0, 0.3])
+    assert [lower.low, lower.high] == mean_interval([0.2, 0.0, 0.3])
     assert gain(ours, theirs, higher_is_better=True).mean == pytest.approx(-0.5 / 3)
 
 
@@ -122,7 +122,7 @@ def test_ends_of_a_share_are_where_students_interval_begins_to_contain_0():
     model, start = 0.4 * end + scores(30, 2), scores(30, 3, mean=0.1)
     result = share(model, start, end, higher_is_better=True)
     for place, index in ((result.low, 0), (result.high, 1)):
-        assert interval((model - start) - place * (end - start))[index] == pytest.approx(0, abs=1e-12)
+        assert mean_interval((model - start) - place * (end - start))[index] == pytest.approx(0, abs=1e-12)
     assert result.share == pytest.approx((model - start).mean() / (end - start).mean())
     flipped = share(-model, -start, -end, higher_is_better=False)
     assert flipped == result
@@ -170,7 +170,7 @@ def test_the_interval_of_groups_contains_the_others_and_comes_close_to_them_with
     for seed, n in ((0, 12), (1, 30), (2, 3000)):
         values = 4 - np.random.default_rng(seed).gamma(4, size=n)
         low, high = confidence.grouped_interval(values, 0.99)
-        others = [confidence.interval(values, 0.99), confidence.skewed_interval(values, 0.99)]
+        others = [confidence.mean_interval(values, 0.99), confidence.skewed_interval(values, 0.99)]
         assert low <= min(each[0] for each in others)
         assert high >= max(each[1] for each in others)
     assert high - low == pytest.approx(others[1][1] - others[1][0], rel=0.05)
@@ -178,4 +178,4 @@ def test_the_interval_of_groups_contains_the_others_and_comes_close_to_them_with
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 4.0], [0.3] * 20])
 def test_the_interval_of_few_or_equal_groups_is_students(values):
-    assert confidence.grouped_interval(values) == confidence.interval(values)
+    assert confidence.grouped_interval(values) == confidence.mean_interval(values)

@@ -86,7 +86,7 @@ def test_a_model_has_the_same_scores_on_data_prepared_at_any_size(models, tmp_pa
         data = tmp_path / size
         fetch_dataset(config, data, test_of="osie")
         evaluate(EvaluateConfig(), models["good"], {"osie-test": data}, tmp_path / f"scores-{size}")
-        table = per_image.read(tmp_path / f"scores-{size}" / model_folder.PER_IMAGE, "")["osie-test"]
+        table = per_image.read_scores(tmp_path / f"scores-{size}" / model_folder.PER_IMAGE, "")["osie-test"]
         scores.append(table.scores["candidate"])
     assert set(scores[0]) == set(METRICS)
     for metric, expected in scores[0].items():
@@ -119,7 +119,7 @@ def test_intervals_and_gains_follow_from_the_scores_of_each_image(evaluation, ro
         for model in ("candidate", "champion")
     }
     salicon = evaluation["datasets"]["salicon"]
-    assert salicon["intervals"]["champion"]["kld"] == confidence.interval(columns["champion"])
+    assert salicon["intervals"]["champion"]["kld"] == confidence.mean_interval(columns["champion"])
     gain = confidence.gain(columns["candidate"], columns["champion"], higher_is_better=False)
     assert salicon["gains"]["kld"] == dataclasses.asdict(gain)
     assert (gain.better_on, gain.worse_on, gain.n_images) == (10, 0, 10)
@@ -134,7 +134,7 @@ def test_metrics_in_which_a_candidate_is_significantly_worse_are_named(good, mod
     found = evaluate(
         EvaluateConfig(), models["bad"], {"salicon": dataset}, tmp_path / "evaluation", models["good"]
     )["datasets"]["salicon"]
-    table = per_image.read(tmp_path / "evaluation" / model_folder.PER_IMAGE, "")["salicon"]
+    table = per_image.read_scores(tmp_path / "evaluation" / model_folder.PER_IMAGE, "")["salicon"]
     for opponent in ("centre_bias", "champion"):
         gains = table.gains("candidate", opponent, 0.95)
         assert found["worse"][opponent] == [metric for metric, gain in gains.items() if gain.high < 0]
@@ -220,7 +220,7 @@ def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(
         )
         grown = judged["datasets"]["grown"]
         outcomes.append((grown["n_images"], len(grown["left_out"]), judged["decided"], judged["promote"]))
-        assert grown["decisive_gain"]["level"] == gate.decision_level(EvaluateConfig(), 3)
+        assert grown["decisive_gain"]["level"] == gate.gate_level(EvaluateConfig(), 3)
         assert not set(grown["left_out"]) - {name for name, _, _ in prepared_data.images(data, ["valid"])}
     # Of none, all are scored, and nothing is decided.
     assert outcomes == [(28, 2, True, True), (19, 11, False, False), (30, 0, False, False)]
@@ -238,13 +238,13 @@ def test_a_group_counts_as_one_image_and_few_groups_decide_nothing(models, good,
         data = predictable.write_dataset(tmp_path / f"data-{size}", good, n_valid=24, groups=names)
         judged = evaluate(EvaluateConfig(), models["good"], {"pages": data}, tmp_path / str(size), models["bad"])
         pages = judged["datasets"]["pages"]
-        table = per_image.read(tmp_path / str(size) / model_folder.PER_IMAGE, "")["pages"]
+        table = per_image.read_scores(tmp_path / str(size) / model_folder.PER_IMAGE, "")["pages"]
         assert table.groups == names
         gains = table.values("champion", "kld") - table.values("candidate", "kld")
         decisive = pages["decisive_gain"]
         assert [decisive["low"], decisive["high"]] == confidence.grouped_interval(gains, decisive["level"])
         assert (decisive["n_images"], decisive["of_groups"]) == (24 // size, True)
-        assert pages["intervals"]["candidate"]["kld"] == confidence.interval(table.values("candidate", "kld"))
+        assert pages["intervals"]["candidate"]["kld"] == confidence.mean_interval(table.values("candidate", "kld"))
         outcomes.append((pages["n_images"], pages["n_units"], judged["decided"], judged["promote"]))
     assert outcomes == [(24, 12, True, True), (24, 8, False, False), (24, 2, False, False)]
     assert "24 validation images of pages belong to 2 groups, and a decision needs 12" in judged["reason"]

@@ -118,7 +118,7 @@ def test_nothing_is_decided_on_few_images_that_are_left(n_seen, n_images, decide
 
 def test_later_decisions_of_a_year_need_wider_intervals_and_one_outside_of_runs_does_not():
     config = EvaluateConfig()
-    levels = [gate.decision_level(config, decision) for decision in (0, 1, 2, 10, 52, 53)]
+    levels = [gate.gate_level(config, decision) for decision in (0, 1, 2, 10, 52, 53)]
     assert levels[0] == 0.95
     assert levels[1:] == sorted(levels[1:])
-    assert gate.decision_level(EvaluateConfig(gate_confidence=0.0), 52) == 0.95
+    assert gate.gate_level(EvaluateConfig(gate_confidence=0.0), 52) == 0.95

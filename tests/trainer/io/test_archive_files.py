@@ -21,7 +21,7 @@ JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs
 def read(source, scratch):
     scratch.mkdir(exist_ok=True)
     source = str(source)
-    with archive_files.opened(source, source_files.list_objects(source), scratch) as members:
+    with archive_files.open_source(source, source_files.list_objects(source), scratch) as members:
         return {member.path: member.read() for member in members}
 
 
@@ -165,7 +165,7 @@ def test_names_of_a_zip_are_utf_8_if_they_can_be_and_else_cp437(tmp_path):
 
 def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
     archive = write_zip(tmp_path / "x.zip", {"1.png": bytes(5000)})
-    with archive_files.opened(str(archive), source_files.list_objects(str(archive)), tmp_path) as (member,):
+    with archive_files.open_source(str(archive), source_files.list_objects(str(archive)), tmp_path) as (member,):
         with pytest.raises(UserError, match=r"1\.png in x\.zip"):
             member.content(4999)
         assert member.content(5000) == bytes(5000)

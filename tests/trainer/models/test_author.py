@@ -74,7 +74,7 @@ def graph(definition):
 
 def publish(site, dataset, content, **settings):
     """Let Google Drive have an archive; a dictionary of files is packed."""
-    row = author.get(f"author:{dataset}")
+    row = author.get_author_weights(f"author:{dataset}")
     packed = content if isinstance(content, bytes) else zipped(content)
     drive.serve_large(site, packed, row.drive_id, f"{row.stem}.zip", **settings)
 
@@ -98,7 +98,7 @@ def test_every_row_is_of_a_dataset_and_has_a_place_of_its_own():
 def test_an_unknown_name_is_refused_with_the_nearest_one_before_anything_is_asked(internet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused = r"unknown weights 'author:salicn'; did you mean 'author:salicon'\?"
-    for look in (find_model, weight_sources.check_local, weight_sources.fingerprint):
+    for look in (find_model, weight_sources.check_local, weight_sources.fingerprint_weights):
         with pytest.raises(UserError, match=f"^{refused}"):
             look("author:salicn")
     for name in ("base_model_uri", "initial_weights"):
@@ -130,7 +130,7 @@ def test_graph_saved_model_and_checkpoint_are_found_among_other_files(internet, 
         with author.unpacked_weights(f"author:{dataset}") as local:
             folder = pathlib.Path(tempfile.gettempdir(), local.path.relative_to(tempfile.gettempdir()).parts[0])
             unpacked = files_in(folder)
-            contents = tensorflow_files.read(local.path)
+            contents = tensorflow_files.read_contents(local.path)
         assert contents.kind == kind
         assert len(contents.arrays) >= 46
         assert not {"README.txt", ".DS_Store", "._model.pb", f"model_{dataset}_gpu.pb"} & set(unpacked)
@@ -192,12 +192,12 @@ def test_the_first_use_imports_and_the_second_needs_no_network(internet, network
 def test_tasks_on_different_machines_agree_on_the_fingerprint(internet, graph, cached, tmp_path, monkeypatch):
     """Whatever Google Drive says of the file: its servers do not always say the same."""
     publish(internet, "mit1003", {"model_mit1003_cpu.pb": graph})
-    digest = weight_sources.fingerprint("author:mit1003")
+    digest = weight_sources.fingerprint_weights("author:mit1003")
     (tmp_path / "own.pb").write_bytes(graph)
     assert author.fetched("author:mit1003").path.exists()
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "another"))
     publish(internet, "mit1003", {"model_mit1003_cpu.pb": graph})
-    row = author.get("author:mit1003")
+    row = author.get_author_weights("author:mit1003")
     internet.paths[drive.confirmed(row.drive_id)].modified = "Wed, 03 Jan 2024 00:00:00 GMT"
     imported = dsl.Model(name="model", uri=str(tmp_path / "model"), metadata={})
     import_model.python_func("author:mit1003", "salicon", "32x40", digest, imported)

@@ -78,20 +78,20 @@ def test_weights_change_by_half_of_their_channels_scale_at_most():
     assert (error <= scale * (0.5 + 2 * 127 * 2**-24)).all()
     assert (error.max(axis=(0, 1, 2)) > scale / 4).all()
     given[..., 1] = 0
-    assert not compact.decode(compact.encode({"a/kernel": given}))["a/kernel"][..., 1].any()
+    assert not compact.decode_compact(compact.encode_compact({"a/kernel": given}))["a/kernel"][..., 1].any()
 
 
 def test_only_kernels_are_quantized_and_equal_weights_are_equal_bytes(monkeypatch):
     arrays = {"b/kernel": kernel(1, 1, 3, 4).astype(np.float32), "b/bias": kernel(4).astype(np.float32)}
-    content = compact.encode(arrays)
-    restored = compact.decode(content)
+    content = compact.encode_compact(arrays)
+    restored = compact.decode_compact(content)
     np.testing.assert_array_equal(restored["b/bias"], arrays["b/bias"])
     multiples, scale = compact.quantize(arrays["b/kernel"])
     np.testing.assert_array_equal(restored["b/kernel"], multiples * scale)
     assert {value.dtype for value in restored.values()} == {np.dtype(np.float32)}
     monkeypatch.setattr("time.time", lambda: 2e9)
-    assert compact.encode(dict(reversed(arrays.items()))) == content
-    assert compact.encode({**arrays, "b/bias": arrays["b/bias"] + 1}) != content
+    assert compact.encode_compact(dict(reversed(arrays.items()))) == content
+    assert compact.encode_compact({**arrays, "b/bias": arrays["b/bias"] + 1}) != content
 
 
 # === The export ===
@@ -155,8 +155,8 @@ def test_damaged_model_is_named_and_nothing_is_left(copy, cached, damage, messag
 def test_found_model_is_expanded_once_and_its_arrays_are_those_of_the_file(exported, cached):
     folder = find_model(str(exported))
     assert folder.parent.parent == cached
-    arrays = tensorflow_files.read(folder / WEIGHTS).arrays
-    expected = compact.read(exported)
+    arrays = tensorflow_files.read_contents(folder / WEIGHTS).arrays
+    expected = compact.read_compact(exported)
     assert {array.called for array in arrays} == expected.keys()
     for array in arrays:
         np.testing.assert_array_equal(array.read(), expected[array.called])
@@ -182,10 +182,10 @@ def test_expanded_model_that_is_not_whole_is_made_again(exported, cached, name):
 
 def test_compact_models_are_sources_of_weights_here_and_on_cloud_storage(exported, cached, bucket):
     address = upload(bucket, exported)
-    digest = weight_sources.fingerprint(str(exported))
-    assert weight_sources.fingerprint(address) == digest
+    digest = weight_sources.fingerprint_weights(str(exported))
+    assert weight_sources.fingerprint_weights(address) == digest
     for source in (str(exported), address):
-        with weight_sources.opened(source) as local:
+        with weight_sources.open_weights(source) as local:
             assert local.fingerprint == digest
             assert read_json(local.model / MODEL_CONFIG, "", dict)["dataset"] == "osie"
             assert local.path.parent == find_model(source)

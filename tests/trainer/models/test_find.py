@@ -105,7 +105,7 @@ def test_word_wins_over_a_folder_of_its_name_which_a_path_names():
     write_model(pathlib.Path("pretrained"), OSIE)
     model = find_model("pretrained")
     assert {**OSIE, "name": "pretrained"}.items() <= read_json(model / MODEL_CONFIG, "", dict).items()
-    with weight_sources.opened("pretrained") as local:
+    with weight_sources.open_weights("pretrained") as local:
         assert local.model == model
     assert find_model("./pretrained") == pathlib.Path("pretrained")
 
@@ -180,7 +180,7 @@ def test_damaged_models_are_not_replaced_in_silence(shipped, tmp_path):
     with pytest.raises(UserError, match=r"has no model\.weights\.h5"):
         find_answering("")
     (shipped / COMPACT_WEIGHTS).write_bytes(b"")
-    for use in (find_answering, weight_sources.check_local, weight_sources.fingerprint):
+    for use in (find_answering, weight_sources.check_local, weight_sources.fingerprint_weights):
         with pytest.raises(UserError, match=rf"pretrained/{COMPACT_WEIGHTS} is damaged.*: get it again with"):
             use("pretrained")
     assert not (tmp_path / "cache").exists()

@@ -12,7 +12,7 @@ from tests.gcs import upload
 from tests.narrow import narrowed, unexported
 from trainer.errors import UserError
 from trainer.models import tensorflow_files, weight_sources
-from trainer.models.importing import convert
+from trainer.models.importing import convert_weights
 from trainer.models.load import load_model
 from trainer.models.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
 from trainer.models.registry_layout import VERSION_EXTRA
@@ -37,8 +37,8 @@ def imported(saved_model, tmp_path_factory):
 
 def converted(source, folder):
     """What an import does in a process of its own."""
-    with weight_sources.opened(str(source)) as local:
-        return convert(local, str(source), folder, "salicon", SIZE)
+    with weight_sources.open_weights(str(source)) as local:
+        return convert_weights(local, str(source), folder, "salicon", SIZE)
 
 
 def test_maps_of_the_imported_model_are_the_golden_ones(imported):
@@ -55,7 +55,7 @@ def test_imported_model_is_a_model_folder_with_its_origin(imported, saved_model)
     assert config["imported"] == {
         "source": str(saved_model),
         "kind": "frozen SavedModel",
-        "fingerprint": weight_sources.fingerprint(str(saved_model)),
+        "fingerprint": weight_sources.fingerprint_weights(str(saved_model)),
     }
 
 
@@ -97,8 +97,11 @@ def test_sources_on_cloud_storage_have_the_fingerprint_of_local_ones(bucket, tmp
         upload(bucket, tmp_path / name, f"deep/{name}")
     for name in ("saved", "model.ckpt", "model.ckpt.index", "model.pb"):
         address = f"gs://{bucket.name}/deep/{name}"
-        with weight_sources.opened(address) as there, weight_sources.opened(str(tmp_path / name)) as here:
-            assert there.fingerprint == here.fingerprint == weight_sources.fingerprint(address)
+        with (
+            weight_sources.open_weights(address) as there,
+            weight_sources.open_weights(str(tmp_path / name)) as here,
+        ):
+            assert there.fingerprint == here.fingerprint == weight_sources.fingerprint_weights(address)
             assert there.path != here.path
             kept = there.path.parent
         assert not kept.exists()
@@ -107,7 +110,7 @@ def test_sources_on_cloud_storage_have_the_fingerprint_of_local_ones(bucket, tmp
         (f"gs://{bucket.name}/", "is a whole bucket"),
     ):
         with pytest.raises(UserError, match=message):
-            weight_sources.fingerprint(address)
+            weight_sources.fingerprint_weights(address)
 
 
 def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch):
@@ -120,7 +123,7 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch)
     (tmp_path / "models" / "msinet" / "aliases.json").write_text('{"default": 3}')
     for source in ("msinet", "msinet@3", str(version), "models/msinet"):
         weight_sources.check_local(source)
-        with weight_sources.opened(source) as local:
+        with weight_sources.open_weights(source) as local:
             assert local.model.resolve() == version / VERSION_EXTRA
     with pytest.raises(UserError, match="msinet has no version 4; it has 3"):
         weight_sources.check_local("msinet@4")
@@ -131,7 +134,7 @@ def test_imported_model_of_this_project_keeps_its_configuration(narrow_model, tm
         again = converted(narrow_model, tmp_path / "again").summary
     assert again == json.loads((narrow_model / MODEL_CONFIG).read_text())
     ours, theirs = (
-        tensorflow_files.read(folder / WEIGHTS).arrays for folder in (narrow_model, tmp_path / "again")
+        tensorflow_files.read_contents(folder / WEIGHTS).arrays for folder in (narrow_model, tmp_path / "again")
     )
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one.read(), other.read())

@@ -10,7 +10,7 @@ from tests import rounding
 from tests.golden.weights import set_golden_weights
 from trainer.models import layers
 from trainer.models.layers import Pixels, convolve_doubled, convolve_phases
-from trainer.models.network import VGG16_BLOCKS, build_model, encoder_layer, kld
+from trainer.models.network import VGG16_BLOCKS, build_model, encoder_layer, kld_loss
 
 pytestmark = pytest.mark.numerics
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -34,7 +34,7 @@ def test_prediction_and_loss_equal_the_reference(model, case):
     assert prediction.dtype == np.float32
     tolerance = 1e-4 if case == "small" else 1e-4 + 2**-12  # the large prediction is stored as float16
     np.testing.assert_allclose(prediction, GOLDEN[f"{case}_prediction"], atol=tolerance, rtol=0)
-    loss = np.mean(kld(GOLDEN[f"{case}_map"], prediction))
+    loss = np.mean(kld_loss(GOLDEN[f"{case}_map"], prediction))
     np.testing.assert_allclose(loss, GOLDEN[f"{case}_kld"], rtol=1e-4)
 
 
@@ -46,7 +46,7 @@ def test_five_adam_steps_equal_the_reference():
     losses = []
     for _ in range(5):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(kld(target, model(image)))
+            loss = tf.reduce_mean(kld_loss(target, model(image)))
         optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
         losses.append(float(loss))
     np.testing.assert_allclose(losses, GOLDEN["small_adam_1e-5_losses"], rtol=1e-4)
@@ -147,5 +147,5 @@ def test_size_that_the_network_cannot_halve_three_times_is_refused():
 
 def test_kld_is_zero_for_identical_maps_and_positive_otherwise():
     maps = GOLDEN["small_map"].astype(np.float32)
-    np.testing.assert_allclose(kld(maps, maps), 0, atol=1e-3)
-    assert (np.asarray(kld(maps, maps[::-1])) > 0.1).all()
+    np.testing.assert_allclose(kld_loss(maps, maps), 0, atol=1e-3)
+    assert (np.asarray(kld_loss(maps, maps[::-1])) > 0.1).all()

@@ -23,7 +23,7 @@ from trainer.training.settings import TrainConfig
 from trainer.training.train import (
     Job,
     config_of,
-    fingerprint_of_weights,
+    fingerprint_initial_model,
     initial_model,
     run_identity,
     training_record,
@@ -50,7 +50,7 @@ def empty(cache, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def arrays():
-    return compact.read(find.PRETRAINED_FOLDER)
+    return compact.read_compact(find.PRETRAINED_FOLDER)
 
 
 # === The folder ===
@@ -111,7 +111,7 @@ def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, t
     for name, value in arrays.items():
         layer, _, role = name.rpartition("/")
         np.testing.assert_array_equal(getattr(network.get_layer(layer), role), value)
-    assert len(fingerprint_of_weights(config, None)) == 64
+    assert len(fingerprint_initial_model(config, None)) == 64
     job = Job(TrainConfig(), Manifest.load(write_prepared(tmp_path / "data")), None, "float32")
     base = config_of(find_model("pretrained"))
     identity = run_identity(job, base)

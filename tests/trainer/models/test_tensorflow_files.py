@@ -22,7 +22,7 @@ def constant(graph, dims, values=(1.0,), name="conv1/conv1_1/kernel"):
 
 def read(tmp_path, graph):
     (tmp_path / "x.pb").write_bytes(graph.SerializeToString())
-    return tensorflow_files.read(tmp_path / "x.pb").arrays
+    return tensorflow_files.read_contents(tmp_path / "x.pb").arrays
 
 
 @pytest.mark.parametrize("dims", [(2**31,), (2**50, 9), (-1, 4)])

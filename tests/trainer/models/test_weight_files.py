@@ -30,7 +30,7 @@ def arrays(network):
 
 @pytest.fixture(scope="module")
 def content(arrays):
-    return bytes(weight_files.encode(arrays))
+    return bytes(weight_files.encode_hdf5(arrays))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_another_form_is_refused_with_the_forms_that_are_read(name, tmp_path):
     path = tmp_path / name
     path.touch()
     with pytest.raises(UserError, match=f"^{path} .*{re.escape(weight_files.KINDS)}$"):
-        weight_files.kind_of(path)
+        weight_files.kind_of_weights(path)
 
 
 def test_groups_that_are_nested_without_end_are_refused_at_once(tmp_path):
@@ -63,7 +63,7 @@ def test_groups_that_are_nested_without_end_are_refused_at_once(tmp_path):
                 group = group.create_group("g")
         begin = time.process_time()
         with pytest.raises(ContentError, match=f"{path}.* {weight_files.MOST_GROUPS} "):
-            weight_files.read(path)
+            weight_files.read_hdf5(path)
         return time.process_time() - begin
 
     short, long = seconds(200), seconds(2000)
@@ -93,7 +93,7 @@ def test_values_in_other_files_of_the_machine_are_not_read(path, network, change
     with h5py.File(path, "r+") as file:
         change(file, path.parent)
     with pytest.raises(ContentError, match=rf"/{NAME} in another file|1 of 46 are missing: conv1_conv1_1/kernel"):
-        load.match(weight_files.read(path)[1], load.shapes(network), "it")
+        load.match(weight_files.read_hdf5(path)[1], load.shapes(network), "it")
 
 
 @pytest.mark.parametrize("shape", [(2**40,), (9, 9, 9, 2**30)])
@@ -117,7 +117,7 @@ def test_an_array_that_unpacks_to_more_than_the_memory_of_the_worker_is_refused(
 def test_compressed_arrays_are_read(path):
     with h5py.File(path, "r+") as file:
         file.create_dataset(NAME, SHAPE, "f4", data=SECRET.reshape(SHAPE), compression="gzip")
-    _, found = weight_files.read(path)
+    _, found = weight_files.read_hdf5(path)
     (value,) = (array.read() for array in found if array.name == NAME)
     np.testing.assert_array_equal(value, SECRET.reshape(SHAPE))
 

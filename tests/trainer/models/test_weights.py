@@ -45,7 +45,7 @@ def checkpoint(narrow, tmp_path_factory):
 
 
 def matched(path, expected):
-    return load.match(tensorflow_files.read(path).arrays, expected, str(path))
+    return load.match(tensorflow_files.read_contents(path).arrays, expected, str(path))
 
 
 def assert_golden(found):
@@ -94,7 +94,7 @@ def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_pat
     module = tf.Module()
     module.serve = tf.function(lambda images: tf.function(whole)(images), input_signature=[spec])
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
-    contents = tensorflow_files.read(tmp_path)
+    contents = tensorflow_files.read_contents(tmp_path)
     assert contents.kind == "frozen SavedModel"
     assert_golden(load.match(contents.arrays, expected, "published"))
 

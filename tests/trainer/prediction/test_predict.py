@@ -161,7 +161,7 @@ def test_images_in_memory_do_not_grow_with_the_number_of_images(predictor, photo
     (small,) = find_inputs(["photos/more/3.png"]).inputs
     inputs, config = [counting(small)] * 60, PredictConfig(batch_size=4)
     most = 0
-    for _ in predict.predict(predictor, inputs, [{}] * len(inputs), config):
+    for _ in predict.predict_images(predictor, inputs, [{}] * len(inputs), config):
         done += 1
         most = max(most, ahead[0] - done)
     assert done == 60
@@ -174,6 +174,6 @@ def test_a_prediction_that_is_not_finite_is_refused(predictor, photos):
     bias.assign(np.full(bias.shape, np.nan))
     try:
         with pytest.raises(UserError, match="the model's prediction is not finite"):
-            next(predict.predict(predictor, find_inputs(["photos"]).inputs, [{}] * 4))
+            next(predict.predict_images(predictor, find_inputs(["photos"]).inputs, [{}] * 4))
     finally:
         bias.assign(before)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import UserError
-from trainer.prediction.regions import Measure, Region, focus, measure, parse_region, read_regions
+from trainer.prediction.regions import Measure, Region, focus, measure_regions, parse_region, read_regions
 
 MAP = np.zeros((10, 20), np.float32)
 MAP[2:4, 5:10] = 0.5  # sum 5
@@ -14,7 +14,9 @@ MAP[8, 15] = 1.0
 
 
 def test_share_area_ratio_peak_and_rank():
-    first, second, third = measure(MAP, [parse_region(text) for text in ("a:15,8,1,1", "b:5,2,5,2", "c:0,0,5,2")])
+    first, second, third = measure_regions(
+        MAP, [parse_region(text) for text in ("a:15,8,1,1", "b:5,2,5,2", "c:0,0,5,2")]
+    )
     assert (first.share, first.area, first.peak, first.peak_at) == (1 / 6, 1 / 200, 1, (8, 15))
     assert first.ratio == pytest.approx(200 / 6)
     assert (second.share, second.area, second.peak, second.peak_at) == (5 / 6, 10 / 200, 0.5, (2, 5))
@@ -23,7 +25,7 @@ def test_share_area_ratio_peak_and_rank():
 
 
 def test_a_map_of_zeros_is_evenly_spread():
-    (measured,) = measure(np.zeros((4, 4), np.float32), [Region("a", 0, 0, 2, 2)])
+    (measured,) = measure_regions(np.zeros((4, 4), np.float32), [Region("a", 0, 0, 2, 2)])
     assert (measured.share, measured.ratio, measured.peak) == (0.25, 1, 0)
 
 

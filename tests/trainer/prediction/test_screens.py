@@ -11,7 +11,7 @@ from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor
-from trainer.prediction.regions import Region, focus, measure
+from trainer.prediction.regions import Region, focus, measure_regions
 from trainer.prediction.screens import count_screens, rows_of_screens
 from trainer.prediction.settings import PredictConfig
 
@@ -113,7 +113,7 @@ def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, p
 
     paths = [{"npy": tmp_path / "maps" / f"{index}.npy"} for index in range(len(inputs))]
     config = PredictConfig(batch_size=batch_size)
-    results = list(predict.predict(Counting, inputs, paths, config, [Region("low", 0, 0, 10, 10)]))
+    results = list(predict.predict_images(Counting, inputs, paths, config, [Region("low", 0, 0, 10, 10)]))
     assert [bool(result.error) for result in results] == [False] * 5 + [True]
     for pixels, result in zip(pictures, results, strict=False):
         map_ = np.load(result.written["npy"])
@@ -136,18 +136,18 @@ def test_a_region_is_measured_on_the_screen_that_has_most_of_it(predictor, page)
         (0, 0, 640, 2000),
     ]
     regions = [Region(str(index), *text) for index, text in enumerate(texts)]
-    found = measure(map_, regions)
+    found = measure_regions(map_, regions)
     assert [each.screen for each in found] == [2, 3, 5, 5, 1]
     inside = [(10, 20, 200, 300), (20, 0, 300, 150), (0, 50, 640, 60), (300, 100, 300, 200), (0, 0, 640, 400)]
     for each, box in zip(found, inside, strict=True):
         top = 400 * (each.screen - 1)
-        (alone,) = measure(map_[top : top + 400], [Region("alone", *box)])
+        (alone,) = measure_regions(map_[top : top + 400], [Region("alone", *box)])
         assert (each.share, each.area, each.peak) == (alone.share, alone.area, alone.peak)
         assert each.peak_at == (alone.peak_at[0] + top, alone.peak_at[1])
     assert found[4].share == 1
     ranked = sorted(found[2:4], key=lambda each: -each.share)
     assert [each.rank for each in (*ranked, found[0], found[1], found[4])] == [1, 2, 1, 1, 1]
-    assert measure(map_[:400], [Region("a", 0, 0, 9, 9)])[0].screen is None
+    assert measure_regions(map_[:400], [Region("a", 0, 0, 9, 9)])[0].screen is None
 
 
 def test_focus_is_the_mean_over_the_screens(predictor, page):

@@ -31,7 +31,7 @@ def data(n, truth, noise=0.0):
 
 
 def test_the_numbers_that_made_the_densities_are_found():
-    found = calibrate.fit(data(60, TRUTH))
+    found = calibrate.fit_calibration(data(60, TRUTH))
     assert found is not None
     assert found.exponent == pytest.approx(TRUTH.exponent, abs=0.03)
     assert found.bias_width == pytest.approx(TRUTH.bias_width, abs=0.02)
@@ -39,7 +39,7 @@ def test_the_numbers_that_made_the_densities_are_found():
 
 
 def test_a_network_that_spreads_as_observers_do_is_not_calibrated(capsys):
-    assert calibrate.fit(data(60, None, noise=0.3)) is None
+    assert calibrate.fit_calibration(data(60, None, noise=0.3)) is None
     assert "not calibrated: no significant gain" in capsys.readouterr().out
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from trainer.training.meter import Meter, memory_bytes, timed_next
+from trainer.training.meter import Meter, device_memory, timed_next
 
 
 def test_meter_measures_a_chunk_and_says_how_long_it_waited_if_that_is_worth_it():
@@ -14,7 +14,7 @@ def test_meter_measures_a_chunk_and_says_how_long_it_waited_if_that_is_worth_it(
     assert meter.scalars["speed/images_per_s"] == 10
     assert meter.scalars["speed/step_s"] == pytest.approx(0.4)
     assert meter.scalars["speed/waiting_for_data"] == 0.25
-    assert meter.scalars["memory/now_gb"] == pytest.approx(memory_bytes()["now"] / 1e9, rel=0.5)
+    assert meter.scalars["memory/now_gb"] == pytest.approx(device_memory()["now"] / 1e9, rel=0.5)
     assert meter.scalars["memory/peak_gb"] >= 0.9 * meter.scalars["memory/now_gb"]
     assert meter.text == "25% waiting for data"
     meter.add(1, 10.0, 0.1)

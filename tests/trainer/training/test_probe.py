@@ -21,7 +21,7 @@ from trainer.training.start import check_training
 
 
 def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
-    found = {fact.name: fact for fact in probe.facts(tmp_path)}
+    found = {fact.name: fact for fact in probe.machine_facts(tmp_path)}
     assert found["user"].value.startswith(f"{os.getuid()}:{os.getgid()} (")
     shell = subprocess.run(["bash", "-c", "ulimit -l"], capture_output=True, text=True, check=True).stdout.strip()
     soft = found["locked memory"].value.partition(" of ")[0]

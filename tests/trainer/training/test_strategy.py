@@ -9,7 +9,7 @@ import tensorflow as tf
 from trainer.errors import UserError
 from trainer.io import runtime
 from trainer.training import step, strategy
-from trainer.training.accelerators import ACCELERATORS, get
+from trainer.training.accelerators import ACCELERATORS, get_accelerator
 from trainer.training.strategy import Cluster, Devices
 
 VERTEX = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["server:2222"]}}
@@ -61,29 +61,29 @@ def test_invalid_tf_config_is_refused(monkeypatch, content, message):
 )
 def test_missing_accelerator_is_an_error_not_a_slow_run(name, message):
     with pytest.raises(UserError, match=message):
-        strategy.connect(name)
+        strategy.connect_devices(name)
 
 
 def test_tpu_is_used_if_the_process_is_set_up_for_it(monkeypatch):
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
     monkeypatch.setattr(runtime, "TPU_LOCKED_BYTES", 0)
     with pytest.raises(UserError, match=r"cannot train on a TPU.*of this machine$"):
-        strategy.connect()
+        strategy.connect_devices()
     monkeypatch.setattr(runtime, "TPU_LOCKED_BYTES", 2**62)
     monkeypatch.setattr(resource, "getrlimit", lambda limit: (2**23, 2**23))
     with pytest.raises(UserError, match="limit of locked memory"):
-        strategy.connect()
+        strategy.connect_devices()
 
 
 def test_cpus_of_several_machines_do_not_train_together(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({**VERTEX, "task": task("chief", 0)}))
     with pytest.raises(UserError, match="3 machines, but cpu"):
-        strategy.connect("cpu")
+        strategy.connect_devices("cpu")
 
 
 @pytest.mark.parametrize("name", ["", "cpu"])
 def test_cpu_is_one_replica_and_the_chief(name):
-    connected = strategy.connect(name)
+    connected = strategy.connect_devices(name)
     assert (connected.kind, connected.replicas, connected.is_chief) == ("cpu", 1, True)
     assert connected.gather([3.0, 4.0]).tolist() == [[3.0, 4.0]]
 
@@ -93,13 +93,16 @@ def test_cpu_is_one_replica_and_the_chief(name):
 
 def devices(kind, name=""):
     return Devices(
-        tf.distribute.get_strategy(), kind, get(name).chip if name else None, Cluster({"worker": ["here"]})
+        tf.distribute.get_strategy(),
+        kind,
+        get_accelerator(name).chip if name else None,
+        Cluster({"worker": ["here"]}),
     )
 
 
 @pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "cpu"])
 def test_automatic_precision_is_the_tables(name):
-    row = get(name)
+    row = get_accelerator(name)
     assert step.resolve_precision("auto", devices(row.image, name)) == row.chip.precision
     assert row.chip.precision in row.chip.flops
 

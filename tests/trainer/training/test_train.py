@@ -263,7 +263,7 @@ def test_fine_tuning_starts_from_the_base_model(dataset, trained_narrow, quick, 
 
 def test_msinet_weights_file_can_be_the_initial_weights(dataset, trained_narrow, quick, tmp_path):
     path = str(shutil.copy(trained_narrow[0] / WEIGHTS, tmp_path))
-    digest = weight_sources.fingerprint(path)
+    digest = weight_sources.fingerprint_weights(path)
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
     summary = train(still, dataset, tmp_path / "model", tmp_path / "state", initial_weights_fingerprint=digest)
     assert summary["valid_loss"] == pytest.approx(

@@ -57,7 +57,7 @@ def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
     return None
 
 
-def find(root: pathlib.Path, address: str) -> Download | None:
+def find_download(root: pathlib.Path, address: str) -> Download | None:
     """The archive of an address in the cache `root`, if it is there and unchanged."""
     return _kept(_folder(root, address))
 
@@ -65,12 +65,12 @@ def find(root: pathlib.Path, address: str) -> Download | None:
 def forget(downloads: Iterable[Download]) -> None:
     """Remove archives that turn out to be damaged, so that the next fetch downloads them again."""
     for each in downloads:
-        with locked(each.path.parent, f"another process uses {each.path.parent}"):
+        with locked_folder(each.path.parent, f"another process uses {each.path.parent}"):
             each.path.unlink(missing_ok=True)
             (each.path.parent / RECORD).unlink(missing_ok=True)
 
 
-def fetch(root: pathlib.Path, server: Server, digest: str = "") -> Download:
+def fetch_download(root: pathlib.Path, server: Server, digest: str = "") -> Download:
     """The archive of a server: from the folder `root` if it has the state that is offered, else downloaded.
 
     If the server does not answer, a copy in `root` is used, and a line says so.
@@ -80,7 +80,7 @@ def fetch(root: pathlib.Path, server: Server, digest: str = "") -> Download:
             written.
     """
     folder = _folder(root, server.address)
-    with usable(root), locked(folder, f"another process downloads {server.shown}"):
+    with usable(root), locked_folder(folder, f"another process downloads {server.shown}"):
         return _fetch(folder, server, digest)
 
 
@@ -256,7 +256,7 @@ def _kept(folder: pathlib.Path) -> Download | None:
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path, other: str) -> Iterator[None]:
+def locked_folder(folder: pathlib.Path, other: str) -> Iterator[None]:
     """Make the folder, and keep other processes from it during the block.
 
     If another process has it, a line says what `other` says of that one.

@@ -95,7 +95,7 @@ def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origi
 
 def kept(archive: Archive, root: pathlib.Path) -> cache.Download | None:
     """The copy of a public archive in the cache `root`, if it is there."""
-    return cache.find(root, _server(archive).address)
+    return cache.find_download(root, _server(archive).address)
 
 
 def _server(archive: Archive, allow_http: bool = False) -> Server:
@@ -120,26 +120,26 @@ def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
             try:
                 offer = server.offer()
             except NoAnswerError as error:
-                copy = cache.copy_for(cache.find(root, server.address) if root else None, error)
+                copy = cache.copy_for(cache.find_download(root, server.address) if root else None, error)
                 offer = dataclasses.replace(copy.offer, name=archive.name or copy.offer.name)
             said.append(offer.object)
     return said
 
 
-def fetch(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
+def fetch_origin(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
     """The archives, downloaded to the cache `root`, or from it if they are there and their servers have no others.
 
     Raises:
         UserError: one cannot be downloaded; what other archives it has stays there.
     """
     servers = origin.servers
-    if origin.row and not all(cache.find(root, server.address) for server in servers):
+    if origin.row and not all(cache.find_download(root, server.address) for server in servers):
         for name, text in (("Licence", origin.row.licence), ("Please cite", origin.row.citation)):
             if text:
                 print(f"{name}: {text}", flush=True)
     with _by_hand(origin):
         downloads = [
-            cache.fetch(root, server, archive.digest)
+            cache.fetch_download(root, server, archive.digest)
             for archive, server in zip(origin.archives, servers, strict=True)
         ]
     name, count = collections.Counter(each.offer.name for each in downloads).most_common(1)[0]

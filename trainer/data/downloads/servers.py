@@ -183,7 +183,7 @@ def read_offer(headers: Mapping[str, str], name: str) -> Offer:
     )
 
 
-def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
+def archive_name(headers: Mapping[str, str], address: str, *urls: str) -> str:
     """The archive's name: what its server calls it, else the last part of a URL; errors name the `address`.
 
     Raises:
@@ -241,7 +241,7 @@ class Web:
         """What the headers of the server's answer say; the file itself is not read."""
         print(f"ask {self.shown}", flush=True)
         with self._answer({}) as response:
-            name = self._name or name_of(response.headers, self.shown, self.address, response.url)
+            name = self._name or archive_name(response.headers, self.shown, self.address, response.url)
             return read_offer(response.headers, name)
 
     @contextlib.contextmanager

@@ -44,12 +44,12 @@ class ComparedData:
         return [f"{self.name}: {text}." for text in found]
 
 
-def write_data_check(compared: Sequence[ComparedData], html: str | os.PathLike[str]) -> None:
+def write_data_comparison(compared: Sequence[ComparedData], html: str | os.PathLike[str]) -> None:
     """Write the page."""
     warnings = [text for each in compared for text in each.warnings]
     is_compared = any(each.last for each in compared)
     headline = ("bad", "Large differences") if warnings else ("good", "No large difference")
-    pages.write(
+    pages.write_page(
         html,
         "data_check.html.jinja",
         title="Data of this run",

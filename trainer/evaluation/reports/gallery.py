@@ -39,7 +39,7 @@ class GalleryImage:
     """Reasons why the image is shown, in a few words each."""
 
 
-def describe(
+def describe_gallery(
     examples: Sequence[GalleryImage],
     table: PerImage,
     models: Mapping[str, str],

@@ -44,7 +44,7 @@ FOR_FILES = ("<metadata>.*?</metadata>", "<style.*?</style>", r' xmlns[:\w]*="[^
 """Patterns of the parts of an SVG that are for files: in a page, its styles would apply to the whole page."""
 
 
-def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
+def write_page(html: str | os.PathLike[str], template: str, **values: Any) -> None:
     """Render a template to the file `html`, which needs no other file."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent / "templates"),

@@ -13,7 +13,14 @@ from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
 from trainer.errors import check, format_duration, now
 from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders, seen
-from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, DatasetComparison, Files, SharedScores, draw
+from trainer.evaluation.compare import (
+    EVALUATE_AGAIN,
+    Contestant,
+    DatasetComparison,
+    Files,
+    SharedScores,
+    draw_images,
+)
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
@@ -70,7 +77,7 @@ def write_preview(dataset: Path, html: Path) -> None:
         )
     fixations = "with fixations" if manifest.has_fixations else "no fixations"
     size = confidence.size_text(manifest.image_size)
-    pages.write(
+    pages.write_page(
         html,
         "preview.html.jinja",
         title=manifest.dataset,
@@ -112,7 +119,7 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manife
     )
 
     thumbnails = []
-    for example in itertools.islice(tfrecords.read(folder, split), PREVIEW_IMAGES[split]):
+    for example in itertools.islice(tfrecords.read_examples(folder, split), PREVIEW_IMAGES[split]):
         top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
         box = slice(top, top + height), slice(left, left + width)
         density = example.density[box] / max(1, example.density.max())
@@ -149,7 +156,7 @@ def write_curve(model: Path, html: Path) -> None:
     on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"
     data = f"{pages.counts_text(settings['counts'])} images" if settings.get("counts") else ""
     head = (("Model", provenance.origin(settings)), ("Data", data), ("Date", now()))
-    pages.write(
+    pages.write_page(
         html,
         "curve.html.jinja",
         title=f"{on}: {len(history)} epoch{'' if len(history) == 1 else 's'}",
@@ -190,10 +197,10 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     folder = pathlib.Path(evaluation)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
     content = files.read_json(folder / model_folder.EVALUATION, remedy, evaluation_files.ReportedEvaluation)
-    tables = per_image.read(folder / model_folder.PER_IMAGE, remedy)
+    tables = per_image.read_scores(folder / model_folder.PER_IMAGE, remedy)
     *others, last = content["datasets"]
     decides, is_alone = content["decides"], not (registers or content.get("run"))
-    pages.write(
+    pages.write_page(
         html,
         "report.html.jinja",
         title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
@@ -263,7 +270,7 @@ def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
     name, level = content["decides"], content["shown_confidence"]
     result, metric = content["datasets"][name], gate.metric_of(content["gate"])
     means, row = result["models"], METRICS[metric]
-    interval = score_tables.interval(metric, result["intervals"][CANDIDATE][metric])
+    interval = score_tables.interval_text(metric, result["intervals"][CANDIDATE][metric])
     gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
     if CHAMPION in means:
         gains[CHAMPION] = Gain(**result["gains"][metric])
@@ -308,7 +315,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
         "gains": [score_tables.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
         "who": who,
         "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
-        "gallery": gallery.describe(
+        "gallery": gallery.describe_gallery(
             _examples(folder, result["pictures"], gate_metric),
             table,
             {model: MODELS[model][0].lower() for model in (CANDIDATE, CHAMPION) if model in table.scores},
@@ -329,11 +336,11 @@ def _ceiling(
     """
     if ceiling is None or "absent" in ceiling:
         return ceiling
-    rows = score_tables.describe(ceiling)
-    return score_tables.draw(rows, labels) | {
+    rows = score_tables.ceiling_rows(ceiling)
+    return score_tables.ceiling_chart(rows, labels) | {
         "who": who,
         "scope": confidence.ceiling_scope(ceiling),
-        "note": " ".join(score_tables.notes(rows, ceiling, level)),
+        "note": " ".join(score_tables.ceiling_notes(rows, ceiling, level)),
     }
 
 
@@ -389,9 +396,9 @@ def write_comparison(
     sets = []
     with files.folder(files.LOCAL) as folder:
         for name, result in results.items():
-            drawn = draw(contestants, shared[name], result.differing, folder / name)
+            drawn = draw_images(contestants, shared[name], result.differing, folder / name)
             sets.append(_describe_compared(name, result, shared[name], colors, drawn))
-    pages.write(
+    pages.write_page(
         html,
         "compare.html.jinja",
         title=f"{' and '.join(others)} against {first}",
@@ -427,7 +434,7 @@ def _describe_compared(
             label: [score_tables.gain_row(metric, gain) for metric, gain in differences.items()]
             for label, differences in result.differences.items()
         },
-        "gallery": gallery.describe(
+        "gallery": gallery.describe_gallery(
             [gallery.GalleryImage(image, drawn.get(image, {})) for image in result.differing],
             shared.table,
             {model: model for model in colors},

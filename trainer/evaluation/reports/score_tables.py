@@ -72,13 +72,13 @@ def title(dataset: str) -> str:
     return f"{images[0].upper()}{images[1:]}"
 
 
-def name(metric: str) -> str:
+def metric_label(metric: str) -> str:
     """Return the label of a metric with an arrow in the direction of better scores."""
     row = heading(metric)
     return f"{row['label']} {row['arrow']}"
 
 
-def interval(metric: str, ends: Sequence[float] | None) -> str:
+def interval_text(metric: str, ends: Sequence[float] | None) -> str:
     """Format the interval of a mean, such as `0.641 to 0.778`, within the possible scores of `metric`.
 
     Student's interval is symmetric, so an end can lie where no score does: that end is the metric's own. Empty
@@ -123,7 +123,7 @@ def decision_page(evaluation: Mapping[str, Any]) -> str:
     lines.append("|---" * (1 + len(models)) + "|")
     for metric in models["candidate"]:
         scores = [number(model[metric]) if metric in model else "" for model in models.values()]
-        lines.append(f"| {name(metric)} | {' | '.join(scores)} |")
+        lines.append(f"| {metric_label(metric)} | {' | '.join(scores)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -172,7 +172,7 @@ def _score_row(
     cells = [
         {
             "text": number(score),
-            "interval": interval(metric, intervals[model][metric]),
+            "interval": interval_text(metric, intervals[model][metric]),
             "best": marks_best and score == best,
             "minor": model not in colors,
         }
@@ -210,7 +210,7 @@ def heading(metric: str) -> dict[str, Any]:
     return {"label": row.label, "arrow": "↑" if row.higher_is_better else "↓", "meaning": row.meaning}
 
 
-def describe(ceiling: Mapping[str, Any]) -> Rows:
+def ceiling_rows(ceiling: Mapping[str, Any]) -> Rows:
     """Make a row for each metric of a dataset's ceiling.
 
     Args:
@@ -232,14 +232,14 @@ def describe(ceiling: Mapping[str, Any]) -> Rows:
                     "held_out": HELD_OUT[protocol],
                     "start": number(scores["means"][CENTER_BIAS][metric]),
                     "end": number(scores["means"][OBSERVERS][metric]),
-                    "interval": interval(metric, scores["intervals"][OBSERVERS][metric]),
+                    "interval": interval_text(metric, scores["intervals"][OBSERVERS][metric]),
                     "shares": {model: Share(**shares[metric]) for model, shares in scores["shares"].items()},
                 }
             )
     return rows
 
 
-def notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
+def ceiling_notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
     """Return the notes about the rows of a ceiling (`confidence.share_notes`)."""
     undefined = [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
     n_images = ceiling["n_images"]
@@ -247,11 +247,11 @@ def notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
     return confidence.share_notes(undefined, len(rows), n_units, level, of_groups=n_units < n_images)
 
 
-def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+def ceiling_chart(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Return the values of the macro `ceiling`: all bars have the same scale, in percent of their width.
 
     Args:
-        rows: result of `describe`.
+        rows: result of `ceiling_rows`.
         labels: Model -> label and colour.
     """
     shares: list[Share] = [share for row in rows for share in row["shares"].values()]
@@ -373,7 +373,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
     if "absent" in ceiling:
         console.print(Text(f"No ceiling of {who}: {ceiling['absent']}"), soft_wrap=True)
         return
-    rows = describe(ceiling)
+    rows = ceiling_rows(ceiling)
     cells = {
         row["metric"]: [
             row["held_out"].partition(",")[0],
@@ -393,7 +393,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {confidence.ceiling_scope(ceiling)}."), soft_wrap=True)
     console.print(Text("All others predict one observer, the other half predicts a half."), soft_wrap=True)
-    for note in notes(rows, ceiling, level):
+    for note in ceiling_notes(rows, ceiling, level):
         console.print(Text(note), soft_wrap=True)
 
 
@@ -430,7 +430,7 @@ def _score_cells(
         for metric, cells in rows.items():
             cells.append(f"{round(scores[metric], 3) + 0.0:.3f}")
             if model in intervals:
-                cells.append(interval(metric, intervals[model][metric]))
+                cells.append(interval_text(metric, intervals[model][metric]))
     return columns, rows
 
 
@@ -447,6 +447,6 @@ def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[s
         table.add_column(Text(column), justify="right", overflow="fold")
     for metric, cells in rows.items():
         # A spreadsheet that a score is pasted into takes no other sign for a number.
-        table.add_row(name(metric), *(cell.replace(confidence.MINUS, "-") for cell in cells))
+        table.add_row(metric_label(metric), *(cell.replace(confidence.MINUS, "-") for cell in cells))
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)

@@ -26,7 +26,7 @@ SCRIPT = """
 import pathlib, sys
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import Web
-print(cache.fetch(pathlib.Path(sys.argv[1]), Web(sys.argv[2], allow_http=True)).sha256)
+print(cache.fetch_download(pathlib.Path(sys.argv[1]), Web(sys.argv[2], allow_http=True)).sha256)
 """
 
 
@@ -82,10 +82,10 @@ def wait_for(condition):
 
 def test_a_second_fetch_uses_what_the_first_has_kept(site, tmp_path, capsys):
     address = site.serve("/set.zip", ZIP)
-    first = cache.fetch(tmp_path, remote(address))
+    first = cache.fetch_download(tmp_path, remote(address))
     assert first.path.read_bytes() == ZIP
     assert (first.path.name, first.size_bytes, first.sha256) == ("set.zip", len(ZIP), SHA256)
-    assert cache.fetch(tmp_path, remote(address)) == first == cache.find(tmp_path, address)
+    assert cache.fetch_download(tmp_path, remote(address)) == first == cache.find_download(tmp_path, address)
     assert len(site.asked()) == 3  # each time for the offer, and once for the file
     assert kept(tmp_path) == ["download.json", "set.zip"]
     assert "set.zip is in the cache" in capsys.readouterr().out
@@ -93,24 +93,24 @@ def test_a_second_fetch_uses_what_the_first_has_kept(site, tmp_path, capsys):
 
 def test_a_file_that_its_server_has_changed_is_fetched_again(site, tmp_path):
     address = site.serve("/set.zip", ZIP, headers={"Content-Disposition": 'attachment; filename="old.zip"'})
-    cache.fetch(tmp_path, remote(address))
+    cache.fetch_download(tmp_path, remote(address))
     site.serve("/set.zip", OTHER, etag='"2"')
-    assert cache.fetch(tmp_path, remote(address)).path.read_bytes() == OTHER
+    assert cache.fetch_download(tmp_path, remote(address)).path.read_bytes() == OTHER
     assert kept(tmp_path) == ["download.json", "set.zip"]
 
 
 def test_a_kept_file_that_somebody_changed_is_fetched_again(site, tmp_path):
     address = site.serve("/set.zip", ZIP)
-    cache.fetch(tmp_path, remote(address)).path.write_bytes(b"PK\x03\x04")
-    assert cache.find(tmp_path, address) is None
-    assert cache.fetch(tmp_path, remote(address)).path.read_bytes() == ZIP
+    cache.fetch_download(tmp_path, remote(address)).path.write_bytes(b"PK\x03\x04")
+    assert cache.find_download(tmp_path, address) is None
+    assert cache.fetch_download(tmp_path, remote(address)).path.read_bytes() == ZIP
 
 
 def test_without_an_answer_the_copy_is_used_and_a_line_says_so(site, tmp_path, capsys):
     address = site.serve("/set.zip", ZIP)
-    first = cache.fetch(tmp_path, remote(address))
+    first = cache.fetch_download(tmp_path, remote(address))
     site.answer("/set.zip", 503)
-    assert cache.fetch(tmp_path, remote(address)) == first
+    assert cache.fetch_download(tmp_path, remote(address)) == first
     assert f"the copy of {first.time[:10]} in the cache is used" in capsys.readouterr().out
 
 
@@ -124,7 +124,7 @@ def test_a_killed_download_goes_on_in_the_next_process(site, tmp_path):
     process.stdout.close()
     gate.opened.set()
     arrived = next(tmp_path.glob(f"*/{cache.PARTIAL}")).stat().st_size
-    assert cache.fetch(tmp_path, remote(site.serve("/set.zip", ZIP))).path.read_bytes() == ZIP
+    assert cache.fetch_download(tmp_path, remote(site.serve("/set.zip", ZIP))).path.read_bytes() == ZIP
     assert lengths(site) == ["", "", "", f"bytes={arrived}-"]
     assert kept(tmp_path) == ["download.json", "set.zip"]
 
@@ -144,10 +144,10 @@ def test_two_processes_download_a_file_once(site, tmp_path):
 def test_a_file_that_changed_since_the_cut_begins_anew(site, tmp_path):
     address = site.serve("/set.zip", ZIP, cuts=[300_000] * 20, has_ranges=False)
     with pytest.raises(NoAnswerError, match="the same command goes on"):
-        cache.fetch(tmp_path, remote(address))
+        cache.fetch_download(tmp_path, remote(address))
     assert kept(tmp_path) == ["partial", "partial.json"]
     site.serve("/set.zip", OTHER, etag='"2"')
-    assert cache.fetch(tmp_path, remote(address)).path.read_bytes() == OTHER
+    assert cache.fetch_download(tmp_path, remote(address)).path.read_bytes() == OTHER
     assert kept(tmp_path) == ["download.json", "set.zip"]
 
 
@@ -156,31 +156,31 @@ def test_another_digest_than_the_published_one_is_refused_and_nothing_is_left(al
     address = site.serve("/set.zip", ZIP)
     right = f"{algorithm}:{hashlib.new(algorithm, ZIP).hexdigest()}"
     with pytest.raises(UserError, match=f"{right}.* {algorithm}:000"):
-        cache.fetch(tmp_path, remote(address), f"{algorithm}:000")
+        cache.fetch_download(tmp_path, remote(address), f"{algorithm}:000")
     assert kept(tmp_path) == []
-    assert cache.fetch(tmp_path, remote(address), right).path.read_bytes() == ZIP
+    assert cache.fetch_download(tmp_path, remote(address), right).path.read_bytes() == ZIP
 
 
 def test_a_kept_file_with_the_published_digest_outlasts_one_without(site, tmp_path):
     """Until its server has another file, which is refused; a kept file with another digest is not used."""
     address, digest = site.serve("/set.zip", ZIP), f"sha256:{SHA256}"
-    first = cache.fetch(tmp_path, remote(address), digest)
+    first = cache.fetch_download(tmp_path, remote(address), digest)
     site.serve("/set.zip", OTHER, etag='"2"')
     with pytest.raises(UserError, match=digest):
-        cache.fetch(tmp_path, remote(address), digest)
-    assert cache.find(tmp_path, address) == first
-    cache.fetch(tmp_path, remote(address))
+        cache.fetch_download(tmp_path, remote(address), digest)
+    assert cache.find_download(tmp_path, address) == first
+    cache.fetch_download(tmp_path, remote(address))
     site.answer("/set.zip", 503)
     with pytest.raises(NoAnswerError):
-        cache.fetch(tmp_path, remote(address), digest)
-    assert cache.find(tmp_path, address) is None
+        cache.fetch_download(tmp_path, remote(address), digest)
+    assert cache.find_download(tmp_path, address) is None
 
 
 def test_what_was_damaged_in_transit_is_refused_and_nothing_is_left(site, tmp_path):
     hashed = base64.b64encode(google_crc32c.Checksum(ZIP).digest()).decode()
     address = site.serve("/set.zip", OTHER, headers={"x-goog-hash": f"crc32c={hashed}"})
     with pytest.raises(NoAnswerError, match=r"set\.zip"):
-        cache.fetch(tmp_path, remote(address))
+        cache.fetch_download(tmp_path, remote(address))
     assert kept(tmp_path) == []
 
 
@@ -210,19 +210,19 @@ def test_an_archive_on_cloud_storage_is_kept_and_resumed(tmp_path, bucket, monke
         return download(blob, *args, **options)
 
     monkeypatch.setattr(type(bucket.blob("x")), "download_as_bytes", counted)
-    first = cache.fetch(tmp_path / "cache", Bucket(address))
+    first = cache.fetch_download(tmp_path / "cache", Bucket(address))
     assert first.path.read_bytes() == ZIP
     assert first.crc32c == first.offer.crc32c
     assert sorted(read) == list(range(0, len(ZIP), 100_000))
     read.clear()
-    assert cache.fetch(tmp_path / "cache", Bucket(address)) == first
+    assert cache.fetch_download(tmp_path / "cache", Bucket(address)) == first
     assert read == []
     # As if the process had been killed at this point.
     folder = first.path.parent
     (folder / cache.PARTIAL).write_bytes(ZIP[:650_000])
     write_json(folder / cache.PARTIAL_RECORD, vars(first.offer))
     first.path.unlink()
-    assert cache.fetch(tmp_path / "cache", Bucket(address)).path.read_bytes() == ZIP
+    assert cache.fetch_download(tmp_path / "cache", Bucket(address)).path.read_bytes() == ZIP
     assert sorted(read) == list(range(650_000, len(ZIP), 100_000))
 
 
@@ -230,7 +230,7 @@ def test_a_new_generation_is_fetched_again(tmp_path, bucket):
     for content in (ZIP, OTHER):
         (tmp_path / "set.zip").write_bytes(content)
         address = upload(bucket, tmp_path / "set.zip")
-        assert cache.fetch(tmp_path / "cache", Bucket(address)).path.read_bytes() == content
+        assert cache.fetch_download(tmp_path / "cache", Bucket(address)).path.read_bytes() == content
     offer = Bucket(address).offer()
     (tmp_path / "set.zip").write_bytes(ZIP)
     upload(bucket, tmp_path / "set.zip")
@@ -240,7 +240,7 @@ def test_a_new_generation_is_fetched_again(tmp_path, bucket):
 
 def test_a_record_that_is_none_is_no_download(site, tmp_path):
     address = site.serve("/set.zip", ZIP)
-    cache.fetch(tmp_path, remote(address))
+    cache.fetch_download(tmp_path, remote(address))
     next(tmp_path.rglob(cache.RECORD)).write_text("null")
-    assert cache.find(tmp_path, address) is None
-    assert cache.fetch(tmp_path, remote(address)).path.read_bytes() == ZIP
+    assert cache.find_download(tmp_path, address) is None
+    assert cache.fetch_download(tmp_path, remote(address)).path.read_bytes() == ZIP

@@ -11,7 +11,7 @@ def test_the_command_lists_and_shows(internet, tmp_path, monkeypatch, capsys):
     contents = [zipped({"a": b"1"}), zipped({"b": b"2"})]
     publish(internet, "mit1003", contents, monkeypatch)
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
-    offers.fetch(offers.public(datasets.get("mit1003")), tmp_path / "cache")
+    offers.fetch_origin(offers.public(datasets.get("mit1003")), tmp_path / "cache")
     capsys.readouterr()
     main(["datasets", "mit1003"])
     said = capsys.readouterr().out

@@ -27,7 +27,7 @@ def test_a_large_file_is_behind_the_page_of_confirmation(drive):
 
 def test_a_cut_download_asks_for_the_page_again_and_goes_on(drive, tmp_path):
     serve(drive, CONFIRMED, ZIP, cuts=[0, 300_000])
-    found = cache.fetch(tmp_path, remote())
+    found = cache.fetch_download(tmp_path, remote())
     assert found.path.read_bytes() == ZIP
     assert found.path.name == "images.zip"
     ranges = [(headers["Range"], headers["If-Range"]) for headers in drive.asked() if "Range" in headers]
@@ -36,7 +36,7 @@ def test_a_cut_download_asks_for_the_page_again_and_goes_on(drive, tmp_path):
 
 def test_a_small_file_comes_at_once(internet, tmp_path):
     serve(internet, ASKED, ZIP)
-    assert cache.fetch(tmp_path, remote()).path.read_bytes() == ZIP
+    assert cache.fetch_download(tmp_path, remote()).path.read_bytes() == ZIP
 
 
 @pytest.mark.parametrize("behind", [False, True])

@@ -80,7 +80,7 @@ def test_a_dataset_on_every_host_is_fetched_by_itself(dataset, internet, gcs_url
     manifest = fetch_set(dataset, tmp_path, "set")
     assert sum(manifest.counts.values()) >= n
     assert manifest.source == " ".join(archive.address for archive in row.archives)
-    assert manifest.fingerprint == fetch.fingerprint(dataset, "")
+    assert manifest.fingerprint == fetch.fingerprint_data(dataset, "")
     assert [each.name for each in manifest.objects] == [archive.name for archive in row.archives]
     assert [each.sha256 for each in manifest.objects] == [sha256(file.read_bytes()) for file in files]
     said = capsys.readouterr().out
@@ -110,7 +110,7 @@ def publish_in_bucket(file, gcs_url, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     upload(gcs.Client.create_anonymous_client().create_bucket("hmm-ml-models"), file, "fixation/add1000.tar.gz")
     # The same file has the same fingerprint in every place.
-    assert fetch.fingerprint("fixationadd1000", "") == fetch.fingerprint("osie", str(file))
+    assert fetch.fingerprint_data("fixationadd1000", "") == fetch.fingerprint_data("osie", str(file))
 
 
 def sha256(content):
@@ -154,7 +154,7 @@ def test_addresses_can_be_given_instead(internet, tmp_path, capsys):
     arguments = ["fetch", "--image-size", "24x32", "--allow-partial-data", "true", "--source", source]
     main([*arguments, "--output-dir", str(tmp_path / "sets" / "set")])
     manifest = Manifest.load(tmp_path / "sets" / "set")
-    assert manifest.fingerprint == fetch.fingerprint("salicon", source)
+    assert manifest.fingerprint == fetch.fingerprint_data("salicon", source)
     assert manifest.source == plain
     assert "secret" not in capsys.readouterr().out
     assert [path.name for path in (tmp_path / "sets").iterdir()] == ["set"]
@@ -165,7 +165,7 @@ def test_a_fingerprint_tells_the_states_of_a_file_apart(internet):
     seen = set()
     for content, etag in ((b"PK\3\4", '"1"'), (b"PK\3\4", '"2"'), (b"PK\3\4!", '"2"')):
         internet.serve("data.example.org/a.zip", content, etag=etag)
-        seen.add(fetch.fingerprint("osie", source))
+        seen.add(fetch.fingerprint_data("osie", source))
     assert len(seen) == 3
 
 
@@ -175,7 +175,7 @@ def test_two_archives_of_one_name_are_refused(internet, tmp_path):
         internet.serve(f"{host}/a.zip", zipped({"a": b"1"}))
     origin = offers.origin_of(" ".join(f"https://{host}/a.zip" for host in hosts), datasets.get("osie"))
     with pytest.raises(UserError, match=r"2 archives have the name a\.zip"):
-        offers.fetch(origin, tmp_path)
+        offers.fetch_origin(origin, tmp_path)
 
 
 def test_an_archive_that_is_damaged_is_said(internet, tmp_path):

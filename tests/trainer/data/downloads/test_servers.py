@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from trainer.data.downloads import cache, servers
-from trainer.data.downloads.servers import NoAnswerError, Offer, Web, name_of
+from trainer.data.downloads.servers import NoAnswerError, Offer, Web, archive_name
 from trainer.errors import UserError
 from trainer.io import files
 
@@ -19,7 +19,7 @@ def web(address):
 
 
 def downloaded(address, root):
-    return cache.fetch(root, web(address)).path.read_bytes()
+    return cache.fetch_download(root, web(address)).path.read_bytes()
 
 
 def test_an_offer_is_what_the_server_says_without_sending_the_file(site):
@@ -41,7 +41,7 @@ def test_an_offer_is_what_the_server_says_without_sending_the_file(site):
     ],
 )
 def test_an_archive_has_the_name_that_its_server_gives_it(disposition, url, name):
-    assert name_of({"Content-Disposition": disposition}, "it", url) == name
+    assert archive_name({"Content-Disposition": disposition}, "it", url) == name
 
 
 def test_a_server_that_never_answers_is_named_first_and_asked_twice(monkeypatch, capsys):
@@ -62,7 +62,7 @@ def test_a_server_that_never_answers_is_named_first_and_asked_twice(monkeypatch,
 @pytest.mark.parametrize("name", ["../../.bashrc.zip", ".hidden.zip", "a\x1b[31m.zip", "paper.pdf", ""])
 def test_other_names_are_refused(name):
     with pytest.raises(UserError, match="it: "):
-        name_of({"Content-Disposition": f'attachment; filename="{name}"'}, "it", "https://h.org/")
+        archive_name({"Content-Disposition": f'attachment; filename="{name}"'}, "it", "https://h.org/")
 
 
 def test_a_cut_transfer_goes_on_where_it_ended(site, tmp_path):

@@ -40,7 +40,7 @@ def understand(folder, **settings):
     printed = io.StringIO()
     with (
         contextlib.redirect_stdout(printed),
-        archive_files.opened(str(folder), source_files.list_objects(str(folder)), folder.parent) as members,
+        archive_files.open_source(str(folder), source_files.list_objects(str(folder)), folder.parent) as members,
     ):
         found = find_recordings(members, datasets.get("custom"), str(folder), config, BadImages())
     return found.split, found.row, found.notes, printed.getvalue()

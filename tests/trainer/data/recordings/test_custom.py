@@ -296,7 +296,7 @@ def test_the_same_recordings_give_the_same_bytes_folder_or_archive(recorded, tmp
     for source in (recorded, tmp_path / "set.zip"):
         config = FetchConfig("custom", str(source), "48x64")
         manifest = fetch.fetch_dataset(config, tmp_path / f"of-{source.stem}-{source.suffix}")
-        assert manifest.fingerprint == fetch.fingerprint("custom", str(source))
+        assert manifest.fingerprint == fetch.fingerprint_data("custom", str(source))
         sets.append(files(tmp_path / f"of-{source.stem}-{source.suffix}"))
         del sets[-1][prepared_data.MANIFEST]
     assert sets[0] == sets[1]
@@ -310,7 +310,7 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
     manifest = fetch.fetch_dataset(config, tmp_path / "out")
     assert manifest.counts == manifest.expected_counts == {"train": 1, "valid": 1}
     assert (manifest.ground_truth, manifest.has_observers, manifest.blur_sigma_px) == ("points", True, 2.1)
-    for example in tfrecords.read(tmp_path / "out", "train"):
+    for example in tfrecords.read_examples(tmp_path / "out", "train"):
         np.testing.assert_array_equal(example.fixations, [[5, 10], [5, 20], [5, 30]])
         np.testing.assert_array_equal(example.observers, [1, 0, 1])
         assert example.density[5, 10] > 200  # brightest where people looked

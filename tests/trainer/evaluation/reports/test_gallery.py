@@ -22,7 +22,7 @@ def test_images_are_sorted_and_one_without_a_score_is_last(order, expected):
     scores = table([1.0, 0.5, 2.0, np.nan], [1.1, 3.0, 1.0, np.nan])
     examples = [gallery.GalleryImage(image, {}) for image in scores.images]
     models = {"candidate": "candidate", "champion": "default"}
-    described = gallery.describe(examples, scores, models, "nss", order, ("A", "B"), {})
+    described = gallery.describe_gallery(examples, scores, models, "nss", order, ("A", "B"), {})
     assert "".join(example["image"][0] for example in described["examples"]) == expected
     texts = {example["image"]: example["text"] for example in described["examples"]}
     assert texts["0.png"] == "NSS: candidate 1.000, default 1.100"

@@ -88,7 +88,7 @@ def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, eval
         for model in models:
             text, classes = next(shown)
             low, high = salicon["intervals"][model][metric]
-            if shown_interval := score_tables.interval(metric, (low, high)):
+            if shown_interval := score_tables.interval_text(metric, (low, high)):
                 assert next(shown)[0] == shown_interval
             assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
             # The ground truth is the candidate's prediction.

@@ -54,7 +54,7 @@ def test_metrics_in_which_the_candidate_is_worse_stand_below_the_scores(evaluati
     ],
 )
 def test_interval_ends_where_the_scores_do(metric, ends, expected):
-    assert score_tables.interval(metric, ends) == expected
+    assert score_tables.interval_text(metric, ends) == expected
 
 
 def test_way_to_people_is_shown_for_each_model(evaluation, lines):
