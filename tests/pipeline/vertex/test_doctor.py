@@ -14,7 +14,7 @@ from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN
 from tests.vertex import DROP, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER, furnish
 from trainer.errors import UserError
-from trainer.io import buckets
+from trainer.io import files
 from trainer.training import probe
 from trainer.training.probe import BAD, Fact
 
@@ -246,7 +246,7 @@ def job(vertex, tmp_path, monkeypatch):
     """A project whose jobs run the command of their container here, without its training."""
     furnish(vertex).quotas["custom_model_training_nvidia_l4_gpus"] = {"": 1}
     trained = [Fact("training", "one step on 8 images, loss 2.250, 20 s with the start")]
-    monkeypatch.setattr(buckets, "MOUNT", tmp_path / "gcs")
+    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
     monkeypatch.setattr(probe, "train_a_step", lambda *arguments: trained[-1])
 
     def run(command):
