@@ -63,11 +63,11 @@ def check_run(
     that the form does not show. Output is empty if the registry already has the model of this run.
     """
     arguments = dict(locals())
+    from lifecycle import preflight
     from lifecycle.machines.settings import Target
-    from lifecycle.preflight import prepare
     from trainer.errors import reported
 
     run = arguments.pop("run")
     target = Target(*(arguments.pop(name) for name in ("platform", "location", "image_pattern")))
     with reported():
-        return prepare(arguments, arguments.pop("compiled"), target, run)
+        return preflight.check_run(arguments, arguments.pop("compiled"), target, run)

@@ -44,7 +44,7 @@ def evaluate_model(
     """
     import pathlib
 
-    from lifecycle.registry.register import compare, fetched_of
+    from lifecycle.registry.register import evaluate_candidate, fetched_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
     from trainer.evaluation.reports.report import write_report
@@ -57,7 +57,7 @@ def evaluate_model(
         tested = fetched_of({"test": test_data.path}).values() if test_data else ()
         data = [finetune_data.path, *([base_data.path] if evaluate_base else []), *tested]
         trained_on = fetched_of({"base": base_data.path}).values() if base_data else ()
-        scores, champion = compare(
+        scores, champion = evaluate_candidate(
             *(config, registry, model_name, model.path, data, evaluation.path, trained_on, run),
             data_warnings=data_warnings,
         )

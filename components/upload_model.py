@@ -30,7 +30,7 @@ def upload_model(
     an output outside of the run's folder. Output is the endpoint to deploy it to: `endpoint` for a new default,
     otherwise empty.
     """
-    from lifecycle.registry.register import connect, fetched_of, lineage, pipeline_job, register, resource_of
+    from lifecycle.registry.register import fetched_of, lineage, open_registry, pipeline_job, register, resource_of
     from trainer.errors import reported
     from trainer.models.model_names import DEFAULT
 
@@ -38,7 +38,7 @@ def upload_model(
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
         facts = lineage(run, fetched, model.path, inputs, base_version) | pipeline_job(platform, registry, run)
         champion = int(evaluation.metadata["champion"])
-        connected = connect(registry)
+        connected = open_registry(registry)
         version, alias = register(connected, model_name, model.path, evaluation.path, champion, facts)
         uri, registered.metadata["resourceName"] = resource_of(connected, model_name, version)
         registered.uri = registered.uri if platform == "kubeflow" else uri

@@ -19,7 +19,7 @@ LAST_LINES = 200
 TIMEOUT_S = 20.0
 
 
-def failed_tasks(name: str) -> dict[str, str]:
+def failed_in_workflow(name: str) -> dict[str, str]:
     """Task that failed -> why, in the workflow `name` in the namespace of this pod; empty if none did.
 
     Raises an exception of `kubernetes` or urllib3 if the cluster cannot be asked.

@@ -137,7 +137,7 @@ PARAMETERS: dict[str, Parameter] = {
 DEFAULTS = {name: parameter.default for name, parameter in PARAMETERS.items()}
 
 
-def convert(name: str, value: object) -> Value:
+def convert_value(name: str, value: object) -> Value:
     """Convert `value`, a string or a value from TOML or JSON, to the type of parameter `name`.
 
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
@@ -172,7 +172,7 @@ def converted(values: Mapping[str, object]) -> dict[str, Value]:
     checks, result = Checks(), {}
     for name, value in values.items():
         with checks.collect():
-            result[name] = convert(name, value)
+            result[name] = convert_value(name, value)
     checks.raise_errors()
     return result
 

@@ -16,8 +16,8 @@ from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, Value
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import (
     check_shared,
-    connect,
     digest_of_inputs,
+    open_registry,
     resolve_base_model,
     version_made_of,
 )
@@ -70,7 +70,7 @@ class CheckedRun(NamedTuple):
     traffic: int
 
 
-def prepare(
+def check_run(
     arguments: Mapping[str, Any], compiled: Mapping[str, Any], target: Target, run: str = ""
 ) -> CheckedRun:
     """Check everything that can be checked before data is fetched, and return what the other tasks need.
@@ -207,7 +207,7 @@ def _join_experiment(region: Address, experiment: str, run: str) -> None:
         "metadata": {"experiment_deleted": False},
     }
     with vertex_api.reported_errors(f"experiment {experiment!r}"):
-        service = vertex_api.client(MetadataServiceClient, region)
+        service = vertex_api.service_client(MetadataServiceClient, region)
         request = {"parent": store, "context_id": experiment, "context": context}
         with contextlib.suppress(Conflict):
             service.create_context(request, timeout=vertex_api.TIMEOUT_S)
@@ -229,7 +229,7 @@ def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
 
 def _is_unchanged(digest: str, base_version: str, pipeline: PipelineConfig) -> bool:
     """Whether the registry has the model of a run with this digest and start, and the decision about it."""
-    version = version_made_of(digest, base_version, connect(pipeline.registry), pipeline.model_name)
+    version = version_made_of(digest, base_version, open_registry(pipeline.registry), pipeline.model_name)
     if version:
         print(f"unchanged: version {version.number} of {pipeline.model_name} already is this model")
     return version is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 from lifecycle import argo, vertex_api, webhook
 from lifecycle.registry.address import VERTEX, Address
-from lifecycle.registry.register import connect
+from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Registry, Version
 from lifecycle.run_state import failed_tasks, titles_of_job
 from trainer.models.find import PRETRAINED_VERSION
@@ -142,9 +142,9 @@ def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | 
 
             # Otherwise the state, which may be behind, is all there is.
             with contextlib.suppress(ApiException, HTTPError):
-                tasks = argo.failed_tasks(status.pipeline_job_resource_name)
+                tasks = argo.failed_in_workflow(status.pipeline_job_resource_name)
                 state = "FAILED" if tasks else "SUCCEEDED"
-        registry = connect(location)
+        registry = open_registry(location)
         version = version_of(run, registry.versions(model))
         if state == "FAILED":
             return of_failure(registry, model, tasks, version)
@@ -160,7 +160,7 @@ def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | 
 def _failed_tasks(region: Address, name: str) -> dict[str, str]:
     from google.cloud.aiplatform_v1 import PipelineServiceClient
 
-    service = vertex_api.client(PipelineServiceClient, region)
+    service = vertex_api.service_client(PipelineServiceClient, region)
     with vertex_api.reported_errors():
         job = vertex_api.retried(lambda: service.get_pipeline_job(name=name, timeout=vertex_api.TIMEOUT_S))
     return failed_tasks(job, titles_of_job(job))

@@ -13,10 +13,10 @@ def state_of(job: Any) -> str:
 
 def titles_of_job(job: Any) -> dict[str, str]:
     """The titles of a run's tasks, by the tasks' names."""
-    return titles_of(as_json(job)["pipelineSpec"])
+    return titles_of(message_as_json(job)["pipelineSpec"])
 
 
-def as_json(job: Any) -> dict[str, Any]:
+def message_as_json(job: Any) -> dict[str, Any]:
     """A run as the JSON that the API sends."""
     return dict(type(job).to_dict(job, preserving_proto_field_name=False))
 

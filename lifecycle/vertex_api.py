@@ -86,7 +86,7 @@ def session(region: VertexRegion) -> Any:
     return AuthorizedSession(found)  # type: ignore[no-untyped-call]
 
 
-def client(kind: Any, region: VertexRegion) -> Any:
+def service_client(kind: Any, region: VertexRegion) -> Any:
     """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`."""
     from google.api_core.client_options import ClientOptions
 

@@ -26,11 +26,11 @@ def run() -> int:
 
 def main(arguments: list[str]) -> int:
     """Run the command in `arguments` and return its exit status."""
-    parsed, assignments = parse(arguments)
+    parsed, assignments = parse_arguments(arguments)
     return int(_module(parsed.command).execute(parsed, assignments))
 
 
-def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """The parsed flags of the command, and its arguments of the form NAME=VALUE, unparsed.
 
     Raises `UsageError` for an unknown flag, with the nearest known one.

@@ -14,7 +14,7 @@ from collections import defaultdict
 import numpy as np
 from PIL import Image
 
-from studio.difference import CLEAR_MOVED, is_clear, moved
+from studio.difference import CLEAR_MOVED, is_clear, share_moved
 from trainer.io.pictures import Pixels, read_picture
 from trainer.models.find import find_answering
 from trainer.models.model_names import PRETRAINED
@@ -61,7 +61,7 @@ def main(folders: list[str]) -> None:
         before = predictor.predict(pixels)
         for kind, image in variants(pixels).items():
             after = predictor.predict(image, size=size)
-            whole[kind].append(moved(before, after))
+            whole[kind].append(share_moved(before, after))
             for side, *measures in zip(
                 sides, measure_regions(before, regions), measure_regions(after, regions), strict=True
             ):

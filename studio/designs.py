@@ -91,7 +91,7 @@ def read_all(
     designs = []
     for name in names:
         if is_page(name):
-            designs.append(take(name, elements, config, max_pixels))
+            designs.append(take_design(name, elements, config, max_pixels))
             continue
         check(not elements, f"--selector finds nothing in {printable(name)}, which is a picture; use --region")
         image = find_image(name)
@@ -108,7 +108,9 @@ def read_all(
     return designs
 
 
-def take(name: str, elements: Sequence[Element], config: PageConfig, max_pixels: int = MAX_PIXELS) -> Design:
+def take_design(
+    name: str, elements: Sequence[Element], config: PageConfig, max_pixels: int = MAX_PIXELS
+) -> Design:
     """Open a page in a browser that has never seen another one, and take its picture when it has come to rest.
 
     Args:

@@ -155,7 +155,7 @@ def compare_designs(
     before = measure(maps[0], *regions)
     after = measure(maps[1], *(elsewhere.get(region.name, region) for region in regions))
     changes = [Change(*pair) for pair in zip(before, after, strict=True)]
-    return Comparison(moved(*maps), changes)
+    return Comparison(share_moved(*maps), changes)
 
 
 def is_clear(before: float, after: float) -> bool:
@@ -169,7 +169,7 @@ def relative(map: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return np.concatenate([part / max(part.mean(), 1e-12) for part in parts])
 
 
-def moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:
+def share_moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:
     """Return the share of the attention, 0..1, that is elsewhere in the second of two maps (h, w) of one size.
 
     Of a long page, it is the mean over its screens.

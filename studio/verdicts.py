@@ -55,7 +55,7 @@ ROUNDING = 1e-6
 DIGITS, MOST_DIGITS = 1, 6
 """Decimals of a number in messages: usually, and at most, where fewer would make it look like its limit."""
 JSON_SCHEMA = 2
-"""Version of what `Checked.as_json` returns: it grows if a key goes away, or means something else."""
+"""Version of what `CheckResult.as_json` returns: it grows if a key goes away, or means something else."""
 PASSED, FAILED = "pass", "FAIL"
 PASSED_COLOR, FAILED_COLOR, PLAIN_COLOR = (122, 220, 250), (255, 138, 76), PAPER
 """Colours of regions that pass, that fail, and without a requirement; colour-blind people tell them apart."""
@@ -93,16 +93,16 @@ class Requirement:
     @property
     def limit_text(self) -> str:
         """The limit as it was written, such as `8%`."""
-        return shown(self.measure, self.limit, MOST_DIGITS)
+        return measure_text(self.measure, self.limit, MOST_DIGITS)
 
 
 def all_requirements(texts: Sequence[str], max_drop: str, regions: Collection[str]) -> list[Requirement]:
     """Collect the requirements, each once; `--max-drop` is for regions without a required drop of their own.
 
     Raises:
-        UserError: as `parse`.
+        UserError: as `parse_requirement`.
     """
-    required = [parse(text, regions) for text in texts]
+    required = [parse_requirement(text, regions) for text in texts]
     if max_drop:
         limit = _limit(f"max_drop {max_drop!r}", DROP, max_drop.strip())
         own = {each.region for each in required if each.measure == DROP}
@@ -110,7 +110,7 @@ def all_requirements(texts: Sequence[str], max_drop: str, regions: Collection[st
     return list(dict.fromkeys(required))
 
 
-def parse(text: str, regions: Collection[str]) -> Requirement:
+def parse_requirement(text: str, regions: Collection[str]) -> Requirement:
     """Parse `REGION[.MEASURE]OPERATOR LIMIT`; the measure is the share if none is named.
 
     Args:
@@ -148,7 +148,7 @@ def _limit(what: str, measure: str, text: str) -> float:
     return value / 100 if is_percent else value
 
 
-def shown(measure: str, value: float, digits: int = DIGITS) -> str:
+def measure_text(measure: str, value: float, digits: int = DIGITS) -> str:
     """Format a value of a measure with at most `digits` decimals, without zeros at the end."""
     if MEASURES[measure] == RANK:
         return f"{value:.0f}"
@@ -157,9 +157,9 @@ def shown(measure: str, value: float, digits: int = DIGITS) -> str:
     return f"{number:.{digits}f}".rstrip("0").rstrip(".") + sign
 
 
-def share_text(measured: Measure) -> str:
+def region_share_text(measured: Measure) -> str:
     """Format a region's share, on a long page with the screen that it is a part of."""
-    return shown(SHARE, measured.share) + measured.of_screen
+    return measure_text(SHARE, measured.share) + measured.of_screen
 
 
 # === Verdicts ===
@@ -198,9 +198,9 @@ class Verdict:
         """The value as text, with enough decimals to distinguish it from the limit."""
         measure, limit = self.requirement.measure, self.requirement.limit
         digits = range(DIGITS, MOST_DIGITS)
-        enough = (n for n in digits if shown(measure, self.value, n) != shown(measure, limit, n))
+        enough = (n for n in digits if measure_text(measure, self.value, n) != measure_text(measure, limit, n))
         is_limit = abs(self.value - limit) <= ROUNDING
-        return shown(measure, self.value, DIGITS if is_limit else next(enough, MOST_DIGITS))
+        return measure_text(measure, self.value, DIGITS if is_limit else next(enough, MOST_DIGITS))
 
     @property
     def sentence(self) -> str:
@@ -212,7 +212,7 @@ class Verdict:
             has = f"has a {required.measure} of {self.value_text}"
         more = self.measured.of_screen if required.measure == SHARE else ""
         if required.measure == DROP and self.before is not None:
-            more = f" (from {share_text(self.before)} to {share_text(self.measured)})"
+            more = f" (from {region_share_text(self.before)} to {region_share_text(self.measured)})"
         return (
             f"{printable(required.region)} {has}{more}, "
             f"{'and' if self.passed else 'but'} {required.in_words} is required"
@@ -252,7 +252,7 @@ class MeasuredDesign:
 
 
 @dataclasses.dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """The result of a check: the measured designs and the verdict on each requirement."""
 
     design: MeasuredDesign
@@ -292,7 +292,7 @@ class Checked:
         }
 
 
-def run(model: Model, designs: Sequence[Design], requirements: Sequence[Requirement]) -> Checked:
+def judge_designs(model: Model, designs: Sequence[Design], requirements: Sequence[Requirement]) -> CheckResult:
     """Judge the first design; a second one is its baseline. All requirements are judged, whatever comes of one."""
     measured = []
     for design in designs:
@@ -300,10 +300,10 @@ def run(model: Model, designs: Sequence[Design], requirements: Sequence[Requirem
         restored = model.predict(design.pixels, count_screens(design.size), design.size)
         measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions)))
     first, before = measured[0], measured[1] if measured[1:] else None
-    return Checked(first, before, judge(requirements, first.measures, before.measures if before else ()))
+    return CheckResult(first, before, judge(requirements, first.measures, before.measures if before else ()))
 
 
-def verdicts_table(checked: Checked) -> Table:
+def verdicts_table(checked: CheckResult) -> Table:
     """Make a table of the requirements in order: measured value, share before and now, and verdict."""
     before = ["share before"] if checked.baseline else []
     table = text_table("requirement", "measured", *before, "share", "verdict")
@@ -311,14 +311,14 @@ def verdicts_table(checked: Checked) -> Table:
         table.add_row(
             Text(printable(str(verdict.requirement))),
             verdict.value_text,
-            *([share_text(verdict.before)] if verdict.before else []),
-            share_text(verdict.measured),
+            *([region_share_text(verdict.before)] if verdict.before else []),
+            region_share_text(verdict.measured),
             Text(PASSED, "green") if verdict.passed else Text(FAILED, "bold red"),
         )
     return table
 
 
-def write_junit(path: str | os.PathLike[str], checked: Checked, properties: Mapping[str, str]) -> None:
+def write_junit(path: str | os.PathLike[str], checked: CheckResult, properties: Mapping[str, str]) -> None:
     """Write the verdicts as JUnit's XML: one test case for each requirement.
 
     Args:
@@ -362,7 +362,7 @@ def name_pictures(folder: str | os.PathLike[str], designs: Sequence[Design]) -> 
     return paths
 
 
-def write_pictures(paths: Mapping[str, pathlib.Path], checked: Checked) -> None:
+def write_pictures(paths: Mapping[str, pathlib.Path], checked: CheckResult) -> None:
     """Write to `paths` the map of each design with its regions, and the unchanged picture of each page."""
     for name, path in paths.items():
         role, _, kind = name.partition("-")
@@ -373,11 +373,11 @@ def write_pictures(paths: Mapping[str, pathlib.Path], checked: Checked) -> None:
                 assert measured.design.png is not None
                 partial.write_bytes(measured.design.png)
             else:
-                drawn = draw(measured, checked.verdicts if measured is checked.design else ())
+                drawn = draw_design(measured, checked.verdicts if measured is checked.design else ())
                 Image.fromarray(drawn).save(partial, "PNG")
 
 
-def draw(measured: MeasuredDesign, verdicts: Sequence[Verdict] = ()) -> Pixels:
+def draw_design(measured: MeasuredDesign, verdicts: Sequence[Verdict] = ()) -> Pixels:
     """Draw a map over its design, with the regions on top.
 
     Args:
@@ -405,7 +405,7 @@ def draw(measured: MeasuredDesign, verdicts: Sequence[Verdict] = ()) -> Pixels:
             outside = (left - grown, top - grown, right - 1 + grown, bottom - 1 + grown)
             pen.rectangle(outside, outline=ink, width=line_px + 2 * grown)
         passes = f" {PASSED}" if own and not failed else ""
-        lines = [f"{printable(each.region.name)} {share_text(each)}{passes}"]
+        lines = [f"{printable(each.region.name)} {region_share_text(each)}{passes}"]
         lines += [f"{FAILED}: {_required(verdict)}" for verdict in failed]
         lines = [shortened(line, font, picture.width - 2 * font_px) for line in lines]
         size = round(max(map(font.getlength, lines))) + font_px, round(1.35 * font_px * len(lines)) + font_px // 2

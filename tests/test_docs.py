@@ -18,7 +18,7 @@ import studio.__main__
 import trainer.__main__
 from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.__main__ import WITH_ASSIGNMENTS
-from pipeline.__main__ import parse as parse_pipeline
+from pipeline.__main__ import parse_arguments as parse_pipeline
 from pipeline.commands.parameter_flags import passed_parameters
 from tests import dataset_page
 from tests.guide import BLOCK, PAGES, RESEARCH, ROOT

@@ -14,7 +14,7 @@ import tomllib
 import pytest
 import yaml
 
-from pipeline.__main__ import parse
+from pipeline.__main__ import parse_arguments
 from pipeline.graph.environment import IMAGE_KINDS, Environment, load_environment
 from tests.images import DOCKERFILE, environment_of, stages
 from trainer.training.accelerators import ACCELERATORS
@@ -192,6 +192,6 @@ def test_template_is_published_by_the_real_command_after_all_images():
     assert publish["entrypoint"] == "python"
     module, name, *arguments = publish["args"]
     assert (module, name) == ("-m", "pipeline")
-    parsed, others = parse(arguments)
+    parsed, others = parse_arguments(arguments)
     assert parsed.command == "publish"
     assert not others

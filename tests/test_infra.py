@@ -116,7 +116,7 @@ def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, writt
 
 
 def test_runs_go_where_files_may_expire_and_models_do_not(environment):
-    job = submit.prepare(environment, {}).job
+    job = submit.prepare_submission(environment, {}).job
     assert job["runtimeConfig"]["gcsOutputDirectory"] == f"gs://{PROJECT}-msinet-runs/runs"
 
 

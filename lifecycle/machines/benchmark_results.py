@@ -66,7 +66,7 @@ class _Content:
     measurements: list[Measurement]
 
 
-def load() -> list[Measurement]:
+def load_measurements() -> list[Measurement]:
     """All measurements, the newest first. Raises `UserError` if the file is damaged."""
     if not FILE.exists():
         return []
@@ -74,17 +74,17 @@ def load() -> list[Measurement]:
     return content.measurements
 
 
-def find(
+def find_measurement(
     accelerator: str, precision: str, batch_size: int, accumulation: int, image_size: tuple[int, int]
 ) -> Measurement | None:
     """The newest measurement at these settings, if possible at this image size; None if there is none."""
     wanted = (accelerator, precision, batch_size, accumulation)
-    found = [each for each in load() if each.settings == wanted]
+    found = [each for each in load_measurements() if each.settings == wanted]
     return max(found, key=lambda each: each.image_size == image_size) if found else None
 
 
-def add(measurement: Measurement) -> None:
+def add_measurement(measurement: Measurement) -> None:
     """Keep a measurement, instead of the one at the same settings and image size."""
     key = (measurement.settings, measurement.image_size)
-    others = [each for each in load() if (each.settings, each.image_size) != key]
+    others = [each for each in load_measurements() if (each.settings, each.image_size) != key]
     write_json(FILE, dataclasses.asdict(_Content([measurement, *others])))

@@ -20,13 +20,13 @@ KERNEL = 0.025
 """Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
 
 
-def cpu(plan: TrainingPlan) -> str:
+def cpu_request(plan: TrainingPlan) -> str:
     """Cores that the pod requests: those of the machine, less what its node needs for itself."""
     cores = plan.accelerator.vcpus
     return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
 
 
-def memory(plan: TrainingPlan) -> str:
+def memory_request(plan: TrainingPlan) -> str:
     """Memory that the pod requests and may use: that of the machine, less what its node needs for itself."""
     size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
     left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS

@@ -232,7 +232,7 @@ def make_plan(
         data=data,
         location=location,
         precision=precision,
-        measured=benchmark_results.find(row.name, precision, batch_size, parts, size)
+        measured=benchmark_results.find_measurement(row.name, precision, batch_size, parts, size)
         if machines.workers == 1
         else None,
     )

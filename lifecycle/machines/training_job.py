@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lifecycle.machines import plan as planning
 from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
-from lifecycle.machines.gke_pods import cpu, memory, node_selector, tolerations
+from lifecycle.machines.gke_pods import cpu_request, memory_request, node_selector, tolerations
 from lifecycle.machines.plan import DataSize, TrainingPlan
 from lifecycle.machines.settings import LOCAL, Target, TrainingSettings, parse_labels
 from trainer.data import prepared_data
@@ -156,8 +156,8 @@ def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Fo
         accelerator=chosen,
         accelerator_type=plan.accelerator.resource_name,
         accelerator_limit=str(plan.accelerator.chips if plan.accelerator.resource_name else 0),
-        cpu=cpu(plan),
-        memory=memory(plan),
+        cpu=cpu_request(plan),
+        memory=memory_request(plan),
         node_selector=node_selector(plan),
         tolerations=tolerations(plan),
         restart=job.restart_training,

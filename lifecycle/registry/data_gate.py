@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from lifecycle.registry.register import connect
+from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import DataGateConfig
 from trainer.data import prepared_data, statistics
 from trainer.errors import UserError, check
@@ -19,11 +19,11 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
     """Compare prepared data with those that the current default of model `name` was trained on.
 
     Args:
-        location: The registry, as in `register.connect`.
+        location: The registry, as in `register.open_registry`.
         name: Name of the model in the registry.
         data: `base`, `finetune` or `test` -> the folder of these data.
     """
-    default = connect(location).default(name)
+    default = open_registry(location).default(name)
     lineage = default.record.get("lineage", {}) if default else {}
     known: set[str] = set()
     for splits in model_folder.training_images(default.model).values() if default else ():

@@ -197,7 +197,7 @@ class Endpoints:
     def _client(self) -> Any:
         from google.cloud.aiplatform_v1 import EndpointServiceClient
 
-        return vertex_api.client(EndpointServiceClient, self.region)
+        return vertex_api.service_client(EndpointServiceClient, self.region)
 
     def _list(self) -> list[Any]:
         parent = vertex_api.parent_of(self.region)

@@ -36,7 +36,7 @@ from lifecycle.registry.versions import (
     check_model,
     copy_version,
     dated,
-    fetch,
+    download_version,
     files_of,
     mounted,
     promoted,
@@ -294,7 +294,7 @@ class BucketRegistry(NumberedRegistry):
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = super().default(name)
-        return version and dataclasses.replace(version, model=fetch(version.address))
+        return version and dataclasses.replace(version, model=download_version(version.address))
 
     @functools.cached_property
     def _client(self) -> Any:

@@ -33,7 +33,7 @@ UNKNOWN = "unknown"
 """Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""
 
 
-def connect(location: str = "") -> Registry:
+def open_registry(location: str = "") -> Registry:
     """The registry at `location`: vertex://, gs://, or a folder (`models` in the working directory if empty).
 
     A folder of the mount of Vertex AI is taken by its `gs://` address.
@@ -66,7 +66,7 @@ def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
     if not match:
         return uri, ""
     name, version = match.groups()
-    registry = connect(location)
+    registry = open_registry(location)
     versions = numbered(registry.versions(name))
     shown = f"{location or model_names.REGISTRY}/{name}"
     check(
@@ -94,7 +94,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
         f"registry is {location or model_names.REGISTRY!r}, a folder that only one container has, and that is "
         "lost with it; set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
     )
-    connect(location).check_writable(name)
+    open_registry(location).check_writable(name)
     check_endpoint(location, name, endpoint)
     print(f"a version of model {name!r} can be added to {location}")
 
@@ -186,7 +186,7 @@ def lineage(
     }
 
 
-def compare(
+def evaluate_candidate(
     config: EvaluateConfig,
     location: str,
     name: str,
@@ -204,7 +204,7 @@ def compare(
 
     Args:
         config: Settings of the evaluation.
-        location: The registry, as in `connect`.
+        location: The registry, as in `open_registry`.
         name: Name of the model in the registry.
         model: Folder of the candidate.
         data: Folders of prepared datasets; the first one decides, or the test set.
@@ -217,7 +217,7 @@ def compare(
     """
     from trainer.evaluation.evaluate import evaluate
 
-    registry = connect(location)
+    registry = open_registry(location)
     default, decision = registry.default(name), decision_number(registry, name)
     folders = prepared_data.prepared_by_name(data)
     is_useful = default and not provenance.is_sample(default.model_config)
@@ -251,8 +251,8 @@ def register(
 ) -> tuple[int, str]:
     """Register an evaluated model; returns the number of its version and its alias.
 
-    `model` and `evaluation` are folders, `compared_with` is the version that `compare` returned, and `facts` is
-    the model's `lineage`.
+    `model` and `evaluation` are folders, `compared_with` is the version that `evaluate_candidate` returned, and
+    `facts` is the model's `lineage`.
     """
     folder = pathlib.Path(evaluation)
     results = files.read_json(

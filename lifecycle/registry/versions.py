@@ -186,7 +186,7 @@ def mounted(address: str) -> pathlib.Path:
     return model_in(MOUNT / address.removeprefix(REMOTE))
 
 
-def fetch(address: str) -> pathlib.Path:
+def download_version(address: str) -> pathlib.Path:
     """Download the version at `address` as the trainer reads it; the folder is removed when this process ends."""
     source = model_at(address)
     return source_files.download_for_now(source, source_files.list_objects(source))

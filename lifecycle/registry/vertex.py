@@ -33,7 +33,7 @@ from lifecycle.registry.versions import (
     Version,
     check_model,
     copy_version,
-    fetch,
+    download_version,
     files_of,
     label,
     mounted,
@@ -99,7 +99,7 @@ class VertexRegistry(Address):
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = self._default_version(name)
-        return version and dataclasses.replace(version, model=fetch(version.address))
+        return version and dataclasses.replace(version, model=download_version(version.address))
 
     def _default_version(self, name: str) -> Version | None:
         """The default version, or None; nothing is downloaded."""
@@ -143,7 +143,7 @@ class VertexRegistry(Address):
                 copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), client)
                 buckets.write_object(f"{model_at(version_dir)}/{VERSION}", record_bytes(record), client)
                 # Two runs that end together would each find no model and make one, or no new default and be it.
-                with locked(f"{root}/{LOCK}", client):
+                with locked_object(f"{root}/{LOCK}", client):
                     entry = self._upload(name, uri, record, promote, compared_with)
             self._attach(entry, record)
         return int(entry.version_id), DEFAULT if DEFAULT in _aliases([entry]) else CHALLENGER
@@ -232,7 +232,7 @@ class VertexRegistry(Address):
     def _client(self) -> Any:
         from google.cloud.aiplatform_v1 import ModelServiceClient
 
-        return vertex_api.client(ModelServiceClient, self)
+        return vertex_api.service_client(ModelServiceClient, self)
 
     def _entries(self, name: str) -> list[Any]:
         """The versions of the only model with this display name, as the API describes them, oldest first."""
@@ -302,7 +302,7 @@ class VertexRegistry(Address):
 
 
 @contextmanager
-def locked(address: str, connected: Any) -> Iterator[None]:
+def locked_object(address: str, connected: Any) -> Iterator[None]:
     """Let one process at a time enter the `with` block: the one that could create the object at `address`.
 
     The object is removed at the end. One that a killed process left is taken over when this process has waited

@@ -73,7 +73,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     plans = {name: made for name in names if isinstance(made := compared[name], TrainingPlan)}
     missing = {name: made for name in names if isinstance(made := compared[name], str)}
     for made in plans.values():
-        print(benchmark.describe(made, parsed.steps))
+        print(benchmark.describe_plan(made, parsed.steps))
     for name, reason in missing.items():
         print(f"{name}: {reason}")
     total = sum(benchmark.cost(made, parsed.steps)[1] for made in plans.values())
@@ -83,7 +83,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     if not plans or not confirmed(offer, parsed.yes, "No job is run."):
         return int(bool(missing))
-    for name, outcome in benchmark.measure(environment, plans, parsed.steps):
+    for name, outcome in benchmark.measure_plans(environment, plans, parsed.steps):
         if isinstance(outcome, Measurement):
             _keep(outcome, plans[name])
         else:
@@ -94,7 +94,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _keep(measurement: Measurement, estimated: TrainingPlan | None = None) -> None:
     """Keep and print a measurement, beside what the plan had said."""
-    benchmark_results.add(measurement)
+    benchmark_results.add_measurement(measurement)
     memory = measurement.memory_bytes
     before = "" if estimated is None else f" (planned {estimated.batch_size / estimated.seconds_per_step:.3g})"
     print(

@@ -46,7 +46,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     seen = _shown(*settings)
     for title, findings in examine(run, api):
         seen += _shown(title, findings)
-    offer = f"{doctor.offer(doctor.choose(run))}." if parsed.live else ""
+    offer = f"{doctor.offer(doctor.choose_plan(run))}." if parsed.live else ""
     if parsed.live and confirmed(offer, parsed.yes, "No job is run."):
         seen += _shown("Job on the accelerator", list(doctor.try_job(run)))
     good, bad, open_ = ([finding.state for finding in seen].count(state) for state in (OK, MISSING, UNKNOWN))

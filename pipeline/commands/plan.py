@@ -87,7 +87,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _local_notes(training: TrainConfig, data: plan.DataSize) -> Iterator[str]:
     """A sentence for each measurement of this machine; its batch and precision are its own."""
-    for each in benchmark_results.load():
+    for each in benchmark_results.load_measurements():
         if each.accelerator == benchmark_results.LOCAL:
             pixels = math.prod(data.image_size) / math.prod(each.image_size)
             seconds = training.epochs * data.images / each.images_per_s * pixels

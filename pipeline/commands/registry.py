@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lifecycle.registry.register import connect
+from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Version, numbered
 from lifecycle.registry.vertex import VertexRegistry
 from lifecycle.settings import PipelineConfig
@@ -50,7 +50,7 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     config = settings(PipelineConfig, parsed)
-    registry, name = connect(config.registry), config.model_name
+    registry, name = open_registry(config.registry), config.model_name
     versions = numbered(registry.versions(name))
     aliases = {DEFAULT: PRETRAINED_VERSION, **registry.aliases(name)}
     none = (
@@ -63,9 +63,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "show":
         number = number_of(f"model {name!r}", chosen or DEFAULT, list(versions), aliases)
         if parsed.json:
-            print(json.dumps(as_json(name, versions[number], aliases), indent=2))
+            print(json.dumps(version_as_json(name, versions[number], aliases), indent=2))
         else:
-            print("\n".join(facts(name, versions[number], aliases)))
+            print("\n".join(version_facts(name, versions[number], aliases)))
         _tell(versions[number])
         return 0
     if parsed.action == "set-default":
@@ -84,10 +84,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             VertexRegistry.at(config.registry).follow(name, config.endpoint)
         registry.serve_default(name)
     if parsed.json:
-        print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))
+        print(json.dumps([version_as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:
         print(
-            "\n".join(table(name, versions.values(), aliases))
+            "\n".join(versions_table(name, versions.values(), aliases))
             if versions
             else f"T{none[1:]}. The default is {PRETRAINED}, version 0."
         )
@@ -102,7 +102,7 @@ def _tell(version: Version) -> bool:
     return bool(notice)
 
 
-def table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) -> list[str]:
+def versions_table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) -> list[str]:
     """A line for each version of model `name`, below one of headings. Its last cell, the address, may be long."""
     rows = [COLUMNS, *(_row(name, version, _aliases_of(version, aliases)) for version in versions)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
@@ -113,7 +113,7 @@ def table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) ->
     return ["  ".join(row).rstrip() for row in cells]
 
 
-def facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
+def version_facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
     """A version in about ten lines; unknown facts are left out."""
     record, lineage = version.record, version.record.get("lineage", {})
     names = _aliases_of(version, aliases)
@@ -134,7 +134,7 @@ def facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
     return [f"{key + ':':<{width}}{printable(str(value))}" for key, value in known.items() if value]
 
 
-def as_json(name: str, version: Version, aliases: Mapping[str, int]) -> dict[str, Any]:
+def version_as_json(name: str, version: Version, aliases: Mapping[str, int]) -> dict[str, Any]:
     """A version for programs: its whole record, with its name, number, aliases and address."""
     about = {"model": name, "version": version.number, "aliases": _aliases_of(version, aliases)}
     return {**about, "place": version.address, **version.record}

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lifecycle import run_outcome, vertex_api
-from lifecycle.registry.register import connect
-from lifecycle.run_state import FAILED, as_json, failed_tasks, failures, state_of, tasks_of, titles_of_job
+from lifecycle.registry.register import open_registry
+from lifecycle.run_state import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
@@ -64,7 +64,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         jobs = runs.latest(environment, PIPELINE_NAME, 1)
         check(bool(jobs), f"there is no run of {PIPELINE_NAME} in {environment.project}, {environment.location}")
         run = jobs[0].name.rpartition("/")[2]
-    job = runs.find(environment, run)
+    job = runs.find_run(environment, run)
     titles = titles_of_job(job)
     print(f"Run:     {run}\nConsole: {vertex_api.run_link(environment, run)}")
     if parsed.wait:
@@ -98,11 +98,11 @@ def _local_ends() -> Iterator[tuple[str, str, str]]:
 def _vertex_ends(environment: Environment) -> Iterator[tuple[str, str, str]]:
     """As `_local_ends`, of the runs on Vertex AI that were started last."""
     environment.require_target("vertex")
-    versions = functools.cache(lambda location, name: connect(location).versions(name))
+    versions = functools.cache(lambda location, name: open_registry(location).versions(name))
     for listed in runs.latest(environment, PIPELINE_NAME, 2 * SUMMARY):
         if state_of(listed) in runs.STATUSES:
             run = listed.name.rpartition("/")[2]
-            yield f"{listed.end_time:%Y-%m-%d %H:%M}", run, _result(runs.find(environment, run), run, versions)
+            yield f"{listed.end_time:%Y-%m-%d %H:%M}", run, _result(runs.find_run(environment, run), run, versions)
 
 
 def _result(job: Any, run: str, versions: Any) -> str:
@@ -113,8 +113,8 @@ def _result(job: Any, run: str, versions: Any) -> str:
             if state_of(job) == FAILED
             else state_of(job)
         )
-    arguments = dict(as_json(job)["runtimeConfig"].get("parameterValues", {}))
-    values = Template(as_json(job)["pipelineSpec"]).values(arguments)
+    arguments = dict(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
+    values = Template(message_as_json(job)["pipelineSpec"]).values(arguments)
     version = run_outcome.version_of(run, versions(values["registry"], values["model_name"]))
     if version is not None:
         return f"{values['model_name']}@{version.number}: {run_outcome.decided(version.record)}"

@@ -59,7 +59,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "apply":
         return _apply(parsed, environment)
     if parsed.action == "list":
-        for entry in schedule.listed(environment):
+        for entry in schedule.list_schedules(environment):
             print(_line(entry))
         return 0
     chosen = _chosen(environment, parsed.name, parsed.all)
@@ -87,8 +87,10 @@ def _action(text: str) -> str:
 def _chosen(environment: Environment, name: str, every: bool) -> list[Any]:
     """The schedule with a name or id, or without one all of the environment; only one unless `every`."""
     if name:
-        return [schedule.find(environment, name)]
-    own = [each for each in schedule.listed(environment) if schedule_files.is_of(environment, each)]
+        return [schedule.find_schedule(environment, name)]
+    own = [
+        each for each in schedule.list_schedules(environment) if schedule_files.is_own_schedule(environment, each)
+    ]
     names = ", ".join(f"{each.display_name} ({schedule.id_of(each)})" for each in own) or "none"
     check(
         every or len(own) == 1,
@@ -99,12 +101,14 @@ def _chosen(environment: Environment, name: str, every: bool) -> list[Any]:
 
 def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
     wanted = []
-    for each in schedule_files.read(environment, pathlib.Path(parsed.folder), parsed.template, parsed.cache):
+    for each in schedule_files.read_schedules(
+        environment, pathlib.Path(parsed.folder), parsed.template, parsed.cache
+    ):
         plan, passed_over = submit.choose_accelerator(each.plan)
         wanted.append(dataclasses.replace(each, plan=plan))
         for line in passed_over:
             print(f"{plan.name}: {line}")
-    steps = schedule_files.compare(environment, wanted, parsed.prune)
+    steps = schedule_files.compare_schedules(environment, wanted, parsed.prune)
     for step in steps:
         number = f" ({schedule.id_of(step.old)})" if step.old else ""
         print("\n    ".join([f"{step.action:<8}{step.name}{number}", *step.differences, *_summary(step)]))
@@ -117,12 +121,12 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
     for plan in made:
         submit.check_bucket_images_and_quota(plan)
     for step in steps:
-        made = schedule_files.take(environment, step)
+        made = schedule_files.apply_change(environment, step)
         print(f"Done: {step.action} {step.name} ({schedule.id_of(made)})", flush=True)
     return 0
 
 
-def _summary(step: schedule_files.Step) -> list[str]:
+def _summary(step: schedule_files.ScheduleChange) -> list[str]:
     """Times, parameters and cost of a schedule that is made for the first time; nothing of another."""
     if step.action != schedule_files.CREATE or not step.wanted:
         return []
@@ -136,7 +140,9 @@ def _warn_of_same_model(
     environment: Environment, made: Sequence[schedule.SchedulePlan], removed: Collection[str]
 ) -> None:
     """Say of each schedule that is made which others train the same model; `removed` are those that end now."""
-    jobs = {each.display_name: schedule.job_of(each) for each in schedule.listed(environment)} if made else {}
+    jobs = (
+        {each.display_name: schedule.job_of(each) for each in schedule.list_schedules(environment)} if made else {}
+    )
     jobs |= {plan.name: dict(plan.job) for plan in made}
     for name in removed:
         jobs.pop(name, None)

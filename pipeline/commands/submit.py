@@ -39,7 +39,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
     check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
-    submission = submit.prepare(environment, passed, parsed.template, parsed.cache, parsed.job_id)
+    submission = submit.prepare_submission(environment, passed, parsed.template, parsed.cache, parsed.job_id)
     if parsed.dry_run:
         if parsed.json:
             print(json.dumps(submission.request, indent=2))

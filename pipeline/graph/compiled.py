@@ -189,7 +189,7 @@ def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> list
     return addresses
 
 
-def load(environment: Environment, source: str = "") -> Template:
+def load_template(environment: Environment, source: str = "") -> Template:
     """The template at `source`: a file, or an address in Artifact Registry; compiled for `environment` if empty.
 
     Raises `UserError` if it cannot be read or is not a pipeline compiled for Vertex AI.

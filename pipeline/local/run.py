@@ -29,7 +29,7 @@ from rich.text import Text
 
 from lifecycle import run_outcome, webhook
 from lifecycle.registry.address import VERTEX
-from lifecycle.registry.register import connect
+from lifecycle.registry.register import open_registry
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from trainer.data.downloads.servers import without_queries
@@ -337,7 +337,7 @@ def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
     `failed` is the title of each task that failed, and why.
     """
     try:
-        registry = connect(str(run.parameters.get("registry", "")))
+        registry = open_registry(str(run.parameters.get("registry", "")))
         if not run.finished:
             end = run_outcome.of_failure(registry, run.model_name, failed)
         elif _is_unchanged(run):

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from lifecycle import parameters
 from lifecycle.parameters import Value
 from lifecycle.registry.address import VERTEX, Address
-from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, connect, resolve_base_model
+from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, open_registry, resolve_base_model
 from lifecycle.run_settings import settle
 from pipeline.graph.environment import layered, load_environment
 from trainer.data import prepared_data
@@ -215,4 +215,4 @@ def _require_registry(location: str, name: str) -> None:
             f"registry is {location}, but models of this machine are not on Cloud Storage; add a place to copy "
             f"them to: {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
         )
-    connect(location).check_writable(name)
+    open_registry(location).check_writable(name)

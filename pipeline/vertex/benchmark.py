@@ -58,7 +58,7 @@ def cost(plan: TrainingPlan, steps: int) -> tuple[float, float]:
     return seconds, math.nan if hourly is None else hourly * seconds / 3600
 
 
-def describe(plan: TrainingPlan, steps: int) -> str:
+def describe_plan(plan: TrainingPlan, steps: int) -> str:
     """The job of a plan in one line: machine, settings, time and price."""
     seconds, usd = cost(plan, steps)
     height, width = plan.data.image_size
@@ -84,7 +84,9 @@ def measure_here(flags: Sequence[str]) -> Measurement:
     return benchmark_results.of_result(result, benchmark_results.LOCAL, started)
 
 
-def measure(environment: Environment, plans: Mapping[str, TrainingPlan], steps: int) -> Iterator[tuple[str, Any]]:
+def measure_plans(
+    environment: Environment, plans: Mapping[str, TrainingPlan], steps: int
+) -> Iterator[tuple[str, Any]]:
     """Start a job for each plan, and yield each name with its `Measurement`, or with the reason why there is none.
 
     One that lacks quota or an image, that Vertex AI refuses or that fails does not stop the others. Raises
@@ -92,13 +94,13 @@ def measure(environment: Environment, plans: Mapping[str, TrainingPlan], steps: 
     """
     from google.cloud.aiplatform_v1 import JobServiceClient
 
-    api, service = Api(environment), vertex_api.client(JobServiceClient, environment)
+    api, service = Api(environment), vertex_api.service_client(JobServiceClient, environment)
     _check_readable(api)
     running: dict[str, str] = {}
     for name, plan in plans.items():
         image = environment.image_of(plan.accelerator.image)
         questions: list[Question] = [
-            (image, partial(doctor_questions.check_image, api, environment.name, image)),
+            (image, partial(doctor_questions.ask_for_image, api, environment.name, image)),
             *doctor_questions.about_quota(api, {name: plan}),
         ]
         if lacking := [finding.text for finding in ask(questions) if finding.state == MISSING]:

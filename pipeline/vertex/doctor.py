@@ -214,7 +214,7 @@ def examine(run: ExaminedRun, api: Api) -> Iterator[Group]:
     account = run.environment.service_account or DEFAULT_ACCOUNT.format(number)
     caller, other = Account(api, member, is_caller=True), Account(api, f"serviceAccount:{account}")
     needed = (*PIPELINE, *([TENSORBOARD] if run.values.get("tensorboard") else []))
-    yield "Project", ask([("APIs", partial(doctor_questions.check_apis, api))])
+    yield "Project", ask([("APIs", partial(doctor_questions.ask_for_apis, api))])
     yield f"Your account ({member})", ask(_rights(run, caller, DEPLOYER, account))
     yield f"Account that runs the pipeline ({account})", ask(_rights(run, other, needed, account))
     images = re.fullmatch(vertex_api.REPOSITORY, run.environment.image_repository)
@@ -231,13 +231,13 @@ def examine(run: ExaminedRun, api: Api) -> Iterator[Group]:
 def _about_addresses(run: ExaminedRun, api: Api) -> Iterator[Question]:
     """A question for each bucket, source and image."""
     for bucket in dict.fromkeys((*run.written, *_buckets(address for _, address in run.sources))):
-        yield f"bucket gs://{bucket}", partial(doctor_questions.check_bucket, api, bucket, bucket in run.written)
+        yield f"bucket gs://{bucket}", partial(doctor_questions.ask_for_bucket, api, bucket, bucket in run.written)
     for name, address in run.sources:
-        yield f"{name} {address}", partial(doctor_questions.check_source, api, name, address)
+        yield f"{name} {address}", partial(doctor_questions.ask_for_source, api, name, address)
     for kind in dict.fromkeys((*COMMON_IMAGES, *(plan.accelerator.image for plan in run.plans.values()))):
         yield (
             f"image {kind}",
-            partial(doctor_questions.check_image, api, run.environment.name, run.environment.image_of(kind)),
+            partial(doctor_questions.ask_for_image, api, run.environment.name, run.environment.image_of(kind)),
         )
 
 
@@ -319,10 +319,10 @@ def _rights(run: ExaminedRun, who: Account, needed: Iterable[Grant], account: st
     }
     for grant in needed:
         for resource in resources[grant.resource]:
-            yield f"{grant.role} on {resource.title}", partial(check_grant, who, resource, grant)
+            yield f"{grant.role} on {resource.title}", partial(ask_for_grant, who, resource, grant)
 
 
-def check_grant(account: Account, resource: Resource, grant: Grant) -> Finding:
+def ask_for_grant(account: Account, resource: Resource, grant: Grant) -> Finding:
     """Whether an account has the permissions on a resource that are used of a role."""
     command = f"gcloud {resource.filled(KINDS[resource.kind][3])} --member={account.member} --role={grant.role}"
     try:
@@ -358,7 +358,7 @@ def caller_of(api: Api) -> str:
 # === The job on the accelerator ===
 
 
-def choose(run: ExaminedRun) -> TrainingPlan:
+def choose_plan(run: ExaminedRun) -> TrainingPlan:
     """The plan whose machine is tried: the dearest one. Raises `UserError` if no step fits its machines."""
     check(bool(run.plans), "no training step fits its machines, so there is none to try; see the settings above")
     return max(run.plans.values(), key=lambda plan: plan.accelerator.compute_engine_usd)
@@ -383,7 +383,7 @@ def try_job(run: ExaminedRun) -> Iterator[Finding]:
     """
     from google.cloud.aiplatform_v1 import JobServiceClient
 
-    environment, service = run.environment, vertex_api.client(JobServiceClient, run.environment)
+    environment, service = run.environment, vertex_api.service_client(JobServiceClient, run.environment)
     folder = f"{environment.bucket}/doctor/{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
     parent = vertex_api.parent_of(environment)
     with vertex_api.reported_errors("the job"):
@@ -414,7 +414,7 @@ def try_job(run: ExaminedRun) -> Iterator[Finding]:
 
 def _job(run: ExaminedRun, folder: str) -> dict[str, Any]:
     """The custom job, with the machine, the account and the network of a training."""
-    plan = choose(run)
+    plan = choose_plan(run)
     arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
     image = run.environment.image_of(plan.accelerator.image)
     return custom_jobs.single_job(

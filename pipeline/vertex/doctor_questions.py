@@ -73,7 +73,7 @@ def _answer(question: Question) -> Finding:
 # === What a run needs on Google Cloud ===
 
 
-def check_apis(api: Api) -> Finding:
+def ask_for_apis(api: Api) -> Finding:
     """Whether the APIs are on, by one request."""
     project = api.region.project
     services = [f"{each}.googleapis.com" for each in APIS]
@@ -86,7 +86,7 @@ def check_apis(api: Api) -> Finding:
     return Finding(OK, f"all {len(services)} APIs are on")
 
 
-def check_bucket(api: Api, name: str, is_written: bool) -> Finding:
+def ask_for_bucket(api: Api, name: str, is_written: bool) -> Finding:
     """Whether a bucket exists, and is in the region of the runs if they write to it."""
     location, project = api.region.location, api.region.project
     found = api.find("storage", f"storage/v1/b/{vertex_api.quoted(name)}")
@@ -104,7 +104,7 @@ def check_bucket(api: Api, name: str, is_written: bool) -> Finding:
     )
 
 
-def check_source(api: Api, parameter: str, address: str) -> Finding:
+def ask_for_source(api: Api, parameter: str, address: str) -> Finding:
     """Whether there is something at a `gs://` address that a run reads; `parameter` names it."""
     bucket, path = buckets.split(address)
     objects = f"storage/v1/b/{vertex_api.quoted(bucket)}/o"
@@ -125,7 +125,7 @@ def check_source(api: Api, parameter: str, address: str) -> Finding:
     return Finding(MISSING, f"{parameter} {address}: there is nothing", f"gcloud storage cp {upload}")
 
 
-def check_image(api: Api, environment: str, image: str) -> Finding:
+def ask_for_image(api: Api, environment: str, image: str) -> Finding:
     """Whether the image of a full name, with its tag, exists; `environment` has its name."""
     path = vertex_api.tag_path(image)
     if not path:
@@ -142,7 +142,7 @@ def about_quota(api: Api, plans: Mapping[str, TrainingPlan]) -> Iterator[Questio
         for name, count in plan.accelerator.quotas(plan.machines.provisioning).items():
             most[METRIC + name] = max(most.get(METRIC + name, 0), count * plan.machines.workers)
     for metric, count in most.items():
-        yield f"quota {metric}", partial(check_quota, api, metric, count)
+        yield f"quota {metric}", partial(ask_for_quota, api, metric, count)
 
 
 def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -> tuple[dict[str, str], list[str]]:
@@ -185,7 +185,7 @@ def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -
     return "; ".join(finding.text for finding in ask(questions) if finding.state == MISSING)
 
 
-def check_quota(api: Api, metric: str, count: int) -> Finding:
+def ask_for_quota(api: Api, metric: str, count: int) -> Finding:
     """Whether the project's limit of a metric in the region is `count` at least."""
     location, project = api.region.location, api.region.project
     link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}&metric={VERTEX}/{metric}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from lifecycle import vertex_api
 from lifecycle.parameters import without_settings
-from lifecycle.run_state import FAILED, as_json, failures, state_of, tasks_of
+from lifecycle.run_state import FAILED, failures, message_as_json, state_of, tasks_of
 from pipeline.graph.environment import Environment
 from trainer.errors import format_duration
 
@@ -25,23 +25,23 @@ HIDDEN_STATES = ("", "state-unspecified", "pending", "not-triggered")
 """States of tasks that get no line: the task has not started, or its branch is not taken."""
 
 
-def service_of(environment: Environment) -> Any:
+def run_service(environment: Environment) -> Any:
     """A client of the API's service for runs."""
     from google.cloud.aiplatform_v1 import PipelineServiceClient
 
-    return vertex_api.client(PipelineServiceClient, environment)
+    return vertex_api.service_client(PipelineServiceClient, environment)
 
 
-def find(environment: Environment, run: str, retry_s: float | None = None) -> Any:
+def find_run(environment: Environment, run: str, retry_s: float | None = None) -> Any:
     """The run with this id, asked for during `retry_s` seconds at most. Raises `UserError` if there is none."""
-    service, name = service_of(environment), name_of(environment, run)
+    service, name = run_service(environment), run_name(environment, run)
     with vertex_api.reported_errors(f"run {run}, see {vertex_api.run_link(environment, run)}"):
         return vertex_api.retried(
             lambda: service.get_pipeline_job(name=name, timeout=vertex_api.TIMEOUT_S), retry_s=retry_s
         )
 
 
-def name_of(environment: Environment, run: str) -> str:
+def run_name(environment: Environment, run: str) -> str:
     """The resource name of a run."""
     return f"{vertex_api.parent_of(environment)}/pipelineJobs/{run}"
 
@@ -69,7 +69,7 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
 
     def read_pages() -> list[Any]:
         """As many jobs as asked for: the client requests the next page when a loop reaches its first job."""
-        jobs = service_of(environment).list_pipeline_jobs(request, timeout=vertex_api.TIMEOUT_S)
+        jobs = run_service(environment).list_pipeline_jobs(request, timeout=vertex_api.TIMEOUT_S)
         return list(itertools.islice(jobs, limit))
 
     with vertex_api.reported_errors():
@@ -78,10 +78,10 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
 
 def cancel(environment: Environment, run: str) -> None:
     """Request that a run ends; its tasks stop within minutes."""
-    service = service_of(environment)
+    service = run_service(environment)
     with vertex_api.reported_errors():
         vertex_api.retried(
-            lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=vertex_api.TIMEOUT_S)
+            lambda: service.cancel_pipeline_job(name=run_name(environment, run), timeout=vertex_api.TIMEOUT_S)
         )
 
 
@@ -99,7 +99,7 @@ def follow(
     states: dict[int, str] = {}
     try:
         while True:
-            job = find(environment, run, OUTAGE_S)
+            job = find_run(environment, run, OUTAGE_S)
             for line in changes(job, titles, states):
                 say(line)
             if (state := state_of(job)) in STATUSES:
@@ -135,7 +135,7 @@ def changes(job: Any, titles: Mapping[str, str], states: dict[int, str]) -> list
 
 def parameter_lines(job: Any) -> list[str]:
     """A line for each parameter of a run. The API returns every number as a float."""
-    values = without_settings(as_json(job)["runtimeConfig"].get("parameterValues", {}))
+    values = without_settings(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
     return [
         f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}"
         for name, value in sorted(values.items())

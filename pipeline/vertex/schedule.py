@@ -13,7 +13,7 @@ from typing import Any
 
 from lifecycle import vertex_api
 from lifecycle.parameters import DEFAULTS, Value
-from lifecycle.run_state import as_json, state_of
+from lifecycle.run_state import message_as_json, state_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex.submit import Planned, compose
@@ -98,7 +98,7 @@ def _rfc3339(moment: datetime.datetime | None) -> str:
     return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
 
 
-def prepare(
+def prepare_schedule(
     environment: Environment,
     name: str,
     when: Timing,
@@ -106,7 +106,7 @@ def prepare(
     source: str = "",
     caching: str = "as-compiled",
 ) -> SchedulePlan:
-    """The schedule to create; parameters, template, caching and errors are as in `submit.prepare`.
+    """The schedule to create; parameters, template, caching and errors are as in `submit.prepare_submission`.
 
     Its runs end at once if there is nothing new, unless the parameter `skip_unchanged` is set otherwise.
     """
@@ -123,27 +123,27 @@ def only_on_changes(passed: Mapping[str, Value]) -> dict[str, Value]:
     return {**passed, "skip_unchanged": True}
 
 
-def service_of(environment: Environment) -> Any:
+def schedule_service(environment: Environment) -> Any:
     """A client of the API's service for schedules."""
     from google.cloud.aiplatform_v1 import ScheduleServiceClient
 
-    return vertex_api.client(ScheduleServiceClient, environment)
+    return vertex_api.service_client(ScheduleServiceClient, environment)
 
 
-def listed(environment: Environment) -> list[Any]:
+def list_schedules(environment: Environment) -> list[Any]:
     """All schedules of pipeline runs in the project and location, oldest first."""
     from google.cloud.aiplatform_v1 import ListSchedulesRequest
 
     request = ListSchedulesRequest(parent=vertex_api.parent_of(environment), order_by="create_time")
     with vertex_api.reported_errors():
-        service = service_of(environment)
+        service = schedule_service(environment)
         schedules = vertex_api.retried(lambda: list(service.list_schedules(request, timeout=vertex_api.TIMEOUT_S)))
     return [schedule for schedule in schedules if schedule.create_pipeline_job_request.parent]
 
 
-def find(environment: Environment, name_or_id: str) -> Any:
+def find_schedule(environment: Environment, name_or_id: str) -> Any:
     """The schedule with this name or id. Raises `UserError` unless there is exactly one."""
-    schedules = [each for each in listed(environment) if name_or_id in (each.display_name, id_of(each))]
+    schedules = [each for each in list_schedules(environment) if name_or_id in (each.display_name, id_of(each))]
     check(bool(schedules), f"there is no schedule {name_or_id!r}; `python -m pipeline schedule list` lists them")
     ids = ", ".join(map(id_of, schedules))
     check(
@@ -160,7 +160,7 @@ def id_of(schedule: Any) -> str:
 
 def job_of(schedule: Any) -> dict[str, Any]:
     """The API's PipelineJob of a schedule, as JSON."""
-    return dict(as_json(schedule)["createPipelineJobRequest"]["pipelineJob"])
+    return dict(message_as_json(schedule)["createPipelineJobRequest"]["pipelineJob"])
 
 
 def of_same_model(name: str, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -184,7 +184,7 @@ def _model_of(job: Mapping[str, Any]) -> tuple[str, str] | None:
 def create(plan: SchedulePlan) -> Any:
     """Create a schedule and return it. Raises `UserError` if there is one with its name."""
     check(
-        not any(schedule.display_name == plan.name for schedule in listed(plan.environment)),
+        not any(schedule.display_name == plan.name for schedule in list_schedules(plan.environment)),
         f"schedule {plan.name!r} already exists, and runs of two schedules could overlap; rename its file, or run "
         f"`python -m pipeline schedule delete --env {plan.environment.name} --name {plan.name}`",
     )
@@ -200,7 +200,7 @@ def replace(plan: SchedulePlan, old: Any) -> Any:
     try:
         if state_of(old) == PAUSED:
             change(plan.environment, new, "pause")
-            new = find(plan.environment, id_of(new))
+            new = find_schedule(plan.environment, id_of(new))
         change(plan.environment, old, "delete")
     except UserError as error:
         raise UserError(
@@ -215,7 +215,7 @@ def _create(plan: SchedulePlan) -> Any:
 
     request = CreateScheduleRequest.from_json(json.dumps(plan.request))
     with vertex_api.reported_errors(f"schedule {plan.name!r}"):
-        return service_of(plan.environment).create_schedule(request, timeout=vertex_api.TIMEOUT_S)
+        return schedule_service(plan.environment).create_schedule(request, timeout=vertex_api.TIMEOUT_S)
 
 
 def change(environment: Environment, schedule: Any, action: str) -> None:
@@ -223,7 +223,7 @@ def change(environment: Environment, schedule: Any, action: str) -> None:
 
     A schedule that is resumed does not make up for missed runs.
     """
-    service = service_of(environment)
+    service = schedule_service(environment)
     with vertex_api.reported_errors(f"schedule {schedule.display_name!r}"):
         if action == "pause":
             service.pause_schedule(name=schedule.name, timeout=vertex_api.TIMEOUT_S)

@@ -15,7 +15,7 @@ from typing import Any
 
 from lifecycle.parameters import converted, without_settings
 from lifecycle.registry.versions import OWNER
-from lifecycle.run_state import as_json, state_of
+from lifecycle.run_state import message_as_json, state_of
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
@@ -43,7 +43,7 @@ CREATE, CHANGE, LEAVE, DELETE, KEEP = "create", "change", "leave", "delete", "no
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class WantedSchedule:
     """A schedule as its file describes it."""
 
     plan: SchedulePlan
@@ -52,13 +52,13 @@ class Wanted:
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class ScheduleChange:
     """What is to be done about one schedule."""
 
     action: str
     """CREATE, CHANGE, LEAVE, or for a schedule without a file DELETE or KEEP."""
     name: str
-    wanted: Wanted | None = None
+    wanted: WantedSchedule | None = None
     old: Any = None
     differences: Sequence[str] = ()
     """One line for each setting or parameter that differs between the schedule and its file."""
@@ -77,12 +77,13 @@ class Step:
 # === Files ===
 
 
-def read(
+def read_schedules(
     environment: Environment, folder: pathlib.Path, source: str = "", caching: str = "as-compiled"
-) -> list[Wanted]:
-    """The schedules of all `*.toml` in a folder, by name; template and caching are as in `submit.prepare`.
+) -> list[WantedSchedule]:
+    """The schedules of all `*.toml` in a folder, by name.
 
-    The file STEM.toml describes the schedule msinet-ENV-STEM. Raises `UserError` with all mistakes of all files.
+    The file STEM.toml describes the schedule msinet-ENV-STEM; template and caching are as in
+    `submit.prepare_submission`. Raises `UserError` with all mistakes of all files.
     """
     paths: list[pathlib.Path] = []
     with suppress(OSError):  # such as a name that is too long
@@ -105,7 +106,9 @@ def read(
     return wanted
 
 
-def _read(environment: Environment, stem: str, content: dict[str, Any], source: str, caching: str) -> Wanted:
+def _read(
+    environment: Environment, stem: str, content: dict[str, Any], source: str, caching: str
+) -> WantedSchedule:
     checks, fields = Checks(), {}
     for key, value in content.items():
         with checks.collect():
@@ -118,7 +121,7 @@ def _read(environment: Environment, stem: str, content: dict[str, Any], source: 
         passed = converted(fields.get("parameters", {}))
         if fields.get("when_changed"):
             passed = schedule.only_on_changes(passed)
-        plan = schedule.prepare(environment, name, Timing(""), passed, source, caching)
+        plan = schedule.prepare_schedule(environment, name, Timing(""), passed, source, caching)
     with checks.collect():
         cron = fields.get("cron", schedule.OFTEN if fields.get("when_changed") else "")
         check(bool(cron) or "cron" in content, "cron is missing; add cron = '0 3 * * 1', or when_changed = true")
@@ -127,7 +130,7 @@ def _read(environment: Environment, stem: str, content: dict[str, Any], source: 
     checks.raise_errors()
     if when.start and _is_past(when.start):  # it has no effect any more, and the service refuses it
         when = dataclasses.replace(when, start=None)
-    return Wanted(dataclasses.replace(plan, timing=when), fields.get("paused"))
+    return WantedSchedule(dataclasses.replace(plan, timing=when), fields.get("paused"))
 
 
 def _is_past(moment: datetime.datetime) -> bool:
@@ -137,12 +140,14 @@ def _is_past(moment: datetime.datetime) -> bool:
 # === Differences ===
 
 
-def compare(environment: Environment, wanted: Sequence[Wanted], prune: bool = False) -> list[Step]:
+def compare_schedules(
+    environment: Environment, wanted: Sequence[WantedSchedule], prune: bool = False
+) -> list[ScheduleChange]:
     """What makes the environment's schedules equal to the wanted ones; those without a file go only with `prune`.
 
     Raises `UserError` for two schedules of one name, and for one that has ended according to its file alone.
     """
-    own = [each for each in schedule.listed(environment) if is_of(environment, each)]
+    own = [each for each in schedule.list_schedules(environment) if is_own_schedule(environment, each)]
     steps = []
     for each in wanted:
         name, end = each.plan.name, each.plan.timing.end
@@ -161,22 +166,22 @@ def compare(environment: Environment, wanted: Sequence[Wanted], prune: bool = Fa
             "later end, or remove the file and apply with --prune",
         )
         action = LEAVE if ended or (same and not lines) else CHANGE if same else CREATE
-        steps.append(Step(action, name, each, same[0] if same else None, lines))
+        steps.append(ScheduleChange(action, name, each, same[0] if same else None, lines))
     names = {each.plan.name for each in wanted}
     without = [old for old in own if old.display_name not in names]
-    return [*steps, *(Step(DELETE if prune else KEEP, old.display_name, None, old) for old in without)]
+    return [*steps, *(ScheduleChange(DELETE if prune else KEEP, old.display_name, None, old) for old in without)]
 
 
-def is_of(environment: Environment, found: Any) -> bool:
+def is_own_schedule(environment: Environment, found: Any) -> bool:
     """Whether a schedule is one of this project, for this environment."""
     job = found.create_pipeline_job_request.pipeline_job
     # A schedule made in the console may have the address of its template alone.
-    pipeline = as_json(job).get("pipelineSpec", {}).get("pipelineInfo", {}).get("name", "")
+    pipeline = message_as_json(job).get("pipelineSpec", {}).get("pipelineInfo", {}).get("name", "")
     return OWNER.items() <= dict(job.labels).items() and job.display_name == f"{pipeline}-{environment.name}"
 
 
-def _differences(wanted: Wanted, old: Any) -> list[str]:
-    new, known = _facts(wanted.plan.request["schedule"]), _facts(as_json(old))
+def _differences(wanted: WantedSchedule, old: Any) -> list[str]:
+    new, known = _facts(wanted.plan.request["schedule"]), _facts(message_as_json(old))
     is_paused = state_of(old) == PAUSED
     if wanted.paused is not None:
         new["paused"], known["paused"] = wanted.paused, is_paused
@@ -217,7 +222,7 @@ def _shown(value: Any) -> str:
 # === Changes ===
 
 
-def take(environment: Environment, step: Step) -> Any:
+def apply_change(environment: Environment, step: ScheduleChange) -> Any:
     """Do what a step says; returns the schedule that there is then, or the deleted one."""
     if step.wanted is None:
         schedule.change(environment, step.old, "delete")

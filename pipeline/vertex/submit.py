@@ -69,7 +69,7 @@ class Submission(Planned):
         return {"parent": parent, "pipelineJobId": self.run, "pipelineJob": dict(self.job)}
 
 
-def prepare(
+def prepare_submission(
     environment: Environment,
     passed: Mapping[str, Value],
     source: str = "",
@@ -100,14 +100,14 @@ def compose(
     caching: str = "as-compiled",
     defaults: Mapping[str, Value] | None = None,
 ) -> dict[str, Any]:
-    """The API's PipelineJob for a run, as JSON; other arguments and errors as for `prepare`.
+    """The API's PipelineJob for a run, as JSON; other arguments and errors as for `prepare_submission`.
 
     `defaults` are values of parameters that neither the environment nor `passed` sets, as far as the template has
     them.
     """
     environment.require_target("vertex")
     check_choice("caching", caching, compiled.CACHING)
-    chosen = compiled.load(environment, source).cached(caching)
+    chosen = compiled.load_template(environment, source).cached(caching)
     unset = {**(defaults or {}), **environment.derived}
     arguments: dict[str, Any] = {name: value for name, value in unset.items() if name in chosen.parameters}
     arguments |= {**environment.parameters, **passed}
@@ -189,7 +189,7 @@ def check_bucket_images_and_quota(planned: Planned) -> None:
     """
     spec, plans = planned.job["pipelineSpec"], planned.plans
     api, bucket = Api(planned.environment), buckets.split(planned.environment.bucket)[0]
-    questions: list[Question] = [(bucket, partial(doctor_questions.check_bucket, api, bucket, True))]
+    questions: list[Question] = [(bucket, partial(doctor_questions.ask_for_bucket, api, bucket, True))]
     if plans:
         kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
         executors = spec["deploymentSpec"]["executors"].values()
@@ -197,7 +197,7 @@ def check_bucket_images_and_quota(planned: Planned) -> None:
         # The names of the images of training jobs follow from those of the tasks.
         images = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
         questions += [
-            (image, partial(doctor_questions.check_image, api, planned.environment.name, image))
+            (image, partial(doctor_questions.ask_for_image, api, planned.environment.name, image))
             for image in images
         ]
         questions += doctor_questions.about_quota(api, plans)
@@ -212,7 +212,7 @@ def send(submission: Submission) -> None:
 
     environment, run = submission.environment, submission.run
     request = CreatePipelineJobRequest.from_json(json.dumps(submission.request))
-    service = runs.service_of(environment)
+    service = runs.run_service(environment)
     attempts = 0
 
     def create() -> None:

@@ -30,8 +30,8 @@ from studio.designs import parse_element, read_all
 from studio.verdicts import (
     DROP,
     all_requirements,
+    judge_designs,
     name_pictures,
-    run,
     verdicts_table,
     write_junit,
     write_pictures,
@@ -149,7 +149,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     given = [name for name in (parsed.design, parsed.baseline) if name is not None]
     designs = read_all(given, regions, elements, pages, pictures.most_pixels)
     paths = name_pictures(parsed.output_dir, designs) if parsed.output_dir else {}
-    checked = run(model, designs, requirements)
+    checked = judge_designs(model, designs, requirements)
     write_pictures(paths, checked)
     if parsed.junit:
         write_junit(parsed.junit, checked, {"model": model.name, "notice": notice})

@@ -34,11 +34,11 @@ def execute(parsed: argparse.Namespace) -> None:
     )
     import numpy as np
 
-    from studio.demo.app import listen, serve
+    from studio.demo.app import listen, serve_demo
 
     with listen(parsed.host, parsed.port) as bound:
         model = find(parsed.model)
         print(f"model: {model}", file=sys.stderr, flush=True)
         print("loading the model", flush=True)
         model.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
-        serve(model, bound, parsed.host, parsed.open, settings(PageConfig, parsed))
+        serve_demo(model, bound, parsed.host, parsed.open, settings(PageConfig, parsed))

@@ -200,12 +200,12 @@ class _App:
     async def map(self, request: Request) -> Response:
         """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
 
-        It is the map at the image's own size, reduced by `shrink`: sums over regions stay the same. The headers
-        have its size, that of the image, and the number of screens.
+        It is the map at the image's own size, reduced by `shrink_map`: sums over regions stay the same. The
+        headers have its size, that of the image, and the number of screens.
         """
 
         def respond(image: Pixels, full: NDArray[np.float32], n_screens: int) -> Response:
-            small = shrink(full, n_screens)
+            small = shrink_map(full, n_screens)
             headers = {
                 "image-size": f"{image.shape[1]}x{image.shape[0]}",
                 "map-size": f"{small.shape[1]}x{small.shape[0]}",
@@ -336,7 +336,7 @@ async def _client_left(request: Request, error: Exception) -> Response:
 # === Maps ===
 
 
-def shrink(map: NDArray[np.float32], n_screens: int) -> NDArray[np.float32]:
+def shrink_map(map: NDArray[np.float32], n_screens: int) -> NDArray[np.float32]:
     """Average areas of a map (h, w) until its longer side has at most MAX_MAP_PX.
 
     That of several screens has at most the square of MAX_MAP_PX values.
@@ -406,7 +406,7 @@ def build_server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(model: Model, bound: socket.socket, host: str, open_browser: bool, pages: PageConfig) -> None:
+def serve_demo(model: Model, bound: socket.socket, host: str, open_browser: bool, pages: PageConfig) -> None:
     """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready.
 
     Where others can reach `host`, no web addresses are opened for them.

@@ -83,9 +83,9 @@ def node_of(name, plan, *taints):
 
 def pod_of(name, plan):
     """A pod that asks for what the driver of Kubeflow asks for in a training of this plan."""
-    row, memory = plan.accelerator, gke_pods.memory(plan)
+    row, memory = plan.accelerator, gke_pods.memory_request(plan)
     chips = {row.resource_name: str(row.chips)} if row.resource_name else {}
-    requests = {"cpu": gke_pods.cpu(plan), "memory": memory}
+    requests = {"cpu": gke_pods.cpu_request(plan), "memory": memory}
     resources = {"requests": requests, "limits": {"memory": memory, **chips}}
     container = {"name": "training", "image": PAUSE, "resources": resources}
     return {

@@ -22,7 +22,7 @@ import yaml
 
 from lifecycle import argo
 from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
-from lifecycle.registry.register import connect
+from lifecycle.registry.register import open_registry
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered
 from tests import containers
@@ -288,7 +288,7 @@ def registered(cluster):
     """Lists the versions of a model on the volume that are of some runs."""
 
     def listed(name, *runs):
-        versions = connect(str(cluster.folder / "volume" / "models")).versions(name)
+        versions = open_registry(str(cluster.folder / "volume" / "models")).versions(name)
         return [version for version in versions if version.record["lineage"]["run"] in runs]
 
     return listed
@@ -408,7 +408,7 @@ def test_bucket_in_place_of_the_volume(kubeflow, runs, storage_address, monkeypa
     run = runs["bucket"]
     assert kubeflow.end(run) == "SUCCEEDED"
     kubeflow.record("bucket", run)
-    (version,) = connect(f"gs://{BUCKET}/msinet/models").versions("msinet")
+    (version,) = open_registry(f"gs://{BUCKET}/msinet/models").versions("msinet")
     assert version.record["lineage"]["run"] == run
 
 

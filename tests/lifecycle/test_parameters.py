@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
-from lifecycle.parameters import PARAMETERS, STEPS, convert, parameter_name
+from lifecycle.parameters import PARAMETERS, STEPS, convert_value, parameter_name
 from lifecycle.settings import PipelineConfig
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import UserError
@@ -36,7 +36,7 @@ def test_every_setting_is_a_parameter_with_its_default_type_and_description(conf
     ],
 )
 def test_value_is_converted_to_the_parameters_type(name, value, expected):
-    converted = convert(name, value)
+    converted = convert_value(name, value)
     assert converted == expected
     assert type(converted) is type(expected)
 
@@ -54,4 +54,4 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
 )
 def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kind):
     with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be {kind}$"):
-        convert(name, value)
+        convert_value(name, value)

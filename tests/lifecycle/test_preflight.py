@@ -90,7 +90,7 @@ WRONG: list[dict[str, Any]] = [
 
 def first_task(values, target=LOCAL):
     fields = form_of({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values})
-    return preflight.prepare({"settings": {}, **fields}, {}, target)
+    return preflight.check_run({"settings": {}, **fields}, {}, target)
 
 
 def message(call, *arguments):
@@ -110,7 +110,9 @@ def test_a_hundred_wrong_parameters_are_refused_in_the_same_words_everywhere(tmp
         told = {
             "first task": message(first_task, values),
             "local run": message(prepare_run, "local", "run", "", values),
-            "submit": message(submit.prepare, vertex, {"accelerator": "cpu", "base_model_uri": "", **values}),
+            "submit": message(
+                submit.prepare_submission, vertex, {"accelerator": "cpu", "base_model_uri": "", **values}
+            ),
         }
         local = name in ("accelerator", "base_accelerator", "finetune_accelerator", "profile_steps")
         assert told["first task"] == told["local run"], wrong
@@ -148,7 +150,7 @@ def console(environment, **filled):
     """Start a run of the environment's compiled pipeline with these parameters filled into its form."""
     template = Template(json_format.MessageToDict(build_pipeline(environment).pipeline_spec))
     form = {name: value for name, value in template.defaults().items() if name in (*CONSOLE_FIELDS, "settings")}
-    return preflight.prepare({**form, **form_of(filled)}, template.compiled(), LOCAL)
+    return preflight.check_run({**form, **form_of(filled)}, template.compiled(), LOCAL)
 
 
 @pytest.fixture
@@ -162,12 +164,12 @@ def ways(tmp_path, monkeypatch):
         lines = [f"{name} = {json.dumps(value)}" for name, value in parameters.items()]
         pathlib.Path("schedules").mkdir(exist_ok=True)
         pathlib.Path("schedules/weekly.toml").write_text("\n".join(['cron = "0 3 * * 1"', "[parameters]", *lines]))
-        return schedule_files.read(vertex, pathlib.Path("schedules"))
+        return schedule_files.read_schedules(vertex, pathlib.Path("schedules"))
 
     return {
         "console": lambda given: console(load_environment(local), **given),
         "local run": lambda given: prepare_run(local, "run", "", given),
-        "submit": lambda given: submit.prepare(vertex, given),
+        "submit": lambda given: submit.prepare_submission(vertex, given),
         "schedule file": schedule,
     }
 
@@ -199,14 +201,14 @@ def test_what_submit_sends_is_accepted_by_the_first_task_of_another_environments
     compiled = load_environment(write_environment(tmp_path, "vertex"))
     write_pipeline(compiled, tmp_path / "template.yaml")
     other = load_environment(write_environment(tmp_path, "vertex", base_batch_size=8, base_epochs=2))
-    job = submit.prepare(other, {"finetune_epochs": 3}, str(tmp_path / "template.yaml")).job
+    job = submit.prepare_submission(other, {"finetune_epochs": 3}, str(tmp_path / "template.yaml")).job
     outputs = console(compiled, **values_of(job["runtimeConfig"]["parameterValues"]))
     assert outputs.finetune_training["epochs"] == 3
 
 
 def test_recipe_in_place_of_an_environments_settings_is_accepted_by_the_first_task(tmp_path):
     environment = load_environment(write_environment(tmp_path, "vertex", finetune_epochs=5, finetune_source=""))
-    job = submit.prepare(environment, {"recipe": "best"}).job
+    job = submit.prepare_submission(environment, {"recipe": "best"}).job
     local = dataclasses.replace(environment, target="local")
     with pytest.raises(UserError, match="finetune_epochs is given twice"):
         console(local, recipe="best", finetune_source="sample")
@@ -250,7 +252,7 @@ def test_mistake_in_the_settings_of_the_form_is_named(changes, named):
     arguments = {name: DEFAULTS[name] for name in CONSOLE_FIELDS} | SAMPLE
     arguments = {name: value for name, value in arguments.items() if name in CONSOLE_FIELDS} | changes
     with pytest.raises(UserError, match=named):
-        preflight.prepare(arguments, {}, LOCAL)
+        preflight.check_run(arguments, {}, LOCAL)
 
 
 @pytest.mark.parametrize("settings", [[1], True, float("nan"), "x", 7, {1: 2}, {"finetune_epochs": {}}], ids=repr)
@@ -258,13 +260,13 @@ def test_settings_that_are_no_object_of_parameters_are_a_users_mistake(settings,
     arguments = {name: DEFAULTS[name] for name in CONSOLE_FIELDS} | SAMPLE | {"settings": settings}
     arguments = {name: value for name, value in arguments.items() if name in (*CONSOLE_FIELDS, "settings")}
     with pytest.raises(UserError, match=r"settings is|unknown parameter 1|finetune_epochs is \{\}"):
-        preflight.prepare(arguments, {}, LOCAL)
+        preflight.check_run(arguments, {}, LOCAL)
     (spec, *_) = yaml.safe_load_all((ROOT / "pipeline.yaml").read_text())
     spec["root"]["inputDefinitions"]["parameters"]["settings"]["defaultValue"] = settings
     template = tmp_path / "template.yaml"
     template.write_text(yaml.safe_dump(spec))
     with pytest.raises(UserError, match=r"settings is|unknown parameter 1|finetune_epochs is \{\}"):
-        submit.prepare(load_environment("vertex"), {}, str(template))
+        submit.prepare_submission(load_environment("vertex"), {}, str(template))
 
 
 @pytest.mark.parametrize(
@@ -386,7 +388,7 @@ def test_run_joins_the_experiment_that_is_named(vertex):
     target = Target("vertex", "us-central1", vertex.environment.image_of("{}"))
     for run in ("first", "second"):
         fields = form_of({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values})
-        preflight.prepare(fields, {}, target, run)
+        preflight.check_run(fields, {}, target, run)
     (experiment,) = [each for each in vertex.kept("contexts").values() if each.get("schemaTitle")]
     assert experiment["schemaTitle"] == "system.Experiment"
     children = [name.rpartition("/")[2] for name in experiment["children"]]

@@ -228,7 +228,7 @@ def access(server, request, project, name):
 def failed(vertex):
     """The state of a run on Vertex AI with a task that failed."""
     vertex.state["script"] = [("RUNNING", {"check-run": "SUCCEEDED", "upload-model": ("FAILED", "No space.")})]
-    job = submit.prepare(vertex.environment, {}).job
+    job = submit.prepare_submission(vertex.environment, {}).job
     submit.send(submit.Submission(vertex.environment, job, "msinet-1"))
     return types.SimpleNamespace(
         state="FAILED",

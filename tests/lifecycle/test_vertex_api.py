@@ -85,7 +85,7 @@ def test_refusal_is_final(error, pauses):
 def test_credentials_are_not_sent_to_other_machines(endpoint):
     place = dataclasses.make_dataclass("Place", ["project", "location", "endpoint"])("p", "us-central1", endpoint)
     for use in (
-        lambda: vertex_api.client(ModelServiceClient, place),
+        lambda: vertex_api.service_client(ModelServiceClient, place),
         lambda: vertex_api.address(place, "aiplatform"),
         lambda: check_registry(f"vertex://p/us-central1?{urllib.parse.urlencode({'endpoint': endpoint})}"),
         lambda: Environment("prod", target="local", endpoint=endpoint),
@@ -115,4 +115,4 @@ def test_credentials_are_sent_to_google_and_to_this_machine(endpoint):
 def test_templates_are_fetched_from_artifact_registry_alone(host):
     version = f"{host}/p/r/msinet/sha256:{'0' * 64}"
     with pytest.raises(UserError, match="is no repository of templates"):
-        compiled.load(Environment("prod"), version)
+        compiled.load_template(Environment("prod"), version)

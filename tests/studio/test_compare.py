@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from studio.__main__ import main
-from studio.difference import moved
+from studio.difference import share_moved
 from tests.golden.inputs import image
 from tests.studio.pages import CONFIG, needs_browser
 
@@ -66,7 +66,7 @@ def test_a_long_design_is_compared_screen_by_screen(narrow_model, predictor, pic
     top, end = summary["regions"]
     assert (top["share_change"], top["first"]["screen"], end["second"]["screen"]) == (0, 1, 5)
     last, turned = (predictor.predict(page[1600:]) for page in pages)
-    assert summary["moved"] == pytest.approx(moved(last, turned) / 5, abs=1e-4)
+    assert summary["moved"] == pytest.approx(share_moved(last, turned) / 5, abs=1e-4)
     assert end["share_change"] == pytest.approx(
         turned[100:, :320].sum() / turned.sum() - last[100:, :320].sum() / last.sum(), abs=1e-4
     )

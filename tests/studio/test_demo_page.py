@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from studio.demo import app
-from studio.difference import is_clear, moved
+from studio.difference import is_clear, share_moved
 from tests.browser import Watched
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, picture, serving, write_model
@@ -406,7 +406,7 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
     load(page, file("b.png", pixels[1]), SECOND)
     page.locator("#difference").wait_for()
     a, b = (predictor.predict(image).astype(float) for image in pixels)
-    assert f"{100 * moved(a, b):.1f}% of the" in page.locator("#difference .note").inner_text()
+    assert f"{100 * share_moved(a, b):.1f}% of the" in page.locator("#difference .note").inner_text()
     drawn = page.evaluate(
         "() => [...document.querySelector('#difference canvas').getContext('2d').getImageData(0, 0, 120, 80).data]"
     )

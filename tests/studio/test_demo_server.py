@@ -85,7 +85,7 @@ def test_a_long_page_is_cut_as_predict_cuts_it_unless_the_page_asks_for_another_
     pixels = picture(1400, 400)
     response = client.post(f"/map{query}", content=encoded(pixels), headers=BYTES)
     assert response.headers["map-screens"] == str(n_screens)
-    np.testing.assert_array_equal(shown(response), app.shrink(predictor.predict(pixels, n_screens), n_screens))
+    np.testing.assert_array_equal(shown(response), app.shrink_map(predictor.predict(pixels, n_screens), n_screens))
     if not query:
         np.testing.assert_array_equal(predictor.predict(pixels), predictor.predict(pixels, n_screens))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from studio import browser
-from studio.designs import Element, parse_element, take
+from studio.designs import Element, parse_element, take_design
 from tests import site
 from tests.studio.pages import CONFIG, needs_browser, needs_driver, serving
 from trainer.errors import UserError
@@ -50,7 +50,7 @@ def sides(region):
 
 def test_the_picture_has_the_size_of_the_window_and_the_elements_are_where_it_shows_them(address, capsys):
     elements = [BUY, Element("half", "#half"), Element("one", ".one")]
-    shot = take(f"{address}/", elements, CONFIG)
+    shot = take_design(f"{address}/", elements, CONFIG)
     assert shot.pixels.shape == (300, 400, 3)
     assert [region.name for region in shot.regions] == ["buy", "half", "one"]
     assert [sides(region) for region in shot.regions] == [(20, 30, 80, 40), (380, 100, 20, 40), (100, 200, 80, 40)]
@@ -63,19 +63,19 @@ def test_the_picture_has_the_size_of_the_window_and_the_elements_are_where_it_sh
 
 
 def test_the_whole_page_has_what_is_below_the_window(address):
-    shot = take(f"{address}/", [Element("low", "#low")], dataclasses.replace(CONFIG, full_page=True))
+    shot = take_design(f"{address}/", [Element("low", "#low")], dataclasses.replace(CONFIG, full_page=True))
     assert shot.pixels.shape == (900, 400, 3)
     assert sides(shot.regions[0]) == (0, 700, 80, 40)
     assert (shot.pixels[720, 40] == (200, 0, 0)).all()
 
 
 def test_what_a_script_adds_is_found_whatever_else_it_does(address):
-    (region,) = take(f"{address}/scripted", [Element("late", "#late")], CONFIG).regions
+    (region,) = take_design(f"{address}/scripted", [Element("late", "#late")], CONFIG).regions
     assert sides(region) == (10, 20, 80, 40)
 
 
 def test_animations_are_at_their_end_and_two_pictures_are_the_same(address):
-    shots = [take(f"{address}/moving", [BUY], CONFIG) for _ in range(2)]
+    shots = [take_design(f"{address}/moving", [BUY], CONFIG) for _ in range(2)]
     assert sides(shots[0].regions[0]) == (120, 30, 80, 40)
     np.testing.assert_array_equal(shots[0].pixels, shots[1].pixels)
 
@@ -84,8 +84,8 @@ def test_a_file_is_a_page(tmp_path, address):
     odd, plain = tmp_path / "a page#1.html", tmp_path / "page.html"
     for path in (odd, plain):
         path.write_text(f"{STYLE}<style>:target {{ left: 50px }}</style><div id=buy></div>")
-    assert sides(take(str(odd), [BUY], CONFIG).regions[0]) == (0, 0, 80, 40)
-    assert sides(take(f"{plain}#buy", [BUY], CONFIG).regions[0]) == (50, 0, 80, 40)
+    assert sides(take_design(str(odd), [BUY], CONFIG).regions[0]) == (0, 0, 80, 40)
+    assert sides(take_design(f"{plain}#buy", [BUY], CONFIG).regions[0]) == (50, 0, 80, 40)
 
 
 FRAMES = "<style>body, iframe { margin: 0; border: 0; width: 100px; height: 100px; float: left }</style>"
@@ -96,7 +96,7 @@ def red_frames(addresses, opened):
     """Which of the frames that `opened` makes a page of are red."""
     frames = "".join(f'<iframe src="{address}"></iframe>' for address in addresses)
     wide = dataclasses.replace(CONFIG, viewport_width=100 * len(addresses))
-    shot = take(opened(f"<!doctype html>{FRAMES}<main>{frames}</main>"), [], wide)
+    shot = take_design(opened(f"<!doctype html>{FRAMES}<main>{frames}</main>"), [], wide)
     return [tuple(shot.pixels[50, 100 * index + 50]) == (200, 0, 0) for index in range(len(addresses))]
 
 
@@ -143,7 +143,7 @@ def test_a_file_shows_its_own_folder_and_no_other_file_or_machine_of_a_private_n
 
 def test_a_page_that_leads_to_another_machine_of_a_private_network_does_not_load(own, capsys):
     with pytest.raises(UserError, match=rf"^{own.url}/away cannot be shown"):
-        take(f"{own.url}/away", [], CONFIG)
+        take_design(f"{own.url}/away", [], CONFIG)
     assert f"did not get {own.other}/red" in capsys.readouterr().err
     assert len(own.requests) == 1
 
@@ -158,13 +158,13 @@ def test_a_page_that_leads_to_another_machine_of_a_private_network_does_not_load
 )
 def test_what_cannot_be_shown_is_said_in_one_sentence(address, path, selector, message):
     with pytest.raises(UserError, match=message) as raised:
-        take(address + path, [Element("it", selector)], CONFIG)
+        take_design(address + path, [Element("it", selector)], CONFIG)
     assert "\n" not in str(raised.value)
 
 
 def test_a_page_has_limited_time(address):
     with pytest.raises(UserError, match="/endless was not there after 5 s"):
-        take(f"{address}/endless", [], dataclasses.replace(CONFIG, timeout_s=5))
+        take_design(f"{address}/endless", [], dataclasses.replace(CONFIG, timeout_s=5))
 
 
 def test_an_address_where_nobody_answers_is_named_without_its_password(address):
@@ -172,7 +172,7 @@ def test_an_address_where_nobody_answers_is_named_without_its_password(address):
         free.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(UserError, match=rf"^http://{place}/ cannot be shown \(net::ERR_CONNECTION_REFUSED\)"):
-            take(f"http://me:secret@{place}/", [], CONFIG)
+            take_design(f"http://me:secret@{place}/", [], CONFIG)
 
 
 def write_program(path, script):
@@ -188,7 +188,7 @@ def test_the_sandbox_is_left_out_only_if_that_is_asked_for(tmp_path, monkeypatch
     program = write_program(tmp_path / "browser", f'printf "%s\\n" "$@" > {arguments}')
     monkeypatch.setenv(browser.VARIABLE, program)
     with pytest.raises(UserError, match=program):
-        take("http://127.0.0.1:9/", [], dataclasses.replace(CONFIG, timeout_s=20, sandbox=sandbox))
+        take_design("http://127.0.0.1:9/", [], dataclasses.replace(CONFIG, timeout_s=20, sandbox=sandbox))
     assert ("--no-sandbox" not in arguments.read_text().splitlines()) == sandbox
 
 

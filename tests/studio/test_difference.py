@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studio.difference import draw_difference, is_clear, moved
+from studio.difference import draw_difference, is_clear, share_moved
 from trainer.api import CHANGE_LIMIT
 from trainer.prediction.screens import rows_of_screens
 
@@ -34,13 +34,13 @@ def test_what_is_elsewhere_is_moved():
     before[8, 15] = 1.0
     after = np.roll(before, 1, axis=1)
     after[2:4] = before[2:4]
-    assert moved(before, 3 * before) == pytest.approx(0)
-    assert moved(before, after) == pytest.approx(1 / 6)
+    assert share_moved(before, 3 * before) == pytest.approx(0)
+    assert share_moved(before, after) == pytest.approx(1 / 6)
 
 
 def test_of_a_long_page_what_is_elsewhere_is_the_mean_over_its_screens():
     before, after = np.random.default_rng(0).random((2, 2000, 640), np.float32)
     parts = [(before[rows], after[rows]) for rows in rows_of_screens(2000, 5)]
-    assert moved(before, after) == pytest.approx(np.mean([moved(*pair) for pair in parts]))
+    assert share_moved(before, after) == pytest.approx(np.mean([share_moved(*pair) for pair in parts]))
     scaled = np.concatenate([part * (1 + index) for index, (_, part) in enumerate(parts)])
-    assert moved(before, scaled) == pytest.approx(moved(before, after), rel=1e-5)
+    assert share_moved(before, scaled) == pytest.approx(share_moved(before, after), rel=1e-5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studio.verdicts import all_requirements, judge, parse
+from studio.verdicts import all_requirements, judge, parse_requirement
 from trainer.errors import UserError
 from trainer.prediction.regions import measure_regions, parse_region
 
@@ -35,9 +35,9 @@ def verdicts(*texts, max_drop="", now=NOW, before=BEFORE):
     ],
 )
 def test_a_requirement_names_a_region_a_measure_and_a_limit(text, expected):
-    requirement = parse(text, NAMES)
+    requirement = parse_requirement(text, NAMES)
     assert (requirement.region, requirement.measure, requirement.operator, requirement.limit) == expected
-    assert parse(str(requirement), NAMES) == requirement
+    assert parse_requirement(str(requirement), NAMES) == requirement
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_requirement_names_a_region_a_measure_and_a_limit(text, expected):
 )
 def test_what_cannot_be_required_is_refused(text, message):
     with pytest.raises(UserError, match=message):
-        parse(text, NAMES)
+        parse_requirement(text, NAMES)
 
 
 @pytest.mark.parametrize(

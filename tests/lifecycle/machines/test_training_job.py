@@ -8,7 +8,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
 from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
-from lifecycle.machines.gke_pods import cpu, memory, node_selector, tolerations
+from lifecycle.machines.gke_pods import cpu_request, memory_request, node_selector, tolerations
 from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig, parse_labels
 from lifecycle.machines.training_job import checkpoint_folder
@@ -111,7 +111,7 @@ def test_pod_asks_for_its_chips_and_its_node(name, provisioning, resource, selec
 def test_pod_asks_for_what_its_node_can_give(name):
     """GKE reserves 0.06 + 0.01 + 0.01 + 0.01 of 8 cores, and 1 + 0.8 + 0.8 + 0.84 of 30 GiB."""
     plan = planned(name)
-    cores, gibibytes = int(cpu(plan)), int(memory(plan).removesuffix("Gi"))
+    cores, gibibytes = int(cpu_request(plan)), int(memory_request(plan).removesuffix("Gi"))
     exact = {"t4": (6, 24), "a100-8": (94, 641), "v5e-1": (22, 41)}
     assert (cores, gibibytes) == exact.get(name, (cores, gibibytes))
     assert 0.75 * plan.accelerator.vcpus <= cores < plan.accelerator.vcpus

@@ -8,7 +8,7 @@ import pytest
 from lifecycle import preflight
 from lifecycle.machines.settings import Target
 from lifecycle.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
-from lifecycle.registry.register import connect, decision_number, register, resolve_base_model
+from lifecycle.registry.register import decision_number, open_registry, register, resolve_base_model
 from pipeline.__main__ import main
 from trainer.errors import UserError
 from trainer.io import files, package_version
@@ -30,7 +30,7 @@ def location(request, tmp_path):
 
 @pytest.fixture
 def registry(location):
-    return connect(location)
+    return open_registry(location)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def look(registry, location, model, monkeypatch):
     def look(promote=True, **parameters):
         values = {name: DEFAULTS[name] for name in CONSOLE_FIELDS}
         values |= {"finetune_source": "sample", "registry": location, "skip_unchanged": True, **parameters}
-        prepared = preflight.prepare({"settings": {}, **form_of(values)}, {}, Target("local", "", "msinet-{}"))
+        prepared = preflight.check_run({"settings": {}, **form_of(values)}, {}, Target("local", "", "msinet-{}"))
         if not prepared.Output:
             return None
         run = record(f"msinet-{len(registry.versions('msinet')) + 1}")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lifecycle.registry.data_gate import compare_data, require
-from lifecycle.registry.register import connect, lineage
+from lifecycle.registry.register import lineage, open_registry
 from lifecycle.registry.settings import DataGateConfig
 from tests.small_sources import save
 from trainer.data import prepared_data
@@ -57,7 +57,7 @@ def register(tmp_path, model):
             for name in forget:
                 del step[name]
         record = {"metrics": {"custom": {"kld": 0.5}}, "reason": "", "lineage": facts}
-        connect(str(tmp_path / "models")).add("msinet", model, record, True, PRETRAINED_VERSION)
+        open_registry(str(tmp_path / "models")).add("msinet", model, record, True, PRETRAINED_VERSION)
         return str(tmp_path / "models")
 
     return register
@@ -76,7 +76,7 @@ def test_the_first_model_has_nothing_to_be_compared_with(first, tmp_path):
 
 def test_data_that_grow_are_compared_and_pass(first, register, tmp_path):
     registry = register({"finetune": first})
-    (version,) = connect(registry).versions("msinet")
+    (version,) = open_registry(registry).versions("msinet")
     assert len(json.dumps(version.record["lineage"]["data"])) < 5_000
     data = compared(registry, prepare(tmp_path / "grown", range(N + 10)))
     assert (data.last["images"], data.now["images"], data.added["images"]) == (N, N + 10, 10)

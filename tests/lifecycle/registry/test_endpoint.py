@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from lifecycle.registry import endpoint as endpoints
-from lifecycle.registry.register import check_shared, connect
+from lifecycle.registry.register import check_shared, open_registry
 from lifecycle.run_settings import validate
 from pipeline.__main__ import main
 from tests import vertex_endpoints
@@ -35,7 +35,7 @@ def png(level, size=None):
 
 @pytest.fixture
 def registry(address):
-    return connect(address)
+    return open_registry(address)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from lifecycle.registry.numbered import LOCK, BucketRegistry, LocalRegistry
-from lifecycle.registry.register import check_shared, connect, lineage
+from lifecycle.registry.register import check_shared, lineage, open_registry
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once
 from trainer.errors import UserError
@@ -196,7 +196,7 @@ def _set_default_and_die(address, number, at):
                 os._exit(9)
 
         sys.addaudithook(die)
-        connect(address).set_alias("msinet", DEFAULT, number)
+        open_registry(address).set_alias("msinet", DEFAULT, number)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -310,10 +310,14 @@ def test_aliases_that_another_has_changed_meanwhile_are_read_again(remote, model
 
 
 def test_places_of_registries(bucket, model, tmp_path):
-    assert connect("/gcs/bucket/models") == connect("gs://bucket/models") == BucketRegistry("gs://bucket/models")
-    assert connect("") == LocalRegistry(pathlib.Path("models"))
-    assert connect(str(tmp_path)) == LocalRegistry(tmp_path)
-    whole = connect(f"gs://{bucket.name}")
+    assert (
+        open_registry("/gcs/bucket/models")
+        == open_registry("gs://bucket/models")
+        == BucketRegistry("gs://bucket/models")
+    )
+    assert open_registry("") == LocalRegistry(pathlib.Path("models"))
+    assert open_registry(str(tmp_path)) == LocalRegistry(tmp_path)
+    whole = open_registry(f"gs://{bucket.name}")
     assert add(whole, model) == (1, DEFAULT)
     assert [version.address for version in whole.versions("msinet")] == [f"gs://{bucket.name}/msinet/1"]
 

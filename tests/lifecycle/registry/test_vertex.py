@@ -7,7 +7,7 @@ import pytest
 
 from lifecycle.registry import address as addresses
 from lifecycle.registry.address import VERTEX
-from lifecycle.registry.register import connect
+from lifecycle.registry.register import open_registry
 from lifecycle.registry.vertex import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
 from lifecycle.run_settings import validate
 from lifecycle.settings import PipelineConfig
@@ -36,7 +36,7 @@ salicon: kld 0.5000"""
 
 @pytest.fixture
 def registry(address):
-    return connect(address)
+    return open_registry(address)
 
 
 def uploads(vertex):
@@ -93,14 +93,14 @@ def test_lock_that_a_killed_run_has_left_is_taken_over(vertex, registry, model, 
 
 
 def test_googles_container_gets_the_savedmodel_itself(vertex, address, model, bucket):
-    registry = connect(address.replace(f"serving={SERVING}", "serving=cpu"))
+    registry = open_registry(address.replace(f"serving={SERVING}", "serving=cpu"))
     assert add(registry, model) == (1, DEFAULT)
     place = f"gs://{bucket.name}/models/msinet/msinet-1"
     uploaded = uploads(vertex)[0].body["model"]
     assert (uploaded["artifactUri"], uploaded["containerSpec"]) == (place, {"imageUri": GOOGLES})
     assert bucket.blob("models/msinet/msinet-1/saved_model.pb").exists()
     # The next version may be served by another container: both stay readable.
-    assert add(connect(address), model, "msinet-2", default=1) == (2, DEFAULT)
+    assert add(open_registry(address), model, "msinet-2", default=1) == (2, DEFAULT)
     assert [version.address for version in registry.versions("msinet")] == [
         place,
         place.replace("msinet-1", "msinet-2/tensorflow.serving/1"),
@@ -249,7 +249,7 @@ def test_versions_are_kept_in_the_configured_folder_or_in_the_models_bucket():
     ],
 )
 def test_malformed_address_is_refused(address, complaint):
-    for refused in (connect, lambda registry: PipelineConfig(registry=registry)):
+    for refused in (open_registry, lambda registry: PipelineConfig(registry=registry)):
         with pytest.raises(UserError) as raised:
             refused(address)
         assert complaint in str(raised.value)
@@ -264,6 +264,6 @@ def test_googles_container_is_refused_before_a_run_once_it_has_ended(address, mo
     with pytest.raises(UserError, match=r"tf2-[cg]pu\.2-15, which ended on"):
         validate({"registry": address}, "vertex")
     with pytest.raises(UserError, match="which ended on"):  # the task of a template that is older than the end
-        connect(address).check_writable("msinet")
+        open_registry(address).check_writable("msinet")
     validate(ours, "vertex")
-    connect(address)  # to look at what is there needs no container
+    open_registry(address)  # to look at what is there needs no container

@@ -15,7 +15,7 @@ import tomllib
 import hcl2
 import pytest
 
-from lifecycle.registry.register import connect, resolve_base_model
+from lifecycle.registry.register import open_registry, resolve_base_model
 from pipeline.__main__ import main
 from pipeline.commands import schedule
 from pipeline.vertex import doctor, schedule_files
@@ -178,7 +178,7 @@ def shell(jobs, clone, inside, gcloud, address, model, monkeypatch):
     project.buckets[f"{PROJECT}-msinet-data"] = {"location": "US-CENTRAL1", "objects": []}
     project.bind(f"b/{PROJECT}-msinet-data", f"serviceAccount:{account}", "roles/storage.objectViewer")
     project.repositories["msinet"]["tags"] |= {f"msinet-{kind}/v2" for kind in ("cpu", "gpu", "tpu", "serving")}
-    add(connect(address), model)
+    add(open_registry(address), model)
     return Shell(vertex, clone, address)
 
 
@@ -211,7 +211,7 @@ def test_guide_leaves_nothing_that_costs_money_and_nobody_does_what_they_may_not
 
 def test_example_of_a_schedule_works_with_a_registry_without_versions(vertex, tmp_path):
     shutil.copy(ROOT / "schedules" / "weekly.toml.example", tmp_path / "weekly.toml")
-    (wanted,) = schedule_files.read(vertex.environment, tmp_path)
+    (wanted,) = schedule_files.read_schedules(vertex.environment, tmp_path)
     uri = wanted.plan.job["runtimeConfig"]["parameterValues"]["base_model_uri"]
     assert resolve_base_model(uri, str(tmp_path / "models")) == (uri, "")
     with pytest.raises(UserError, match="has no version yet"):

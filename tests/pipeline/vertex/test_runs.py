@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from lifecycle.registry.register import connect
+from lifecycle.registry.register import open_registry
 from pipeline.__main__ import main
 from pipeline.vertex import runs, submit
 from tests.vertex import ALWAYS, DROP, NAMES, write_config
@@ -21,7 +21,7 @@ DONE = (
 def started(vertex):
     """Two runs that have ended."""
     vertex.state["script"] = [DONE]
-    first = submit.prepare(vertex.environment, {"base_epochs": 2}, run="first")
+    first = submit.prepare_submission(vertex.environment, {"base_epochs": 2}, run="first")
     for run in ("first", "second"):
         submit.send(submit.Submission(vertex.environment, first.job, run))
     return vertex
@@ -84,13 +84,13 @@ def test_summary_has_how_the_last_runs_ended(vertex, config, address, model, cap
         "going-on": ("RUNNING", {}),
     }
     for run in scripts:
-        job = submit.prepare(vertex.environment, {"registry": address}).job
+        job = submit.prepare_submission(vertex.environment, {"registry": address}).job
         submit.send(submit.Submission(vertex.environment, job, run))
         vertex.kept("runs")[run]["script"] = [scripts[run]]
     for run, promote in (("promoted", True), ("challenger", False)):
         record = {"metrics": {}, "reason": "", "promote": promote}
         record["lineage"] = {"run": run, "code_version": "0.1.0", "data": {}, "model": {}}
-        connect(address).add("msinet", model, record, promote, 0)
+        open_registry(address).add("msinet", model, record, promote, 0)
     assert main(["runs", "--summary", "--env", config]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == ["ended,", "UTC", "run", "result"]
@@ -118,7 +118,7 @@ def followed(vertex, last):
     """The exit status and the lines of following a run that ends in this state."""
     vertex.state["script"] = [*STATES, last]
     environment = vertex.environment
-    job = submit.prepare(environment, {}).job
+    job = submit.prepare_submission(environment, {}).job
     submit.send(submit.Submission(environment, job, "followed"))
     lines = []
     return runs.follow(environment, "followed", {"look": "Look", "work": "Work"}, lines.append), lines

@@ -59,7 +59,7 @@ def template(tmp_path):
 def make_from_flags(vertex, name="msinet-prod", **parameters):
     """A schedule as `schedule create` made it from flags, before schedules were files."""
     when = schedule.timing("0 3 * * 1", "Europe/London")
-    return schedule.create(schedule.prepare(vertex.environment, name, when, parameters))
+    return schedule.create(schedule.prepare_schedule(vertex.environment, name, when, parameters))
 
 
 def states(vertex):

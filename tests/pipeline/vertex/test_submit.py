@@ -35,7 +35,7 @@ def prod(vertex):
 
 @pytest.fixture
 def submission(prod, small_file):
-    return submit.prepare(prod, {"rate": 0.5}, small_file)
+    return submit.prepare_submission(prod, {"rate": 0.5}, small_file)
 
 
 def created(vertex):
@@ -44,7 +44,7 @@ def created(vertex):
 
 def test_request_is_what_the_api_documents(vertex, prod, small_file):
     network = "projects/123/global/networks/main"
-    submission = submit.prepare(dataclasses.replace(prod, network=network), {"rate": 0.5}, small_file)
+    submission = submit.prepare_submission(dataclasses.replace(prod, network=network), {"rate": 0.5}, small_file)
     submit.send(submission)
     (request,) = created(vertex)
     assert request.path == f"/v1/{PARENT}/pipelineJobs"
@@ -163,16 +163,16 @@ def test_permanent_failure_names_the_run_and_starts_none(vertex, submission, sta
 
 
 def test_id_of_an_existing_run_is_refused(vertex, prod, small_file):
-    submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
+    submit.send(submit.prepare_submission(prod, {"rate": 0.5}, small_file, run="mine"))
     with pytest.raises(UserError, match="run mine, see https://console"):
-        submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
+        submit.send(submit.prepare_submission(prod, {"rate": 0.5}, small_file, run="mine"))
 
 
 def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, small_file, expired_credentials):
     # Tokens are sent to https only, and these credentials are refused before there is a token.
     environment = dataclasses.replace(prod, endpoint="https://127.0.0.1:1")
     with pytest.raises(UserError, match=r"have expired .*invalid_grant.*gcloud auth application-default login"):
-        submit.send(submit.prepare(environment, {"rate": 0.5}, small_file))
+        submit.send(submit.prepare_submission(environment, {"rate": 0.5}, small_file))
     assert {request.path for request in vertex.requests} == {"/token"}
 
 
@@ -181,7 +181,7 @@ def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, sma
 
 def test_name_that_the_template_does_not_have_is_refused_before_any_request(vertex, prod, small_file):
     with pytest.raises(UserError, match="'rat'; did you mean 'rate'"):
-        submit.prepare(prod, {"rat": 0.5}, small_file)
+        submit.prepare_submission(prod, {"rat": 0.5}, small_file)
     assert not vertex.requests
 
 
@@ -220,7 +220,7 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
 )
 def test_misspelt_name_of_a_model_or_a_source_is_refused_with_the_nearest_one(prod, name, value, meant):
     with pytest.raises(UserError, match=f"{name} is '{value}'") as refused:
-        submit.prepare(prod, {name: value})
+        submit.prepare_submission(prod, {name: value})
     assert str(refused.value).partition("did you mean ")[2] == (f"'{meant}'?" if meant else "")
 
 
@@ -229,7 +229,7 @@ def test_misspelt_name_of_a_model_or_a_source_is_refused_with_the_nearest_one(pr
 
 def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_registry(vertex):
     def cached(caching):
-        spec = submit.prepare(vertex.environment, {}, "", caching).job["pipelineSpec"]
+        spec = submit.prepare_submission(vertex.environment, {}, "", caching).job["pipelineSpec"]
         dags = [each["dag"] for each in (spec["root"], *spec["components"].values()) if "dag" in each]
         tasks = [named for dag in dags for named in dag["tasks"].items()]
         return {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
