@@ -310,7 +310,7 @@ def locked_object(address: str, connected: Any) -> Iterator[None]:
 
     Args:
         address: gs://BUCKET/PATH.
-        connected: A `storage.client(write=True)`.
+        connected: A `buckets.storage_client(write=True)`.
     """
     holder = f"process {os.getpid()} on {socket.gethostname()}"
     seen, since, replaced = 0, time.monotonic(), 0

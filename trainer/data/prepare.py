@@ -43,7 +43,7 @@ class _Prepared:
     """Name of the stimulus in messages."""
     name: str
     digest: str
-    """Digest of the stimulus's pixels, as in `artifacts.IMAGES`."""
+    """Digest of the stimulus's pixels, as in `prepared_data.IMAGES`."""
     record: bytes
     original: bytes
     """The record of its original; empty for a training image."""

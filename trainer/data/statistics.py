@@ -62,7 +62,7 @@ FEATURES = {
     "y": Feature("Attention down", "mean position, 0 top to 1 bottom"),
     "distance": Feature("Attention off centre", "mean distance, 0 to 0.71"),
 }
-"""Column of `artifacts.IMAGES` -> what it holds. Positions are relative to the sides of the image."""
+"""Column of `prepared_data.IMAGES` -> what it holds. Positions are relative to the sides of the image."""
 
 
 def measure_image(
@@ -149,7 +149,7 @@ def coarse(share: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def variation(cells: Sequence[NDArray[np.float32]]) -> float:
-    """`artifacts.Manifest.map_variation` of maps in coarse cells, each of which sums to 1."""
+    """`prepared_data.Manifest.map_variation` of maps in coarse cells, each of which sums to 1."""
     maps = np.sort(np.array(cells, np.float64), axis=0)  # sums depend on the order
     mean = maps.mean(axis=0)
     squares = (maps**2).mean(axis=0)

@@ -57,7 +57,7 @@ class ModelScores:
 
     table: PerImage
     manifest: dict[str, Any]
-    """Content of `artifacts.Manifest`, without its files."""
+    """Content of `prepared_data.Manifest`, without its files."""
     folder: pathlib.Path | None
     """The prepared data; None if it no longer exists or has changed."""
     center_bias: tuple[Any, ...] = ()

@@ -57,7 +57,7 @@ def evaluate(
         data_warnings: Sentences about the data of the run, for the report.
 
     Returns:
-        The content of `artifacts.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
+        The content of `model_folder.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
 
     Raises:
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
@@ -203,7 +203,7 @@ def _conclude(
     models: Mapping[str, Seen],
     undecided: str,
 ) -> dict[str, Any]:
-    """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision.
+    """The content of `model_folder.EVALUATION`: the results on each dataset, and the decision.
 
     `undecided` says why nothing can be decided; it is empty if something can.
     """

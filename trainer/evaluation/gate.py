@@ -172,7 +172,7 @@ def center_bias_text(result: Mapping[str, Any]) -> str:
     """Say of which images the centre bias of a dataset is, as a sentence.
 
     Args:
-        result: The results on one dataset in `artifacts.EVALUATION`.
+        result: The results on one dataset in `model_folder.EVALUATION`.
     """
     manifest, (fingerprint, n_images) = result["manifest"], result["center_bias"]
     kind = "fixations" if manifest["has_fixations"] else "maps"

@@ -1,7 +1,7 @@
 """The images that models have seen in their trainings, which an evaluation of these models leaves out.
 
-A model's folder lists them (`artifacts.TRAINING_IMAGES`). A model of an earlier version has no such list: then the
-prepared data of its trainings tells, if it is at hand, and a sentence says so if it is not.
+A model's folder lists them (`model_folder.TRAINING_IMAGES`). A model of an earlier version has no such list: then
+the prepared data of its trainings tells, if it is at hand, and a sentence says so if it is not.
 """
 
 import pathlib
@@ -23,7 +23,7 @@ class Seen:
     """The images that a model was trained on, and those that chose its epoch."""
 
     digests: Mapping[str, frozenset[str]]
-    """Split -> digests of the pixels, as `artifacts.images` has them."""
+    """Split -> digests of the pixels, as `prepared_data.images` has them."""
     listed: frozenset[str]
     """Fingerprints of the data that the model's own list is about."""
     prepared: Mapping[str, float]

@@ -78,7 +78,7 @@ def open_source(source: str, objects: list[SourceObject], scratch: pathlib.Path)
 
     Args:
         source: a local folder or archive, or a `gs://` prefix or archive.
-        objects: the result of `storage.list_objects(source)`.
+        objects: the result of `source_files.list_objects(source)`.
         scratch: an existing folder for downloads and unpacked tarballs; the caller removes it.
 
     Raises:

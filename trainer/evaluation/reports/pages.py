@@ -59,7 +59,7 @@ def write_page(html: str | os.PathLike[str], template: str, **values: Any) -> No
 
 
 def manifest_facts(manifest: dict[str, Any]) -> Facts:
-    """Return the facts about a prepared dataset, from the content of its `artifacts.Manifest`."""
+    """Return the facts about a prepared dataset, from the content of its `prepared_data.Manifest`."""
     truth = manifest["ground_truth"]
     if manifest["blur_sigma_px"]:
         truth += f", blurred with sigma {manifest['blur_sigma_px']:g} px"
@@ -82,7 +82,7 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
 
 
 def code_facts(code_version: str) -> Facts:
-    """Split the text of `artifacts.code_version()` into version and commit."""
+    """Split the text of `package_version.code_version()` into version and commit."""
     version, _, commit = code_version.partition("+")
     return [(name, fact) for name, fact in (("Version", version), ("Commit", commit)) if fact]
 

@@ -286,7 +286,7 @@ def where_worse(result: Mapping[str, Any]) -> list[str]:
     """Say in which metrics the candidate is significantly worse than the centre bias and the current default.
 
     Args:
-        result: The results on one dataset in `artifacts.EVALUATION`.
+        result: The results on one dataset in `model_folder.EVALUATION`.
 
     Returns:
         A sentence for each model that is better in a metric.
@@ -305,7 +305,7 @@ def how_measured(result: Mapping[str, Any]) -> str:
     """Say what was measured on a dataset and at which size, and how its centre bias is made.
 
     Args:
-        result: The results on one dataset in `artifacts.EVALUATION`.
+        result: The results on one dataset in `model_folder.EVALUATION`.
 
     Returns:
         Sentences; empty for an evaluation of an earlier version, which scored all models at the size of the data.
@@ -334,7 +334,7 @@ def how_measured(result: Mapping[str, Any]) -> str:
 
 
 def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bool = True) -> None:
-    """Print a table for each dataset and the reason of the decision; `evaluation` is `artifacts.EVALUATION`.
+    """Print a table for each dataset and the reason of the decision; `evaluation` is `model_folder.EVALUATION`.
 
     `registers` is as for `report.write_report`. `gate.require_baseline` prints the reason if the candidate is
     worse than the centre bias.
