@@ -12,8 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
-from lifecycle.registry.settings import DataGateConfig
-from lifecycle.settings import PipelineConfig
+from lifecycle.registry.settings import DataGateConfig, PipelineConfig
 from trainer.data.settings import SAMPLE, FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check, nearest, shown
 from trainer.evaluation.settings import EvaluateConfig

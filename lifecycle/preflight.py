@@ -21,12 +21,12 @@ from lifecycle.registry.register import (
     resolve_base_model,
     version_made_of,
 )
+from lifecycle.registry.settings import PipelineConfig
 from lifecycle.run_settings import data_config, settle
-from lifecycle.settings import PipelineConfig
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.io.folders import PROBE, Folder
+from trainer.io.folder_or_bucket import PROBE, Folder
 from trainer.training.settings import TrainConfig
 
 MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)

@@ -12,7 +12,7 @@ from lifecycle import argo, vertex_api, webhook
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Registry, Version
-from lifecycle.run_state import failed_tasks, titles_of_job
+from lifecycle.vertex_run import failed_tasks, titles_of_job
 from trainer.models.find import PRETRAINED_VERSION
 from trainer.models.model_names import DEFAULT
 

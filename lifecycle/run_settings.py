@@ -37,8 +37,7 @@ from lifecycle.parameters import (
 )
 from lifecycle.registry.address import ADDRESS_SYNTAX, VERTEX, Address
 from lifecycle.registry.register import REGISTERED_NAME
-from lifecycle.registry.settings import DataGateConfig
-from lifecycle.settings import PipelineConfig
+from lifecycle.registry.settings import DataGateConfig, PipelineConfig
 from trainer.data import datasets
 from trainer.data.downloads.servers import addresses_in, checked_addresses
 from trainer.data.settings import CUSTOM, FetchConfig, HeldOutConfig, check_recordings_used

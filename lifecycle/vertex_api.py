@@ -116,11 +116,6 @@ def run_link(region: VertexRegion, run: str) -> str:
     return f"{CONSOLE}/pipelines/locations/{region.location}/runs/{run}?project={region.project}"
 
 
-def schedule_link(region: VertexRegion, schedule: str) -> str:
-    """The console's page of a schedule."""
-    return f"{CONSOLE}/locations/{region.location}/pipelines/schedules/{schedule}?project={region.project}"
-
-
 def transient() -> tuple[type[Exception], ...]:
     """Errors after which the same request may succeed; it may have been carried out already."""
     import requests  # type: ignore[import-untyped]

@@ -46,14 +46,14 @@ def main() -> None:
     from trainer.evaluation.per_image import CENTER_BIAS
     from trainer.evaluation.scoring import Scorer
     from trainer.models.load import load_model
-    from trainer.training import calibrate
+    from trainer.training import fit_calibration
 
     model = find_answering(parsed.model).folder
     network = Remembering(load_model(model).network)
     answering = functools.partial(predictor_of, model)
     manifests = {folder: Manifest.load(folder) for folder in (*parsed.sets, *parsed.fit_only)}
     data = {
-        folder.name: calibrate.predict_shrunk(
+        folder.name: fit_calibration.predict_shrunk(
             network, tfrecords.read_examples(folder, manifest.held_out), manifest.counts[manifest.held_out]
         )
         for folder, manifest in manifests.items()
@@ -63,7 +63,7 @@ def main() -> None:
     for folder in parsed.sets:
         related = [*kin.get(folder.name, [folder.name]), *parsed.score_only]
         others = [name for name in data if name not in related]
-        calibration = calibrate.best(together([data[name] for name in others]))
+        calibration = fit_calibration.best(together([data[name] for name in others]))
         print(folder.name, dataclasses.asdict(calibration), flush=True)
         networks = {"as it is": network, "calibrated": functools.partial(calibrated, network, calibration)}
         scorer = Scorer(folder, manifests[folder], {name: answering(each) for name, each in networks.items()})
@@ -80,7 +80,7 @@ def main() -> None:
     print("|---" * (len(METRICS) + 2) + "|")
     print("\n".join(rows))
     everything = dataclasses.asdict(
-        calibrate.best(together([data[name] for name in data if name not in parsed.score_only]))
+        fit_calibration.best(together([data[name] for name in data if name not in parsed.score_only]))
     )
     print("all", everything)
     if parsed.write:
@@ -121,7 +121,7 @@ def calibrated(network: Any, calibration: Any, images: Any) -> Any:
 
 
 def together(parts: list[Any]) -> Any:
-    """The data of `trainer.training.calibrate` of several sets, repeated so that each counts about the same."""
+    """The data of several sets for `fit_calibration`, repeated so that each counts about the same."""
     import tensorflow as tf
 
     most = max(len(part[0]) for part in parts)

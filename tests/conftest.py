@@ -49,7 +49,7 @@ LONG = (
     "trainer/test_main.py",
     "trainer/io/test_untrusted.py",
     "trainer/models/test_network.py",
-    "lifecycle/registry/test_numbered.py",
+    "lifecycle/registry/test_folder_registry.py",
     "pipeline/vertex/test_submit.py",
     "pipeline/vertex/test_runs.py",
     "lifecycle/registry/test_data_gate.py",

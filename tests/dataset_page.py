@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from trainer.data.datasets import DATASETS, DRIVE, OWN_SHARE, Dataset
-from trainer.data.layout import ROLES
+from trainer.data.source_layout import ROLES
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"
 BLOCK = re.compile(r"(?s)(?<=\n## One by one\n).*?(?=\n## )")

@@ -7,10 +7,10 @@ import os
 import pathlib
 import sys
 
-from lifecycle.registry.numbered import LocalRegistry
+from lifecycle.registry.folder_registry import LocalRegistry
 from trainer.errors import PlaceError, reported
 from trainer.io import files
-from trainer.io.folders import Folder
+from trainer.io.folder_or_bucket import Folder
 from trainer.models import model_folder, model_names
 from trainer.models.find import PRETRAINED_VERSION
 from trainer.training.checkpoints import MARKER, Marker

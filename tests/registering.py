@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from lifecycle.registry.numbered import BucketRegistry
+from lifecycle.registry.folder_registry import BucketRegistry
 from lifecycle.registry.versions import GRAPH
 from trainer.errors import UserError
 from trainer.io.buckets import storage_client

@@ -26,7 +26,7 @@ from tests.narrow import narrowed
 from tests.test_makefile import make
 from tests.trainer import predictable
 from trainer.data.datasets import DATASETS
-from trainer.data.layout import assign_roles
+from trainer.data.source_layout import assign_roles
 from trainer.io.archive_files import Member
 from trainer.io.files import write_json
 from trainer.models import find

@@ -18,9 +18,8 @@ LEVELS = [
     trainer.commands
     trainer.api trainer.__main__
     lifecycle.vertex_api
-    lifecycle.run_state lifecycle.webhook lifecycle.argo
+    lifecycle.vertex_run lifecycle.webhook lifecycle.argo
     lifecycle.machines lifecycle.registry
-    lifecycle.settings
     lifecycle.parameters
     lifecycle.run_settings
     lifecycle.preflight lifecycle.run_outcome

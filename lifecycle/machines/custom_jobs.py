@@ -1,6 +1,6 @@
 """The machines of a training as Vertex AI's custom jobs request them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lifecycle.machines.plan import TrainingPlan
@@ -21,32 +21,6 @@ def worker_pool_specs(
         {"machine_spec": plan.accelerator.machine_spec, "replica_count": replicas, "container_spec": container}
         for replicas in ([1, others] if others else [1])
     ]
-
-
-def single_job(
-    name: str,
-    plan: TrainingPlan,
-    image: str,
-    command: Sequence[str],
-    args: Sequence[str],
-    *,
-    timeout_s: int,
-    account: str,
-    network: str,
-    labels: Mapping[str, str],
-) -> dict[str, Any]:
-    """A custom job of Vertex AI that runs a command once, on the first machine of a plan."""
-    specification = {
-        "worker_pool_specs": worker_pool_specs(plan, image, command, args)[:1],
-        "scheduling": {
-            "timeout": f"{timeout_s}s",
-            "strategy": scheduling_strategy(plan),
-            "disable_retries": True,
-        },
-        "service_account": account,
-        "network": network,
-    }
-    return {"display_name": name, "job_spec": specification, "labels": dict(labels)}
 
 
 def scheduling_strategy(plan: TrainingPlan) -> str:

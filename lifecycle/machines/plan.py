@@ -5,16 +5,13 @@ A step that does not fit raises `UserError` with the numbers and the remedy, bef
 
 import dataclasses
 import math
-import re
-from collections.abc import Mapping
-from typing import Any
 
 from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.settings import AcceleratorConfig
 from trainer.data import datasets
 from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size, wrong_image_size
-from trainer.errors import UserError, check, format_duration, nearest
+from trainer.errors import UserError, check, format_duration
 from trainer.training import accelerators
 from trainer.training.accelerators import FLEX_START, Accelerator
 from trainer.training.settings import TrainConfig, with_batch
@@ -259,19 +256,6 @@ def check_platform(platform: str, machines: AcceleratorConfig, training: TrainCo
     )
 
 
-def check_region(location: str) -> None:
-    """Raise `UserError` unless `location` is empty or has the form of a region."""
-    check(
-        not location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", location) is not None,
-        f"location is {location!r}; write a region, such as us-central1{nearest(location, known_regions())}",
-    )
-
-
-def known_regions() -> set[str]:
-    """The regions with an accelerator; there is no table of all others."""
-    return {region for row in accelerators.ACCELERATORS.values() for region in row.chip.regions}
-
-
 def check_outside_pod(name: str, address: str) -> None:
     """Raise `UserError` if parameter `name` is empty or names a folder that ends with the pod."""
     lost = "which is lost with the pod"
@@ -282,23 +266,6 @@ def check_outside_pod(name: str, address: str) -> None:
     check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}")
     root = next((root for root in SCRATCH if f"{address}/".startswith(f"{root}/")), "")
     check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}")
-
-
-def compare_accelerators(
-    machines: Mapping[str, Any], training: TrainConfig, data: DataSize, *, location: str = ""
-) -> dict[str, TrainingPlan | str]:
-    """For each accelerator, its plan or the reason why it does not fit; arguments as for `make_plan`.
-
-    `machines` are the fields of `AcceleratorConfig` other than the accelerator.
-    """
-
-    def attempt(name: str) -> TrainingPlan | str:
-        try:
-            return make_plan(AcceleratorConfig(accelerator=name, **machines), training, data, location=location)
-        except UserError as error:
-            return str(error)
-
-    return {name: attempt(name) for name in accelerators.ACCELERATORS}
 
 
 def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from lifecycle import vertex_api
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.endpoint import write_shipped_map
-from lifecycle.registry.numbered import BucketRegistry, LocalRegistry
+from lifecycle.registry.folder_registry import BucketRegistry, LocalRegistry
 from lifecycle.registry.versions import Registry, Version, numbered
-from lifecycle.registry.vertex import VertexRegistry
+from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data import prepared_data
 from trainer.errors import check
 from trainer.evaluation import evaluation_files

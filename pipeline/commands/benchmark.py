@@ -19,6 +19,7 @@ from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.commands.parameter_flags import add_environment, confirmed
+from pipeline.graph import accelerator_table
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import benchmark
 from trainer.data.settings import FetchConfig
@@ -69,7 +70,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     ]
     check(bool(names), "--accelerators is empty; name some, such as l4,v5e-1,a100")
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
-    compared = plan.compare_accelerators(machines, training, data, location=environment.location)
+    compared = accelerator_table.compare_accelerators(machines, training, data, location=environment.location)
     plans = {name: made for name in names if isinstance(made := compared[name], TrainingPlan)}
     missing = {name: made for name in names if isinstance(made := compared[name], str)}
     for made in plans.values():

@@ -16,6 +16,7 @@ from typing import Any
 from lifecycle.machines import benchmark_results, plan
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.machines.settings import AcceleratorConfig
+from pipeline.graph import accelerator_table
 from trainer.data import datasets
 from trainer.data.settings import FetchConfig
 from trainer.errors import check, format_duration, nearest
@@ -49,7 +50,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    plan.check_region(parsed.location)
+    accelerator_table.check_region(parsed.location)
     console = Console()
     training, fetched = settings(TrainConfig, parsed), settings(FetchConfig, parsed)
     data = plan.data_size(fetched)
@@ -60,7 +61,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         console.print(Markdown(plan.plan_markdown(chosen, plan.timeout_of(chosen, 0))))
         return 0
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
-    compared = plan.compare_accelerators(machines, training, data, location=parsed.location)
+    compared = accelerator_table.compare_accelerators(machines, training, data, location=parsed.location)
     plans = {name: entry for name, entry in compared.items() if isinstance(entry, TrainingPlan)}
     reasons = {name: str(why) for name, why in compared.items() if name not in plans}
     check(len(set(reasons.values())) != 1 or bool(plans), next(iter(reasons.values()), ""))
@@ -78,7 +79,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if any(entry.has_other_prices for entry in plans.values()):
         notes.append(f"~ marks prices of {accelerators.PRICE_REGION}; those of {parsed.location} differ.")
     console.print(*notes, style="dim")
-    known = plan.known_regions()
+    known = accelerator_table.known_regions()
     if parsed.location and parsed.location not in known:
         near = nearest(parsed.location, known)
         print(f"warning: no accelerator in {parsed.location}; check that it is a region{near}", file=sys.stderr)

@@ -21,9 +21,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lifecycle.registry.register import open_registry
+from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.versions import Version, numbered
-from lifecycle.registry.vertex import VertexRegistry
-from lifecycle.settings import PipelineConfig
+from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import check, printable
 from trainer.evaluation.metric_table import METRICS, SHOWN

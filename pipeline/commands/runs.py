@@ -13,7 +13,7 @@ from typing import Any
 
 from lifecycle import run_outcome, vertex_api
 from lifecycle.registry.register import open_registry
-from lifecycle.run_state import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
+from lifecycle.vertex_run import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment

@@ -15,8 +15,7 @@ import pathlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from lifecycle import vertex_api
-from lifecycle.run_state import state_of
+from lifecycle.vertex_run import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph.environment import CONFIGS, Environment, load_environment
 from pipeline.vertex import runs, schedule, schedule_files, submit
@@ -168,7 +167,7 @@ def _line(entry: Any) -> str:
 def _show(environment: Environment, entry: Any) -> None:
     number = schedule.id_of(entry)
     print(f"Schedule:  {entry.display_name} ({number}), {state_of(entry)}")
-    print(f"Console:   {vertex_api.schedule_link(environment, number)}")
+    print(f"Console:   {schedule.console_link(environment, number)}")
     print(f"Times:     {entry.cron}")
     for name, moment in (("Start", entry.start_time), ("End", entry.end_time), ("Next run", _next_run(entry))):
         if moment:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from lifecycle import vertex_api
-from lifecycle.run_state import titles_of
+from lifecycle.vertex_run import titles_of
 from pipeline.commands.parameter_flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import runs, submit

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import IMAGE
-from lifecycle.machines.plan import check_outside_pod, check_region
+from lifecycle.machines.plan import check_outside_pod
 from lifecycle.parameters import FINETUNE, PARAMETERS, STEPS, Value, converted, steps_of
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.versions import OWNER
 from lifecycle.vertex_api import check_api_address
 from lifecycle.webhook import VARIABLE
+from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check, check_choice, nearest
 from trainer.io.files import read_toml

@@ -7,8 +7,9 @@ files of this project, so the texts are for a person who has only the form.
 import inspect
 from collections.abc import Mapping
 
-from lifecycle.machines.plan import TrainingPlan, compare_accelerators, data_size
+from lifecycle.machines.plan import TrainingPlan, data_size
 from lifecycle.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS, Value
+from pipeline.graph.accelerator_table import compare_accelerators
 from trainer.data import datasets
 from trainer.data.settings import FetchConfig
 from trainer.errors import format_duration

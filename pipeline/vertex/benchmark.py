@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 from lifecycle import vertex_api
-from lifecycle.machines import benchmark_results, custom_jobs
+from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
 from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import Environment
-from pipeline.vertex import doctor_questions
+from pipeline.vertex import doctor_questions, single_job
 from pipeline.vertex.doctor import ENDED
 from pipeline.vertex.doctor_questions import MISSING, Question, ask
 from trainer.commands.benchmark import RESULT
@@ -132,7 +132,7 @@ def measure_plans(
 
 def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -> dict[str, Any]:
     settings = (plan.batch_size, plan.training.accumulation, plan.precision)
-    return custom_jobs.single_job(
+    return single_job.single_job(
         f"msinet-benchmark-{plan.accelerator.name}",
         plan,
         image,

@@ -1,8 +1,8 @@
 """Checks what a first run on Vertex AI needs: what is there, what is missing, and how to get it.
 
 The groups are the settings, the APIs, the rights of two accounts (yours, and the one that runs the pipeline), then
-buckets, data, images and quota. On demand, one cheap custom job runs `python -m trainer.training.probe` on the
-accelerator.
+buckets, data, images and quota. On demand, one cheap custom job runs `python -m trainer.training.doctor_probe` on
+the accelerator.
 """
 
 import dataclasses
@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 from lifecycle import parameters, vertex_api
-from lifecycle.machines import custom_jobs
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.parameters import PARAMETERS, Value
 from lifecycle.registry.address import VERTEX, Address
@@ -25,14 +24,14 @@ from lifecycle.registry.versions import OWNER
 from lifecycle.run_settings import data_config, settle
 from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import COMMON_IMAGES, Environment, layered
-from pipeline.vertex import doctor_questions, submit
+from pipeline.vertex import doctor_questions, single_job, submit
 from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding, Question, ask
 from trainer.data import datasets
 from trainer.data.downloads.servers import addresses_in
 from trainer.errors import UserError, check
 from trainer.io import buckets
 from trainer.training import accelerators
-from trainer.training.probe import BAD, REPORT, Fact
+from trainer.training.doctor_probe import BAD, REPORT, Fact
 
 DEFAULT_ACCOUNT = "{}-compute@developer.gserviceaccount.com"
 """Account of a run that names none, by the number of the project (Vertex AI: "Use a custom service account")."""
@@ -54,7 +53,7 @@ KINDS = {
     ),
 }
 """Kind of a resource -> its API, the method that reads its policy, its path, and gcloud's command for a grant."""
-PROBE = ["python", "-m", "trainer.training.probe"]
+PROBE = ["python", "-m", "trainer.training.doctor_probe"]
 """Command of the job of `--live`."""
 RUN_S = 120.0
 """Time of the job itself; an estimate: 40 s on two CPU cores."""
@@ -417,7 +416,7 @@ def _job(run: ExaminedRun, folder: str) -> dict[str, Any]:
     plan = choose_plan(run)
     arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
     image = run.environment.image_of(plan.accelerator.image)
-    return custom_jobs.single_job(
+    return single_job.single_job(
         "msinet-doctor",
         plan,
         image,

@@ -13,7 +13,7 @@ from typing import Any
 
 from lifecycle import vertex_api
 from lifecycle.parameters import DEFAULTS, Value
-from lifecycle.run_state import message_as_json, state_of
+from lifecycle.vertex_run import message_as_json, state_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex.submit import Planned, compose
@@ -232,3 +232,9 @@ def change(environment: Environment, schedule: Any, action: str) -> None:
             service.resume_schedule(request=request, timeout=vertex_api.TIMEOUT_S)
         else:
             service.delete_schedule(name=schedule.name, timeout=vertex_api.TIMEOUT_S).result(vertex_api.TIMEOUT_S)
+
+
+def console_link(environment: Environment, schedule: str) -> str:
+    """The console's page of a schedule, by its id."""
+    schedules = f"{vertex_api.CONSOLE}/locations/{environment.location}/pipelines/schedules"
+    return f"{schedules}/{schedule}?project={environment.project}"

@@ -10,7 +10,8 @@ import re
 import pytest
 
 from lifecycle.machines import gke_pods
-from lifecycle.machines.plan import TrainingPlan, compare_accelerators, data_size
+from lifecycle.machines.plan import TrainingPlan, data_size
+from pipeline.graph.accelerator_table import compare_accelerators
 from tests.cluster.cluster import PAUSE
 from trainer.data.settings import FetchConfig
 from trainer.training.accelerators import PROVISIONING, SPOT

@@ -4,7 +4,7 @@ import pytest
 
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.parameters import PARAMETERS, STEPS, convert_value, parameter_name
-from lifecycle.settings import PipelineConfig
+from lifecycle.registry.settings import PipelineConfig
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import UserError
 from trainer.evaluation.settings import EvaluateConfig

@@ -15,7 +15,7 @@ from kfp.dsl.executor import Executor
 
 from components.report_end import report_end
 from lifecycle import argo, webhook
-from lifecycle.registry.numbered import LocalRegistry
+from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.vertex import submit
 from tests.vertex import NAMES, PROJECT, ApiError, route
 from trainer.io.files import read_json, write_json

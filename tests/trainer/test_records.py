@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from lifecycle.registry.numbered import LocalRegistry
+from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.local.run_folder import Run
 from tests.prepared import write_prepared
 from trainer.data.prepared_data import MANIFEST, Manifest

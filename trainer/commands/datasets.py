@@ -63,9 +63,9 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 
 
 def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Archive, Download | None]":
-    from trainer.data.downloads import offers
+    from trainer.data.downloads import published_archives
 
-    return {archive: offers.kept(archive, root) if root else None for archive in row.archives}
+    return {archive: published_archives.kept(archive, root) if root else None for archive in row.archives}
 
 
 def _host(address: str) -> str:

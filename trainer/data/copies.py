@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import fft
 
-from trainer.data.layout import MAX_PIXELS, MOST_IMAGE_BYTES, Item
+from trainer.data.source_layout import MAX_PIXELS, MOST_IMAGE_BYTES, Item
 from trainer.errors import some
 from trainer.io.archive_files import Member
 from trainer.io.pictures import open_header

@@ -2,7 +2,7 @@
 
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
 config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
-folders of stimuli, of maps and of fixations (see `trainer/data/layout.py`).
+folders of stimuli, of maps and of fixations (see `trainer/data/source_layout.py`).
 
 The MD5s are those that pysaliency checks (github.com/matthias-k/pysaliency at 6a45d241): a comment names the file
 of its folder pysaliency/external_datasets/. We found no published digests of the other archives.

@@ -8,7 +8,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from trainer.data.layout import (
+from trainer.data.source_layout import (
     MAX_PIXELS,
     MAX_POINT_SHARE,
     MOST_IMAGE_BYTES,

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from trainer.data import datasets, layout, sample, splits, statistics
+from trainer.data import datasets, sample, source_layout, splits, statistics
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
 from trainer.data.datasets import HASH
-from trainer.data.downloads import cache, offers
-from trainer.data.downloads.offers import Origin
+from trainer.data.downloads import cache, published_archives
+from trainer.data.downloads.published_archives import Origin
 from trainer.data.prepared_data import MANIFEST, SPLITS, TEST, Manifest
 from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.splits import SplitImages
@@ -50,8 +50,8 @@ def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -
     row = datasets.get(dataset)
     if source == SAMPLE:
         return sample.fingerprint_sample(dataset)
-    if origin := offers.origin_of(source, row, private_sources):
-        return _fingerprint_of(offers.offers(origin, cache.cache_folder()), row.part)
+    if origin := published_archives.origin_of(source, row, private_sources):
+        return _fingerprint_of(published_archives.offers(origin, cache.cache_folder()), row.part)
     return _fingerprint_of(source_files.list_objects(source), row.part)
 
 
@@ -73,7 +73,11 @@ def fetch_dataset(
             written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
-    origin = None if config.source == SAMPLE else offers.origin_of(config.source, row, config.private_sources)
+    origin = (
+        None
+        if config.source == SAMPLE
+        else published_archives.origin_of(config.source, row, config.private_sources)
+    )
     default_size = datasets.get(test_of or config.dataset).image_size
     image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
@@ -128,7 +132,7 @@ def _open_source(
         with archive_files.open_source(config.source, objects, folder) as members:
             yield _Source(config.source, members, objects, _fingerprint_of(objects, part))
     else:
-        downloads = offers.fetch_origin(origin, cache.cache_folder(cache_dir) or folder / "download")
+        downloads = published_archives.fetch_origin(origin, cache.cache_folder(cache_dir) or folder / "download")
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
         try:
             with archive_files.opened_files({each.offer.name: each.path for each in downloads}, folder) as members:
@@ -148,7 +152,7 @@ def _find_images(
 
         return find_recordings(source.members, row, source.name, config, bad, is_test_set)
     try:
-        images = layout.find_items(source.members, row, source.name, bad)
+        images = source_layout.find_items(source.members, row, source.name, bad)
     except UserError as error:
         if not config.source or isinstance(error, archive_files.DamagedArchiveError):
             raise
@@ -172,7 +176,7 @@ def _find_images(
 
 def _chosen(
     config: FetchConfig, source: _Source, found: SplitImages, is_test_set: bool
-) -> dict[str, list[layout.Item]]:
+) -> dict[str, list[source_layout.Item]]:
     """The images to prepare of each split; raises `UserError` if a split lacks images."""
     split, row = found.split, found.row
     splits.check_counts(split, row, source.name, config.accepts_partial, is_test_set)

@@ -1,7 +1,7 @@
 """Read the fixations in MATLAB files, in the forms of the datasets' authors.
 
-SciPy and h5py read them, in the worker of `trainer.io.untrusted` alone: `trainer.data.layout` sends it the bytes
-of a file. Errors about the form of a file are a `ValueError`, or the library's own.
+SciPy and h5py read them, in the worker of `trainer.io.untrusted` alone: `trainer.data.source_layout` sends it the
+bytes of a file. Errors about the form of a file are a `ValueError`, or the library's own.
 """
 
 import io
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-from trainer.data.layout import MAX_POINT_SHARE, Fixations, Gaze, Size
+from trainer.data.source_layout import MAX_POINT_SHARE, Fixations, Gaze, Size
 from trainer.errors import ContentError, UserError
 
 OSIE_SIZE = (600, 800)

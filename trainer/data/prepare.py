@@ -21,8 +21,8 @@ from PIL import Image
 
 from trainer.data import center_bias, decode, fixation_points, preprocess, statistics, tfrecords
 from trainer.data.bad_images import BadImages
-from trainer.data.layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
+from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError, UserError
 from trainer.io.files import write_array
 from trainer.io.progress import Tracker, map_ahead, open_pool

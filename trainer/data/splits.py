@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from trainer.data.datasets import HASH, HASH_BY_FOLDER, Dataset
-from trainer.data.layout import KINDS, Item
 from trainer.data.prepared_data import SPLITS, TEST
+from trainer.data.source_layout import KINDS, Item
 from trainer.errors import UserError, check, some
 
 SEED = 42

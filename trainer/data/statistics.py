@@ -12,8 +12,8 @@ from PIL import Image, ImageStat
 
 from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
-from trainer.data.layout import Gaze, Size
 from trainer.data.prepared_data import Distribution, MeanMap, Statistics
+from trainer.data.source_layout import Gaze, Size
 from trainer.io import files
 
 GRID = (12, 16)

@@ -82,7 +82,7 @@ def fetched(source: str) -> "Download":
     Raises:
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
-    from trainer.data.downloads import offers
+    from trainer.data.downloads import published_archives
     from trainer.data.downloads.servers import drive_link
 
     row, folder = get_author_weights(source), archives_folder()
@@ -91,8 +91,8 @@ def fetched(source: str) -> "Download":
         f"or unpack {published.name} by hand ({drive_link(published.address)}), and give the path of its graph "
         f"instead of {source}"
     )
-    kept = offers.kept(published, folder)
-    return kept or offers.fetch_origin(offers.public(row, by_hand=by_hand), folder)[0]
+    kept = published_archives.kept(published, folder)
+    return kept or published_archives.fetch_origin(published_archives.public(row, by_hand=by_hand), folder)[0]
 
 
 def archives_folder() -> pathlib.Path:

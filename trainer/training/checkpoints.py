@@ -30,7 +30,7 @@ from pydantic import TypeAdapter
 from trainer.errors import UserError, check
 from trainer.io.buckets import UnreachableError, unmounted
 from trainer.io.files import StrPath, machine, start_of
-from trainer.io.folders import Folder
+from trainer.io.folder_or_bucket import Folder
 from trainer.training.exits import JOB
 from trainer.training.step import Network
 

@@ -35,9 +35,9 @@ from trainer.models.network import build_model
 from trainer.models.saved_model import write_model
 from trainer.models.weight_files import Array, read_in_worker
 from trainer.training import accelerators, exits, step, strategy
-from trainer.training.calibrate import calibrate
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
+from trainer.training.fit_calibration import calibrate
 from trainer.training.loop import Data, Loop
 from trainer.training.settings import TrainConfig, with_batch
 from trainer.training.step import Network, build_optimizer

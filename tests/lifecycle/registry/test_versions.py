@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from lifecycle.registry import vertex
-from lifecycle.registry.numbered import LocalRegistry
+from lifecycle.registry import vertex_registry
+from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.__main__ import main
 from trainer.data.datasets import DATASETS
 from trainer.evaluation.metric_table import METRICS
@@ -29,14 +29,14 @@ def record(**lineage):
 
 @pytest.mark.parametrize("run", ["msinet-1", "Ärger/Über Nacht", "x" * 200, ""])
 def test_labels_keep_to_googles_rules(run):
-    made = vertex.labels_of(record(run=run))
+    made = vertex_registry.labels_of(record(run=run))
     assert all(re.fullmatch(KEY, key) for key in made)
     assert all(re.fullmatch(VALUE, value) for value in made.values())
 
 
 def test_labels_have_run_code_and_data():
     first, second, third, *_ = DATASETS
-    assert vertex.labels_of(record()) == {
+    assert vertex_registry.labels_of(record()) == {
         "managed_by": "msinet-pipelines",
         "run": "msinet-2026-01-01",
         "code": "0-1-0-5f2a-dirty",
@@ -47,9 +47,9 @@ def test_labels_have_run_code_and_data():
 
 
 def test_description_says_first_if_a_model_is_of_the_sample_set():
-    first, second, *_ = vertex.description_of(record(model={"source": "sample"})).splitlines()
+    first, second, *_ = vertex_registry.description_of(record(model={"source": "sample"})).splitlines()
     assert first == provenance.of_model({"source": "sample"})
-    assert second == vertex.description_of(record()).splitlines()[0] == "It is better."
+    assert second == vertex_registry.description_of(record()).splitlines()[0] == "It is better."
 
 
 @pytest.fixture

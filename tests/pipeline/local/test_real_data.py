@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lifecycle.registry.numbered import LocalRegistry
+from lifecycle.registry.folder_registry import LocalRegistry
 from tests.gcs import upload
 from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.io import files

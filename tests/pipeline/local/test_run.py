@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from lifecycle.parameters import DATA, STEPS
-from lifecycle.registry.numbered import LocalRegistry
+from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.__main__ import main
 from pipeline.local.run import ANSI, LOG, RunProgress, execute_run, print_stopped, tell_end
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run

@@ -15,8 +15,8 @@ from tests.vertex import DROP, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, write_c
 from tests.vertex_project import CALLER, furnish
 from trainer.errors import UserError
 from trainer.io import files
-from trainer.training import probe
-from trainer.training.probe import BAD, Fact
+from trainer.training import doctor_probe
+from trainer.training.doctor_probe import BAD, Fact
 
 ME, ACCOUNT = f"user:{CALLER}", f"serviceAccount:{SERVICE_ACCOUNT}"
 
@@ -247,12 +247,12 @@ def job(vertex, tmp_path, monkeypatch):
     furnish(vertex).quotas["custom_model_training_nvidia_l4_gpus"] = {"": 1}
     trained = [Fact("training", "one step on 8 images, loss 2.250, 20 s with the start")]
     monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
-    monkeypatch.setattr(probe, "train_a_step", lambda *arguments: trained[-1])
+    monkeypatch.setattr(doctor_probe, "train_a_step", lambda *arguments: trained[-1])
 
     def run(command):
-        assert command[:3] == ["python", "-m", "trainer.training.probe"]
+        assert command[:3] == ["python", "-m", "trainer.training.doctor_probe"]
         try:
-            probe.main(command[3:])
+            doctor_probe.main(command[3:])
         except UserError:
             return "QUEUED", "PENDING", "RUNNING", "FAILED"
         return "QUEUED", "PENDING", "PENDING", "RUNNING", "SUCCEEDED"

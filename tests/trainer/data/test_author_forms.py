@@ -13,7 +13,7 @@ from scipy import ndimage
 from tests import author_forms
 from tests.author_forms import FORMS, SIZE, colour, fixations, ramp, size_of
 from tests.small_sources import save, stimulus
-from trainer.data import datasets, fetch, layout, splits, tfrecords
+from trainer.data import datasets, fetch, source_layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
@@ -122,7 +122,7 @@ def opened(source):
 def find(dataset, source):
     """The images of a source; their files may not be readable any more."""
     with opened(source) as members:
-        return layout.find_items(members, datasets.get(dataset), str(source), BadImages())
+        return source_layout.find_items(members, datasets.get(dataset), str(source), BadImages())
 
 
 def names_in(dataset, source):

@@ -9,8 +9,8 @@ from PIL import Image, ImageDraw
 
 from trainer.data import copies
 from trainer.data.datasets import HASH_BY_FOLDER
-from trainer.data.layout import Item
 from trainer.data.recordings.custom import with_split_key
+from trainer.data.source_layout import Item
 from trainer.data.splits import position_of
 from trainer.io.archive_files import Member
 

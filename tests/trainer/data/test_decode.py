@@ -9,7 +9,7 @@ from scipy import ndimage
 
 from tests.small_sources import POINTS, SIZE, density_map, point_map, stimulus
 from trainer.data import decode
-from trainer.data.layout import Item
+from trainer.data.source_layout import Item
 from trainer.errors import UserError
 from trainer.io.archive_files import Member
 

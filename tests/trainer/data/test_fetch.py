@@ -19,7 +19,17 @@ from tests.small_sources import (
 )
 from tests.tiny import write_salicon
 from tests.trainer.data.test_copies import picture
-from trainer.data import datasets, decode, fetch, layout, prepared_data, preprocess, sample, splits, tfrecords
+from trainer.data import (
+    datasets,
+    decode,
+    fetch,
+    prepared_data,
+    preprocess,
+    sample,
+    source_layout,
+    splits,
+    tfrecords,
+)
 from trainer.data.bad_images import BadImages
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
@@ -220,7 +230,7 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
         with archive_files.open_source(str(source), source_files.list_objects(str(source)), tmp_path) as members:
             row, images = (
                 datasets.get(dataset),
-                layout.find_items(members, datasets.get(dataset), str(source), BadImages()),
+                source_layout.find_items(members, datasets.get(dataset), str(source), BadImages()),
             )
             items = splits.split_items(images.items, images.labels, row.split, row, str(source))
             assert {split: len(each) for split, each in items.items()} == {"train": 560, "valid": 140}
@@ -296,20 +306,20 @@ def test_images_are_listed_with_a_digest_that_copies_share(tmp_path):
     assert train == {example.name for example in tfrecords.read_examples(tmp_path / "set", "train")}
 
 
-def write_labelled(source, layout, **counts):
-    """Images with maps in folders of their splits; `layout` is such as `{kind}/{split}`."""
+def write_labelled(source, arranged, **counts):
+    """Images with maps in folders of their splits; `arranged` is such as `{kind}/{split}`."""
     for index, (split, number) in enumerate((split, n) for split, most in counts.items() for n in range(most)):
-        save(source / layout.format(kind="stimuli", split=split) / f"{number}.png", stimulus(index))
-        save(source / layout.format(kind="maps", split=split) / f"{number}.png", density_map(index))
+        save(source / arranged.format(kind="stimuli", split=split) / f"{number}.png", stimulus(index))
+        save(source / arranged.format(kind="maps", split=split) / f"{number}.png", density_map(index))
     return source
 
 
 @pytest.mark.parametrize(
-    ("layout", "names"),
+    ("arranged", "names"),
     [("{kind}/{split}", ("train", "val", "test")), ("{split}/{kind}", ("Training", "validation", "Testing"))],
 )
-def test_images_in_a_folder_for_tests_are_left_out_or_all_that_is_tested(layout, names, tmp_path):
-    source = write_labelled(tmp_path / "source", layout, **dict(zip(names, (3, 2, 4), strict=True)))
+def test_images_in_a_folder_for_tests_are_left_out_or_all_that_is_tested(arranged, names, tmp_path):
+    source = write_labelled(tmp_path / "source", arranged, **dict(zip(names, (3, 2, 4), strict=True)))
     digests = {}
     for test_of, counts in (("", {"train": 3, "valid": 2}), ("custom", {"test": 4})):
         manifest = fetch.fetch_dataset(config(source, "custom"), tmp_path / f"set{test_of}", test_of=test_of)

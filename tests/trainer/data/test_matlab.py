@@ -21,7 +21,7 @@ from tests.author_forms import (
     osie_cells,
     rows,
 )
-from trainer.data.layout import read_matlab, read_matlab_set
+from trainer.data.source_layout import read_matlab, read_matlab_set
 from trainer.errors import UserError
 from trainer.io.archive_files import Member
 

@@ -8,8 +8,8 @@ import pytest
 
 from trainer.data import datasets, splits
 from trainer.data.datasets import HASH
-from trainer.data.layout import Item
 from trainer.data.prepared_data import TEST
+from trainer.data.source_layout import Item
 from trainer.data.splits import split_items
 from trainer.errors import UserError
 from trainer.io.archive_files import Member

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.data import prepared_data, statistics
-from trainer.data.layout import Gaze
+from trainer.data.source_layout import Gaze
 
 
 def test_features_of_an_image_are_those_of_its_pixels_and_its_map():

@@ -20,8 +20,8 @@ import h5py
 import polars
 import pytest
 
-from trainer.data.layout import read_matlab, read_matlab_set
 from trainer.data.recordings import tables
+from trainer.data.source_layout import read_matlab, read_matlab_set
 from trainer.errors import ContentError, UserError
 from trainer.io import untrusted
 from trainer.io.archive_files import Member

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
-from lifecycle.settings import PipelineConfig
+from lifecycle.registry.settings import PipelineConfig
 from studio.browser_settings import PageConfig
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError

@@ -17,7 +17,7 @@ from google.cloud.storage import Bucket
 from trainer.errors import UserError
 from trainer.io import buckets, files
 from trainer.io.files import start_of
-from trainer.io.folders import Folder
+from trainer.io.folder_or_bucket import Folder
 from trainer.training import checkpoints as training_checkpoints
 from trainer.training.checkpoints import KEEP, MARKER, STATE, Checkpoints, Marker, Progress
 from trainer.training.step import Network

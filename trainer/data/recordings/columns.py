@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
-from trainer.data.layout import IMAGE_SUFFIXES
+from trainer.data.source_layout import IMAGE_SUFFIXES
 from trainer.errors import UserError
 
 PIXELS, FRACTION, DEGREES = "pixels", "fraction", "degrees"

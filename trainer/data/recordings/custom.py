@@ -17,11 +17,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from trainer.data import layout, splits
+from trainer.data import source_layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
 from trainer.data.datasets import HASH, HASH_BY_FOLDER, Dataset
-from trainer.data.layout import (
+from trainer.data.prepared_data import SPLITS, TEST
+from trainer.data.recordings import fixations
+from trainer.data.recordings.columns import ImageNames
+from trainer.data.recordings.fixations import LeftOut
+from trainer.data.recordings.tables import Source, is_table, open_tables
+from trainer.data.settings import FetchConfig, parse_columns
+from trainer.data.source_layout import (
     IMAGE_SUFFIXES,
     KINDS,
     MOST_IMAGE_BYTES,
@@ -34,12 +40,6 @@ from trainer.data.layout import (
     Size,
     folder_word,
 )
-from trainer.data.prepared_data import SPLITS, TEST
-from trainer.data.recordings import fixations
-from trainer.data.recordings.columns import ImageNames
-from trainer.data.recordings.fixations import LeftOut
-from trainer.data.recordings.tables import Source, is_table, open_tables
-from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.splits import SplitImages
 from trainer.errors import ContentError, UserError, check, some, visible
 from trainer.io.archive_files import Member
@@ -209,7 +209,7 @@ def _with_maps(
         members = [each for each in members if (_label_of(each.path) == TEST) == is_all_tested]
     by_folder = by_folder and not (for_tests and is_all_tested)
     row = dataclasses.replace(row, split="given" if by_folder else HASH)
-    images = layout.find_items(members, row, source, bad)
+    images = source_layout.find_items(members, row, source, bad)
     if for_tests and is_all_tested:
         return LabelledImages(images.items, [TEST] * len(images.items), by_folder, notes=images.notes)
     return LabelledImages(images.items, images.labels, by_folder, for_tests, images.notes)

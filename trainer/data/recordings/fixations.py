@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from trainer.data.layout import Points, inside
 from trainer.data.recordings.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns, ImageNames
 from trainer.data.recordings.tables import NUMBERS, Source, read_table
 from trainer.data.settings import FetchConfig, parse_screen_size
+from trainer.data.source_layout import Points, inside
 from trainer.errors import UserError, some
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from trainer.models.calibration import Calibration, mixture
-from trainer.training import calibrate
+from trainer.training import fit_calibration
 
 H, W = 15, 20
 TRUTH = Calibration(exponent=0.6, bias_logit=0.5, bias_slope=1.0, bias_height=0.15, bias_width=0.2)
@@ -31,18 +31,18 @@ def data(n, truth, noise=0.0):
 
 
 def test_the_numbers_that_made_the_densities_are_found():
-    found = calibrate.fit_calibration(data(60, TRUTH))
+    found = fit_calibration.fit_calibration(data(60, TRUTH))
     assert found is not None
     assert found.exponent == pytest.approx(TRUTH.exponent, abs=0.03)
     assert found.bias_width == pytest.approx(TRUTH.bias_width, abs=0.02)
-    assert calibrate.klds(data(50, TRUTH), found).mean() < 0.002
+    assert fit_calibration.klds(data(50, TRUTH), found).mean() < 0.002
 
 
 def test_a_network_that_spreads_as_observers_do_is_not_calibrated(capsys):
-    assert calibrate.fit_calibration(data(60, None, noise=0.3)) is None
+    assert fit_calibration.fit_calibration(data(60, None, noise=0.3)) is None
     assert "not calibrated: no significant gain" in capsys.readouterr().out
 
 
 def test_few_images_are_not_fitted(tmp_path, capsys):
-    assert calibrate.calibrate(lambda images: images, tmp_path, calibrate.FEWEST_IMAGES - 1) is None
+    assert fit_calibration.calibrate(lambda images: images, tmp_path, fit_calibration.FEWEST_IMAGES - 1) is None
     assert "there are 39" in capsys.readouterr().out

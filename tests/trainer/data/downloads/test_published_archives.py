@@ -8,7 +8,7 @@ from tests.gcs import upload
 from tests.small_sources import zipped
 from trainer.__main__ import main
 from trainer.data import datasets, fetch
-from trainer.data.downloads import cache, offers
+from trainer.data.downloads import cache, published_archives
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 
@@ -173,9 +173,11 @@ def test_two_archives_of_one_name_are_refused(internet, tmp_path):
     hosts = ("data.example.org", "github.com")
     for host in hosts:
         internet.serve(f"{host}/a.zip", zipped({"a": b"1"}))
-    origin = offers.origin_of(" ".join(f"https://{host}/a.zip" for host in hosts), datasets.get("osie"))
+    origin = published_archives.origin_of(
+        " ".join(f"https://{host}/a.zip" for host in hosts), datasets.get("osie")
+    )
     with pytest.raises(UserError, match=r"2 archives have the name a\.zip"):
-        offers.fetch_origin(origin, tmp_path)
+        published_archives.fetch_origin(origin, tmp_path)
 
 
 def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
@@ -193,6 +195,6 @@ def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
 
 def test_a_folder_of_a_bucket_is_no_download():
     row = datasets.get("osie")
-    assert offers.origin_of("gs://bucket/folder", row) is None
-    assert offers.origin_of("~/folder", row) is None
-    assert offers.origin_of("gs://bucket/a.zip", row).archives[0].address == "gs://bucket/a.zip"
+    assert published_archives.origin_of("gs://bucket/folder", row) is None
+    assert published_archives.origin_of("~/folder", row) is None
+    assert published_archives.origin_of("gs://bucket/a.zip", row).archives[0].address == "gs://bucket/a.zip"

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from lifecycle.registry.numbered import LOCK, BucketRegistry, LocalRegistry
+from lifecycle.registry.folder_registry import LOCK, BucketRegistry, LocalRegistry
 from lifecycle.registry.register import check_shared, lineage, open_registry
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once

@@ -14,19 +14,19 @@ from trainer.errors import UserError
 from trainer.io import files
 from trainer.models.model_folder import HISTORY
 from trainer.settings.flags import settings
-from trainer.training import probe
-from trainer.training.probe import BAD, GOOD
+from trainer.training import doctor_probe
+from trainer.training.doctor_probe import BAD, GOOD
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 
 
 def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
-    found = {fact.name: fact for fact in probe.machine_facts(tmp_path)}
+    found = {fact.name: fact for fact in doctor_probe.machine_facts(tmp_path)}
     assert found["user"].value.startswith(f"{os.getuid()}:{os.getgid()} (")
     shell = subprocess.run(["bash", "-c", "ulimit -l"], capture_output=True, text=True, check=True).stdout.strip()
     soft = found["locked memory"].value.partition(" of ")[0]
     assert soft == ("unlimited" if shell == "unlimited" else f"{int(shell) * 1024} bytes")
-    assert [name for name in probe.REQUIRED if found[name].state != GOOD] == []
+    assert [name for name in doctor_probe.REQUIRED if found[name].state != GOOD] == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -36,12 +36,12 @@ def refuse(*arguments):
 
 def test_operations_that_the_trainer_does_without_are_notes_and_others_are_bad(tmp_path, monkeypatch):
     monkeypatch.setattr(pathlib.Path, "chmod", refuse)
-    found = {fact.name: fact for fact in probe.file_operations(tmp_path)}
+    found = {fact.name: fact for fact in doctor_probe.file_operations(tmp_path)}
     assert str(found["chmod"]) == "chmod: Operation not permitted (not needed)"
     assert {fact.state for name, fact in found.items() if name != "chmod"} == {GOOD}
     (tmp_path / "file").touch()
-    states = {fact.name: fact.state for fact in probe.file_operations(tmp_path / "file")}
-    assert {name for name, state in states.items() if state == BAD} == set(probe.REQUIRED)
+    states = {fact.name: fact.state for fact in doctor_probe.file_operations(tmp_path / "file")}
+    assert {name for name, state in states.items() if state == BAD} == set(doctor_probe.REQUIRED)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def call(monkeypatch):
             checked(arguments)
         return subprocess.CompletedProcess(words, status.get(arguments[0], 0))
 
-    monkeypatch.setattr(probe, "subprocess", types.SimpleNamespace(run=run))
+    monkeypatch.setattr(doctor_probe, "subprocess", types.SimpleNamespace(run=run))
     return calls, status
 
 
@@ -77,9 +77,9 @@ def report_of(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
     arguments = ["--folder", f"gs://{bucket.name}/doctor/1", "--image-size", "24x32", "--accelerator", "cpu"]
     try:
-        probe.main(arguments)
+        doctor_probe.main(arguments)
     finally:
-        report = bucket.blob(f"doctor/1/{probe.REPORT}").download_as_text().splitlines()
+        report = bucket.blob(f"doctor/1/{doctor_probe.REPORT}").download_as_text().splitlines()
     return {fact["name"]: fact for fact in map(json.loads, report)}
 
 
@@ -102,7 +102,7 @@ def test_training_that_fails_is_an_error_after_the_report(bucket, tmp_path, monk
     call[1]["train"] = 134
     with pytest.raises(UserError, match="training"):
         report_of(bucket, tmp_path, monkeypatch)
-    report = bucket.blob(f"doctor/1/{probe.REPORT}").download_as_text().splitlines()
+    report = bucket.blob(f"doctor/1/{doctor_probe.REPORT}").download_as_text().splitlines()
     last = json.loads(report[-1])
     assert (last["name"], last["state"]) == ("training", BAD)
     assert "134" in last["value"]

@@ -8,9 +8,9 @@ import pytest
 from lifecycle.registry import address as addresses
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.register import open_registry
-from lifecycle.registry.vertex import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
+from lifecycle.registry.settings import PipelineConfig
+from lifecycle.registry.vertex_registry import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
 from lifecycle.run_settings import validate
-from lifecycle.settings import PipelineConfig
 from pipeline.local import run_folder
 from tests.lifecycle.registry.test_contract import add
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
@@ -86,7 +86,7 @@ def test_runs_that_end_together_register_one_after_the_other(vertex, registry, m
 def test_lock_that_a_killed_run_has_left_is_taken_over(vertex, registry, model, bucket, monkeypatch, capsys):
     lock = bucket.blob("models/msinet/.registering")
     lock.upload_from_string("process 7 on vm")
-    monkeypatch.setattr("lifecycle.registry.vertex.ABANDONED_S", 0.05)
+    monkeypatch.setattr("lifecycle.registry.vertex_registry.ABANDONED_S", 0.05)
     assert add(registry, model) == (1, DEFAULT)
     assert f"waiting until process 7 on vm releases gs://{bucket.name}/{lock.name}" in capsys.readouterr().out
     assert not lock.exists()

@@ -45,7 +45,7 @@ from trainer.evaluation.evaluation_files import SHIPPED_MAP
 from trainer.io import buckets
 from trainer.io.buckets import REMOTE, ChangedObjectError
 from trainer.io.files import MOUNT, parse_json
-from trainer.io.folders import Folder
+from trainer.io.folder_or_bucket import Folder
 from trainer.models import provenance
 from trainer.models.find import PRETRAINED_VERSION, VERSION, model_at
 from trainer.models.model_folder import SAVED_MODEL

@@ -46,7 +46,7 @@ from trainer.errors import ContentError, UserError, check
 from trainer.io import buckets, files
 from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import parse_json
-from trainer.io.folders import Folder
+from trainer.io.folder_or_bucket import Folder
 from trainer.models import find, model_folder, registry_layout
 from trainer.models.find import NEEDED, PRETRAINED_VERSION, VERSION, is_claim, model_at, model_in, versions_text
 from trainer.models.model_folder import SAVED_MODEL

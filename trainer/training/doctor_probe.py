@@ -1,4 +1,4 @@
-"""Shows what a training depends on here, and trains a step: `python -m trainer.training.probe`, for `doctor`."""
+"""Shows what a training depends on here, and trains a step: `python -m trainer.training.doctor_probe`."""
 
 import argparse
 import dataclasses
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
 
     Raises `UserError` if a training cannot work here.
     """
-    parser = argparse.ArgumentParser(prog="python -m trainer.training.probe")
+    parser = argparse.ArgumentParser(prog="python -m trainer.training.doctor_probe")
     parser.add_argument("--folder", required=True, help="gs:// address to try, below the mount /gcs")
     parser.add_argument("--accelerator", required=True)
     parser.add_argument("--image-size", default="72x96")
