@@ -33,7 +33,7 @@ def check_data(
     from lifecycle.registry.register import fetched_of
     from lifecycle.registry.settings import DataGateConfig
     from trainer.errors import reported
-    from trainer.evaluation.reports.data_gate_page import write_data_comparison
+    from trainer.evaluation.reports.data_comparison import write_data_comparison
     from trainer.evaluation.settings import EvaluateConfig
     from trainer.settings.fields import configs_of
 

@@ -7,7 +7,7 @@ from lifecycle.registry.settings import DataGateConfig
 from trainer.data import prepared_data, statistics
 from trainer.errors import UserError, check
 from trainer.evaluation import gate
-from trainer.evaluation.reports.data_gate_page import ComparedData
+from trainer.evaluation.reports.data_comparison import ComparedData
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import model_folder
 

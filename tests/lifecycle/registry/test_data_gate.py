@@ -13,7 +13,7 @@ from trainer.data import prepared_data
 from trainer.data.fetch import fetch_dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.evaluation.reports.data_gate_page import write_data_comparison
+from trainer.evaluation.reports.data_comparison import write_data_comparison
 from trainer.io import files
 from trainer.models import model_folder
 from trainer.models.find import PRETRAINED_VERSION

@@ -51,7 +51,7 @@ def write_data_comparison(compared: Sequence[ComparedData], html: str | os.PathL
     headline = ("bad", "Large differences") if warnings else ("good", "No large difference")
     pages.write_page(
         html,
-        "data_check.html.jinja",
+        "data_comparison.html.jinja",
         title="Data of this run",
         head=[("Date", now()), *pages.code_facts(code_version())],
         headline=headline if is_compared else ("plain", "Nothing to compare with"),
