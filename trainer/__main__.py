@@ -44,8 +44,9 @@ def _parser() -> Parser:
 
 def _refuse_moved(arguments: list[str]) -> None:
     """Raise `UsageError` for a command line of MOVED, with the command that took its place."""
+    given = [each.lower() for each in arguments]
     for command, argument, now in MOVED:
-        if arguments[:1] == [command] and (not argument or any(each.startswith(argument) for each in arguments)):
+        if given[:1] == [command] and (not argument or any(each.startswith(argument) for each in given)):
             raise UsageError(f"`{' '.join(filter(None, (command, argument)))}` is now `{now}`")
 
 

@@ -25,7 +25,7 @@ from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.versions import Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
-from trainer.errors import check, printable
+from trainer.errors import UsageError, check, printable
 from trainer.evaluation.metric_table import METRICS, SHOWN
 from trainer.models import provenance
 from trainer.models.find import PRETRAINED_VERSION, number_of
@@ -58,6 +58,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         "registry and model_name adds one (`python -m pipeline run`, or `submit` on Vertex AI)"
     )
     check(bool(versions) or parsed.action == "list", none)
+    if parsed.version and parsed.action not in ("show", "set-default"):
+        raise UsageError(
+            f"{parsed.action} takes no version, but {parsed.version!r} is given; promote gives the default all "
+            "traffic, and set-default VERSION chooses it"
+        )
     # Other commands take NAME@VERSION, and the list prints it.
     chosen = (parsed.version or "").removeprefix(f"{name}@")
     if parsed.action == "show":

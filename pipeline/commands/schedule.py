@@ -19,7 +19,7 @@ from lifecycle.vertex_run import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph.environment import CONFIGS, Environment, load_environment
 from pipeline.vertex import runs, schedule, schedule_files, submit
-from trainer.errors import check
+from trainer.errors import UsageError, check
 from trainer.settings.flags import Parser
 
 HELP = "schedule runs on Vertex AI"
@@ -73,13 +73,13 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 
 def _action(text: str) -> str:
-    """Type of the action: raises `UserError` for a removed one."""
-    check(
-        text not in REMOVED,
-        f"`schedule {text}` was removed: a schedule is a file. Copy schedules/weekly.toml.example to "
-        "schedules/NAME.toml, write times and parameters into it, and run `python -m pipeline schedule apply "
-        "--env ENV`",
-    )
+    """Type of the action: raises `UsageError` for a removed one."""
+    if text in REMOVED:
+        raise UsageError(
+            f"`schedule {text}` was removed: a schedule is a file. Copy schedules/weekly.toml.example to "
+            "schedules/NAME.toml, write times and parameters into it, and run `python -m pipeline schedule apply "
+            "--env ENV`"
+        )
     return text
 
 

@@ -10,7 +10,7 @@ from lifecycle.machines.settings import Target
 from lifecycle.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
 from lifecycle.registry.register import decision_number, open_registry, register, resolve_base_model
 from pipeline.__main__ import main
-from trainer.errors import UserError
+from trainer.errors import UsageError, UserError
 from trainer.io import files, package_version
 from trainer.models import model_folder, weight_sources
 from trainer.models.find import PRETRAINED_VERSION, find_model
@@ -292,6 +292,13 @@ def test_version_that_does_not_exist_is_named_and_changes_nothing(registry, mode
         with pytest.raises(UserError, match=f"has no version {number}|msient"):
             registry.set_alias(name, DEFAULT, number)
     assert registry.aliases("msinet") == {DEFAULT: 1}
+
+
+@pytest.mark.parametrize("action", ["promote", "list"])
+def test_version_is_refused_where_none_is_chosen(registry, model, command, action):
+    add(registry, model)
+    with pytest.raises(UsageError, match=f"{action} takes no version, but '1' is given"):
+        command(action, "1")
 
 
 def test_the_images_that_a_version_was_trained_on_are_kept_with_it(registry, model):
