@@ -14,14 +14,12 @@ from typing import Any
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.registry.settings import DataGateConfig, PipelineConfig
 from trainer.data.settings import SAMPLE, FetchConfig, HeldOutConfig
-from trainer.errors import Checks, UserError, check, nearest, shown
+from trainer.errors import Checks, UserError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import author
 from trainer.models.model_names import NO_FILE, PRETRAINED
-from trainer.settings.fields import boolean, group_of
+from trainer.settings.fields import Value, as_type, brief_value, group_of
 from trainer.training.settings import TrainConfig
-
-Value = bool | int | float | str
 
 FINETUNE = "finetune"
 STEPS = {"base": "Base training", FINETUNE: "Fine-tuning"}
@@ -72,9 +70,6 @@ KEYWORDS = {
     "initial_weights": (*NO_FILE, PRETRAINED),
 }
 """Parameters that name an input -> their values that are neither a path nor an address."""
-LARGEST = 2**63 - 1
-"""Largest integer of the API's types."""
-TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,27 +138,13 @@ def convert_value(name: str, value: object) -> Value:
     """
     check(
         name != SETTINGS,
-        f'{SETTINGS} is {_brief(value)}; write an object of parameters, such as {{"finetune_epochs": 5}}, '
+        f'{SETTINGS} is {brief_value(value)}; write an object of parameters, such as {{"finetune_epochs": 5}}, '
         "or on a command line finetune_epochs=5",
     )
     if name not in PARAMETERS:
         suggestion = nearest(str(name), PARAMETERS)
         raise UserError(f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)")
     return as_type(name, value, PARAMETERS[name].kind)
-
-
-def as_type(name: str, value: object, kind: type) -> Value:
-    """Convert `value`, a string or a value from TOML, YAML or JSON, to `kind`: bool, int, float or str.
-
-    Every value that somebody gives for a parameter comes through here before anything reads it. Raises `UserError`
-    with the parameter's `name` if the value is none of this type, or does not fit into the type's 64 bits.
-    """
-    try:
-        return _as_type(value, kind)
-    except ValueError:
-        raise UserError(f"{name} is {_brief(value)}; it must be {TYPE_NAMES[kind]}") from None
-    except OverflowError:
-        raise UserError(f"{name} is too large; it must be {TYPE_NAMES[kind]} of at most 64 bits") from None
 
 
 def converted(values: Mapping[str, object]) -> dict[str, Value]:
@@ -200,31 +181,6 @@ def values_of(arguments: Mapping[str, Any]) -> dict[str, Value]:
     for name in arguments.get(SETTINGS) or ():
         check(name not in CONSOLE_FIELDS, f"{SETTINGS} has {name}, which is a field of its own; fill in that")
     return values
-
-
-def _as_type(value: object, kind: type) -> Value:
-    if isinstance(value, bool) and kind is not bool:
-        raise ValueError
-    if isinstance(value, str):
-        value = boolean(value) if kind is bool else kind(value)
-    if kind is float and isinstance(value, int):
-        value = float(value)
-    if kind is int and isinstance(value, float) and value.is_integer():  # JSON has one type of number
-        value = int(value)
-    if isinstance(value, int) and abs(value) > LARGEST:
-        raise OverflowError
-    if not isinstance(value, kind):
-        raise ValueError
-    assert isinstance(value, Value)
-    return value
-
-
-def _brief(value: object) -> str:
-    """A value of any type for a message; Python writes no integer of more than 4,300 digits."""
-    try:
-        return shown(repr(value))
-    except ValueError:
-        return "a number of thousands of digits"
 
 
 def without_effect(values: Mapping[str, Value]) -> set[str]:

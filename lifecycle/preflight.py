@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from lifecycle import parameters, vertex_api
 from lifecycle.machines.settings import AcceleratorConfig, Target
-from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, Value
+from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import (
     check_shared,
@@ -27,6 +27,7 @@ from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.folder_or_bucket import PROBE, Folder
+from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig
 
 MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)

@@ -28,7 +28,6 @@ from lifecycle.parameters import (
     PER_STEP,
     STEPS,
     TEST,
-    Value,
     needed_datasets,
     parameter_name,
     refuse_without_effect,
@@ -46,6 +45,7 @@ from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
 from trainer.models import author
 from trainer.models.model_names import CHALLENGER, DEFAULT
+from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig, with_recipe
 
 Config = TypeVar("Config")

@@ -96,7 +96,7 @@ $(CLUSTER_TOOLS)/.installed: $(foreach module,argo kubernetes storage,tests/clus
 	cd $(@D)/argo && CGO_ENABLED=0 go build -ldflags='-s -w' -o $(abspath $(@D))/ ./cmd/argoexec ./cmd/workflow-controller
 	@touch $@
 
-$(CLUSTER_IMAGE): images/Dockerfile pyproject.toml README.md LICENSE NOTICE $(shell find components configs pipeline requirements trainer -type f ! -path '*/__pycache__/*') | $(INSTALLED)
+$(CLUSTER_IMAGE): images/Dockerfile pyproject.toml README.md LICENSE NOTICE $(shell find components configs lifecycle pipeline requirements trainer -type f ! -path '*/__pycache__/*') | $(INSTALLED)
 	$(BIN)/python -m tests.containers cpu $@
 
 $(COMPILER)/.installed: requirements/tpu-check.txt | $(UV_INSTALLED)

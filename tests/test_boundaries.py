@@ -48,14 +48,14 @@ def loaded(modules, *packages):
 
 def test_every_module_beside_the_trainer_loads_no_tensorflow_or_keras():
     code = """
-import importlib, pkgutil, components, pipeline, studio
-for package in (components, pipeline, studio):
+import importlib, pkgutil, components, lifecycle, pipeline, studio
+for package in (components, lifecycle, pipeline, studio):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 """
     modules, _ = modules_after(code)
-    assert all(loaded(modules, package) for package in ("components", "pipeline", "studio", "kfp"))
+    assert all(loaded(modules, package) for package in ("components", "lifecycle", "pipeline", "studio", "kfp"))
     assert not loaded(modules, "tensorflow", "keras")
 
 
@@ -70,7 +70,7 @@ def test_trainer_loads_no_pipeline_library():
     imports = "\n".join(f"import {name}" for name in (*TRAINER_MODULES, "trainer.__main__"))
     modules, _ = modules_after(imports)
     assert set(TRAINER_MODULES) <= modules
-    assert not loaded(modules, "kfp", "google.cloud.aiplatform", "pipeline", "components", "studio")
+    assert not loaded(modules, "kfp", "google.cloud.aiplatform", "lifecycle", "pipeline", "components", "studio")
 
 
 def test_shared_tables_load_the_standard_library_only():

@@ -11,10 +11,11 @@ from typing import Any
 
 from components import NEVER_CACHED
 from lifecycle import vertex_api
-from lifecycle.parameters import as_type, without_settings
+from lifecycle.parameters import without_settings
 from pipeline.graph.environment import Environment
 from trainer.errors import UserError, check, nearest
 from trainer.io.files import read_yaml, replacing
+from trainer.settings.fields import as_type
 
 REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
 """Address of a repository of templates in Artifact Registry."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from components import IMAGE
 from lifecycle.machines.plan import check_outside_pod
-from lifecycle.parameters import FINETUNE, PARAMETERS, STEPS, Value, converted, steps_of
+from lifecycle.parameters import FINETUNE, PARAMETERS, STEPS, converted, steps_of
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.versions import OWNER
 from lifecycle.vertex_api import check_api_address
@@ -22,6 +22,7 @@ from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check, check_choice, nearest
 from trainer.io.files import read_toml
+from trainer.settings.fields import Value
 from trainer.training.recipes import PAPER, RECIPES, Recipe
 from trainer.training.settings import TrainConfig
 

@@ -8,12 +8,13 @@ import inspect
 from collections.abc import Mapping
 
 from lifecycle.machines.plan import TrainingPlan, data_size
-from lifecycle.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS, Value
+from lifecycle.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS
 from pipeline.graph.accelerator_table import compare_accelerators
 from trainer.data import datasets
 from trainer.data.settings import FetchConfig
 from trainer.errors import format_duration
 from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
+from trainer.settings.fields import Value
 from trainer.training.accelerators import ACCELERATORS, PROVISIONING
 from trainer.training.recipes import RECIPES
 from trainer.training.settings import TrainConfig

@@ -11,7 +11,6 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from lifecycle import parameters
-from lifecycle.parameters import Value
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, open_registry, resolve_base_model
 from lifecycle.run_settings import settle
@@ -27,6 +26,7 @@ from trainer.io.files import local_path
 from trainer.io.source_files import paths_at
 from trainer.models import weight_sources
 from trainer.models.model_names import PRETRAINED
+from trainer.settings.fields import Value
 
 
 class Output(TypedDict):

@@ -18,7 +18,7 @@ from typing import Any
 
 from lifecycle import parameters, vertex_api
 from lifecycle.machines.plan import TrainingPlan
-from lifecycle.parameters import PARAMETERS, Value
+from lifecycle.parameters import PARAMETERS
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.versions import OWNER
 from lifecycle.run_settings import data_config, settle
@@ -30,6 +30,7 @@ from trainer.data import datasets
 from trainer.data.downloads.servers import addresses_in
 from trainer.errors import UserError, check
 from trainer.io import buckets
+from trainer.settings.fields import Value
 from trainer.training import accelerators
 from trainer.training.doctor_probe import BAD, REPORT, Fact
 

@@ -13,13 +13,14 @@ from typing import Any
 
 from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
-from lifecycle.parameters import Value, effective
+from lifecycle.parameters import effective
 from lifecycle.run_settings import settle
 from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import Environment
 from trainer.errors import UserError, check
 from trainer.io import buckets
 from trainer.io.file_names import is_archive
+from trainer.settings.fields import Value
 
 OK, MISSING, UNKNOWN = "✓", "✗", "?"
 THREADS = 8

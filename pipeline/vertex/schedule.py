@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from lifecycle import vertex_api
-from lifecycle.parameters import DEFAULTS, Value
+from lifecycle.parameters import DEFAULTS
 from lifecycle.vertex_run import message_as_json, state_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import Checks, UserError, check, nearest
+from trainer.settings.fields import Value
 
 PAUSED = "paused"
 OFTEN = "0 */6 * * *"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from components import IMAGE
 from lifecycle import parameters, vertex_api
 from lifecycle.machines.plan import TrainingPlan
-from lifecycle.parameters import DEFAULTS, STEPS, Value
+from lifecycle.parameters import DEFAULTS, STEPS
 from lifecycle.registry.versions import OWNER
 from lifecycle.run_settings import settle
 from lifecycle.vertex_api import Api
@@ -26,6 +26,7 @@ from pipeline.vertex.doctor_questions import MISSING, Question, ask
 from trainer.errors import check, check_choice, format_duration
 from trainer.io import buckets
 from trainer.settings import fields
+from trainer.settings.fields import Value
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,6 +23,7 @@ from trainer.models.model_folder import EVALUATION, MODEL_CONFIG
 from trainer.models.registry_layout import VERSION_EXTRA
 from trainer.training.recipes import RECIPES
 from trainer.training.settings import TrainConfig
+from trainer.training.start import check_training
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -72,20 +73,41 @@ def test_settings_of_a_job_are_those_that_its_plan_has_settled(base):
     assert trained_with(f"--settings={json.dumps(dataclasses.asdict(typed))}", *base) == typed
 
 
+def settings_flag(**changed):
+    """`--settings` with all settings of a training, of which some are changed."""
+    return f"--settings={json.dumps(dataclasses.asdict(TrainConfig()) | changed)}"
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (["--settings={}", "--epochs=10", "--no-flip"], "leave out --epochs and --flip"),
+        ([settings_flag(), "--epochs=10", "--no-flip"], "leave out --epochs and --flip"),
         (["--settings=[1]"], r"--settings is \[1\]"),
         (["--settings={"], "--settings is {"),
-        (['--settings={"epoch": 3}'], "did you mean 'epochs'"),
-        (['--settings={"epochs": "x"}'], "--settings is .*'x'"),
-        (['--settings={"epochs": 0}'], "epochs is 0"),
+        (["--settings={}"], "--settings has no recipe, epochs, batch_size"),
+        (['--settings={"recipe": "best"}'], "--settings has no epochs"),
+        ([settings_flag(epoch=3)], "did you mean 'epochs'"),
+        ([settings_flag(epochs="x")], "epochs is 'x'"),
+        ([settings_flag(epochs=2.7)], "epochs is 2.7"),
+        ([settings_flag(flip=1)], "flip is 1"),
+        ([settings_flag(seed=None)], "seed is None"),
+        ([settings_flag(epochs=0)], "epochs is 0"),
     ],
 )
 def test_settings_of_a_job_that_are_wrong_are_refused(flags, named):
     with pytest.raises(UserError, match=named):
         trained_with(*flags)
+
+
+def test_numbers_and_words_of_json_become_what_their_settings_have():
+    read = trained_with(settings_flag(epochs=3.0, checkpoint_minutes=2, flip="false"))
+    assert read == TrainConfig(epochs=3, checkpoint_minutes=2.0, flip=False)
+    assert [type(value) for value in (read.epochs, read.checkpoint_minutes)] == [int, float]
+
+
+def test_settings_without_the_values_of_their_recipe_are_not_trained_with():
+    with pytest.raises(UserError, match=r"recipe=best sets epochs=6 .*, but the settings have epochs=10"):
+        check_training(TrainConfig(recipe="best"), "data", "model")
 
 
 COMMANDS = (

@@ -7,7 +7,7 @@ import shlex
 
 from trainer.commands.shared_flags import MODEL
 from trainer.data.settings import CACHES
-from trainer.errors import UserError, check
+from trainer.errors import UserError, check, some
 from trainer.models.model_folder import checkpoints_of
 from trainer.settings.fields import configs_of, flag_of
 from trainer.settings.flags import (
@@ -78,13 +78,15 @@ def configure(parser: Parser) -> None:
 
 
 def parse_settings(text: str) -> TrainConfig:
-    """Type of the flag `--settings`: raises `UserError` for what is no JSON object of settings."""
+    """Type of the flag `--settings`: raises `UserError` for what is no JSON object of all settings."""
     try:
         values = json.loads(text)
-        check(isinstance(values, dict), f"--settings is {text}; write a JSON object")
-        (config,) = configs_of(values, TrainConfig)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise UserError(f"--settings is {text}: {error}") from None
+    check(isinstance(values, dict), f"--settings is {text}; write a JSON object")
+    (config,) = configs_of(values, TrainConfig)
+    missing = [field.name for field in dataclasses.fields(TrainConfig) if field.name not in values]
+    check(not missing, f"--settings has no {some(missing)}; it takes all settings of a training")
     assert isinstance(config, TrainConfig)
     return config
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, TypedDict, Unpack
 
-from trainer.errors import Checks, UserError, check, check_choice, nearest
+from trainer.errors import Checks, UserError, check, check_choice, nearest, shown
 
 
 class Range(TypedDict, total=False):
@@ -82,14 +82,16 @@ def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
 def configs_of(values: Mapping[str, Any], *configs: Any) -> list[Any]:
     """An instance of each dataclass in `configs`, from settings by name; one without a value has its default.
 
-    JSON has one type of number, so 3 may arrive as 3.0, and 2.0 as 2: each becomes what its field has. Raises
-    `UserError` for a name that is a setting of none of them, with the nearest one.
+    Values are converted by `as_type`. Raises `UserError` for a name that is a setting of none of the dataclasses,
+    with the nearest one, and for a value of another type.
     """
     kinds: dict[str, Any] = {field.name: field.type for config in configs for field in dataclasses.fields(config)}
-    for name in values:
+    typed = {}
+    for name, value in values.items():
         check(name in kinds, f"unknown setting {name!r}{nearest(name, kinds)}")
+        typed[name] = as_type(name, value, kinds[name])
     return [
-        config(**{field.name: kinds[field.name](values[field.name]) for field in fields if field.name in values})
+        config(**{field.name: typed[field.name] for field in fields if field.name in typed})
         for config in configs
         if (fields := dataclasses.fields(config))
     ]
@@ -120,3 +122,48 @@ def boolean(text: str) -> bool:
 def flag_of(name: str) -> str:
     """The flag of the setting `name`."""
     return "--" + name.replace("_", "-")
+
+
+Value = bool | int | float | str
+LARGEST = 2**63 - 1
+"""Largest integer of the API's types."""
+TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+
+
+def as_type(name: str, value: object, kind: type) -> Value:
+    """Convert `value`, a string or a value from TOML, YAML or JSON, to `kind`: bool, int, float or str.
+
+    Every value that somebody gives for a parameter comes through here before anything reads it. Raises `UserError`
+    with the parameter's `name` if the value is none of this type, or does not fit into the type's 64 bits.
+    """
+    try:
+        return _as_type(value, kind)
+    except ValueError:
+        raise UserError(f"{name} is {brief_value(value)}; it must be {TYPE_NAMES[kind]}") from None
+    except OverflowError:
+        raise UserError(f"{name} is too large; it must be {TYPE_NAMES[kind]} of at most 64 bits") from None
+
+
+def _as_type(value: object, kind: type) -> Value:
+    if isinstance(value, bool) and kind is not bool:
+        raise ValueError
+    if isinstance(value, str):
+        value = boolean(value) if kind is bool else kind(value)
+    if kind is float and isinstance(value, int):
+        value = float(value)
+    if kind is int and isinstance(value, float) and value.is_integer():  # JSON has one type of number
+        value = int(value)
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise OverflowError
+    if not isinstance(value, kind):
+        raise ValueError
+    assert isinstance(value, Value)
+    return value
+
+
+def brief_value(value: object) -> str:
+    """A value of any type for a message; Python writes no integer of more than 4,300 digits."""
+    try:
+        return shown(repr(value))
+    except ValueError:
+        return "a number of thousands of digits"

@@ -159,6 +159,17 @@ def with_recipe(
     return dataclasses.replace(config, **chosen)
 
 
+def check_recipe_applied(config: TrainConfig, fine_tuning: bool) -> None:
+    """Raise `UserError` unless the settings have the values of their recipe, as `with_recipe` returns them."""
+    chosen = RECIPES[config.recipe].settings(fine_tuning)
+    others = {name: getattr(config, name) for name, value in chosen.items() if getattr(config, name) != value}
+    check(
+        not others,
+        f"recipe={config.recipe} sets {settings_text({name: chosen[name] for name in others})}, but the settings "
+        f"have {settings_text(others)}; give them its values, or recipe={PAPER}",
+    )
+
+
 def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
     """The settings with the batch size in use, and with `auto` scaling of the learning rate resolved for it."""
     scaling = config.learning_rate_scaling

@@ -12,7 +12,7 @@ from trainer.models import weight_sources
 from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig
 from trainer.models.model_names import NO_FILE
 from trainer.training import accelerators, exits
-from trainer.training.settings import TrainConfig
+from trainer.training.settings import TrainConfig, check_recipe_applied
 
 
 def train_checked(
@@ -60,6 +60,7 @@ def check_training(
     Raises:
         UserError: if the data, the accelerator or the initial weights do not exist, or if `output` is in use.
     """
+    check_recipe_applied(config, fine_tuning=base_model is not None)
     manifest = Manifest.load(dataset)
     check(
         not manifest.is_test_set,
