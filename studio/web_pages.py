@@ -59,6 +59,16 @@ def file_name(address: str) -> str:
     return "".join(letter if letter.isprintable() else "-" for letter in name)
 
 
+def _address_of(name: str) -> str:
+    """Return what the browser opens for an address or HTML file; raises `UserError` if there is no such file."""
+    if is_address(name):
+        return name
+    file, _, fragment = (name, "", "") if name.lower().endswith(SUFFIXES) else name.partition("#")
+    path = local_path(file)
+    check(path.is_file(), f"there is no file {printable(file)}; give an HTML file, or an address")
+    return path.absolute().as_uri() + (f"#{quote(fragment)}" if fragment else "")
+
+
 def open_page(
     name: str, selectors: Sequence[str], config: PageConfig, max_pixels: int
 ) -> tuple[bytes, list["Found"]]:
@@ -76,10 +86,7 @@ def open_page(
     Raises:
         UserError: there is no browser, or the page does not load in time.
     """
-    label, address = label_of(name), name
-    if not is_address(name):
-        file, _, fragment = (name, "", "") if name.lower().endswith(SUFFIXES) else name.partition("#")
-        address = local_path(file).absolute().as_uri() + (f"#{quote(fragment)}" if fragment else "")
+    label, address = label_of(name), _address_of(name)
     check(
         importlib.util.find_spec("playwright") is not None,
         "pages are shown by playwright, which is not installed: run `make install`, or "
@@ -109,8 +116,9 @@ def find_page(name: str, config: PageConfig) -> Input:
         config: size of the window, and limits.
 
     Raises:
-        UserError: it is no address that a browser could open.
+        UserError: it is no address that a browser could open, or there is no such file.
     """
+    _address_of(name)
     key = file_name(name) if is_address(name) else pathlib.PurePath(name).name
 
     @functools.cache  # so that an overlay is drawn on the picture that was predicted

@@ -41,3 +41,10 @@ def test_pages_and_images_on_the_web_are_predicted(narrow_model, tmp_path, monke
 def test_an_image_of_this_machine_is_for_the_trainer(narrow_model):
     with pytest.raises(SystemExit, match=r"^error: photo.png is neither an address nor an HTML file"):
         main(["predict", "https://example.com", "photo.png", f"--model={narrow_model}"])
+
+
+@pytest.mark.parametrize("page", ["nothere.html", "nothere.html#price"])
+def test_a_page_that_does_not_exist_is_refused_before_anything_is_loaded(page, capsys):
+    with pytest.raises(SystemExit, match=r"^error: there is no file nothere.html"):
+        main(["predict", page])
+    assert capsys.readouterr() == ("", "")

@@ -86,7 +86,7 @@ def convert_here(
 def convert_weights(
     local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
-    """Make a model's folder (see `trainer.data.prepared_data`) of local weights.
+    """Make a model's folder (see `trainer.models.model_folder`) of local weights.
 
     A model of this project keeps its configuration and its history.
 

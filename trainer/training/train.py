@@ -172,7 +172,7 @@ def train(
     Args:
         config: the settings, with the values of the recipe (`trainer.training.settings.with_recipe`).
         dataset: folder of a prepared dataset.
-        output: folder of the model to write (see `trainer.data.prepared_data`).
+        output: folder of the model to write (see `trainer.models.model_folder`).
         checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
         base_model: folder of a model whose weights to start from.
         accelerator: name in `trainer.training.accelerators`; empty for the devices of this machine.
