@@ -28,19 +28,6 @@ from trainer.models import weight_sources
 from trainer.models.model_names import PRETRAINED
 from trainer.settings.fields import Value
 
-
-class Output(TypedDict):
-    """An output in kfp's record of a cached task."""
-
-    uri: str
-
-
-class TaskRecord(TypedDict):
-    """Kfp's record of a task, with the parameters that it returned."""
-
-    parameterValues: dict[str, Any]
-
-
 RUNS = pathlib.Path("runs")
 CACHE = f".msinet-cache/schema-{prepared_data.SCHEMA}"
 """Folder next to the runs in which kfp.local records the outputs of cached tasks. It differs for each schema, so
@@ -56,6 +43,18 @@ SHOWN = {
     ("evaluate-model", "report"): "report.html",
 }
 """(task, output) -> file name of its copy in the run's folder; kfp gives outputs no suffix."""
+
+
+class Output(TypedDict):
+    """An output in kfp's record of a cached task."""
+
+    uri: str
+
+
+class TaskRecord(TypedDict):
+    """Kfp's record of a task, with the parameters that it returned."""
+
+    parameterValues: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)

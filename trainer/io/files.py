@@ -19,36 +19,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from trainer.errors import (
-    ContentError,
-    PlaceError,
-    UserError,
-    first_line,
-)
-
-StrPath = str | os.PathLike[str]
-"""The path of a file or folder, as the standard library takes it."""
-
-
-MEGAPIXEL = 10**6
-MOST_MEGAPIXELS = 100.0
-"""Largest image that is read, unless a user sets another limit."""
-
-
-MEGABYTE = 10**6
-LEFT_BYTES = 100 * MEGABYTE
-"""Free space that unpacked archives, downloads and checkpoints leave on the disk."""
-
-
-def room_bytes(folder: pathlib.Path) -> int:
-    """How much can be written to the disk of an existing folder, without `LEFT_BYTES`."""
-    return max(shutil.disk_usage(folder).free - LEFT_BYTES, 0)
-
+from trainer.errors import ContentError, PlaceError, UserError, first_line
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+StrPath = str | os.PathLike[str]
+"""The path of a file or folder, as the standard library takes it."""
 MOUNT = pathlib.Path("/gcs")
 """Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
 UNFINISHED = ".unfinished"
@@ -65,8 +43,18 @@ OWNED = re.compile(
     r"(?P<start>\w+)-\w+"
 )
 """Temporary names with their owner, see `_owner`."""
+MEGABYTE, MEGAPIXEL = 10**6, 10**6
+MOST_MEGAPIXELS = 100.0
+"""Largest image that is read, unless a user sets another limit."""
+LEFT_BYTES = 100 * MEGABYTE
+"""Free space that unpacked archives, downloads and checkpoints leave on the disk."""
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
 PROCESSES = pathlib.Path("/proc/self/ns/pid")
+
+
+def room_bytes(folder: pathlib.Path) -> int:
+    """How much can be written to the disk of an existing folder, without `LEFT_BYTES`."""
+    return max(shutil.disk_usage(folder).free - LEFT_BYTES, 0)
 
 
 def local_path(path: str) -> pathlib.Path:

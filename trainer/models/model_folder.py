@@ -7,8 +7,6 @@ from typing_extensions import TypedDict
 
 from trainer.io.files import StrPath, read_json
 
-TRAINING_IMAGES = "training_images.json"
-
 SAVED_MODEL = "saved_model"
 WEIGHTS = "model.weights.h5"
 MODEL_CONFIG = "config.json"
@@ -19,9 +17,11 @@ COMPACT_WEIGHTS = "weights.int8.npz"
 WEIGHTS_SHA256 = "weights_sha256"
 """Key of the MODEL_CONFIG of a model in compact form: SHA-256 of its COMPACT_WEIGHTS, 64 hex digits."""
 HISTORY = "history.jsonl"
-
-EVALUATION = "evaluation.json"
-PER_IMAGE = "per_image.csv"
+"""One line for each epoch, an `Epoch`."""
+TRAINING_IMAGES = "training_images.json"
+"""The images that the model was trained on, see `training_images`."""
+EVALUATION, PER_IMAGE = "evaluation.json", "per_image.csv"
+"""Scores of the model and of each image; a registered model keeps those of the run that registered it."""
 
 
 def checkpoints_of(model: str) -> str:

@@ -15,6 +15,15 @@ from trainer.errors import UserError, check, printable
 from trainer.io.files import read_json
 from trainer.prediction.screens import screens_of
 
+SYNTAX = (
+    "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
+    "(logo:5%,2%,20%,8%)"
+)
+FOCUS_AREA = 0.1
+"""Share of the image's pixels in which `focus` counts the attention."""
+FOCUS_PIXELS = 10**6
+REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
+
 
 class MarkedRegion(TypedDict):
     """An entry of the list that the demo's page saves; in pixels of its picture, from the top left."""
@@ -46,16 +55,6 @@ class Predicted(TypedDict):
     """The file that `predict --json` writes."""
 
     images: list[PredictedImage]
-
-
-SYNTAX = (
-    "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
-    "(logo:5%,2%,20%,8%)"
-)
-FOCUS_AREA = 0.1
-"""Share of the image's pixels in which `focus` counts the attention."""
-FOCUS_PIXELS = 10**6
-REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
 
 
 @dataclasses.dataclass(frozen=True)

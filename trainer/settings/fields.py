@@ -13,6 +13,12 @@ from typing import Any, TypedDict, Unpack
 
 from trainer.errors import Checks, UserError, check, check_choice, nearest, shown
 
+Value = bool | int | float | str
+TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+LARGEST = 2**63 - 1
+"""Largest integer of the API's types."""
+WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
 
 class Range(TypedDict, total=False):
     """The values that a setting may have. A number with a bound is finite."""
@@ -108,9 +114,6 @@ def _written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
 def boolean(text: str) -> bool:
     """Parse a word of WORDS; raises `ValueError` for any other word."""
     try:
@@ -122,12 +125,6 @@ def boolean(text: str) -> bool:
 def flag_of(name: str) -> str:
     """The flag of the setting `name`."""
     return "--" + name.replace("_", "-")
-
-
-Value = bool | int | float | str
-LARGEST = 2**63 - 1
-"""Largest integer of the API's types."""
-TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
 def as_type(name: str, value: object, kind: type) -> Value:
