@@ -58,7 +58,8 @@ def check_training(
     """Check the arguments of `trainer.training.train.train`.
 
     Raises:
-        UserError: if the data, the accelerator or the initial weights do not exist, or if `output` is in use.
+        UserError: if the settings lack the values of their recipe, if the data, the accelerator or the initial
+            weights do not exist, or if `output` is in use.
     """
     check_recipe_applied(config, fine_tuning=base_model is not None)
     manifest = Manifest.load(dataset)
