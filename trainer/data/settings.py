@@ -15,7 +15,13 @@ MAX_INPUT_PX = 4096
 """Longest side of the network's input."""
 CUSTOM = "custom"
 """Name of the dataset that is the user's own recordings."""
-COORDINATES = ("auto", "pixels", "fraction", "degrees")
+PIXELS, FRACTION, PERCENT, THOUSANDTHS = "pixels", "fraction", "percent", "thousandths"
+CENTER_PIXELS, CENTER_FRACTION, CENTER_NORM = "center-pixels", "center-fraction", "center-norm"
+CENTER_HEIGHT, DEGREES = "center-height", "degrees"
+COORDINATES = (
+    *("auto", PIXELS, FRACTION, PERCENT, THOUSANDTHS),
+    *(CENTER_PIXELS, CENTER_FRACTION, CENTER_NORM, CENTER_HEIGHT, DEGREES),
+)
 RECORDING_SPLITS = ("auto", "hash", "hash_by_folder", "folders", "column", "shuffle")
 COLUMNS = (
     "image",
@@ -39,6 +45,7 @@ RECORDING_SETTINGS = (
     "image_on_screen",
     "blur_px",
     "pixels_per_degree",
+    "max_lost_share",
     "split",
 )
 """Fields of `FetchConfig` that describe the user's own recordings."""
@@ -144,13 +151,17 @@ class FetchConfig:
         "",
         "custom: the names of the tables' columns, such as image=stimulus,x=gx,y=gy,observer=pid; also trial, "
         "time, duration, fixation (its number), valid, event, split and group. Write y=-NAME if y grows "
-        "upwards. Empty to recognize common names.",
+        "upwards, y=+NAME if downwards, image=@file or image=@folder if the name of each table or of its folder is "
+        "that of its image. Tables without a column that is named here are left out. Empty to recognize common "
+        "names.",
         group=RECORDINGS,
     )
     coordinates: str = setting(
         "auto",
-        "custom: unit of the positions in tables: pixels, fraction (0 to 1), degrees (from the centre; needs "
-        "pixels_per_degree), or auto: by the columns' names and values.",
+        "custom: unit of the positions in tables: pixels, fraction (0 to 1), percent, thousandths; from the "
+        "centre with y upwards center-pixels, center-fraction (-0.5 to 0.5), center-norm (-1 to 1) or "
+        "center-height (in heights of the image or screen); degrees (from the centre, y downwards; needs "
+        "pixels_per_degree); or auto: by the columns' names and values, if these leave no doubt.",
         group=RECORDINGS,
         choices=COORDINATES,
     )
@@ -182,6 +193,14 @@ class FetchConfig:
         "custom: pixels per degree of visual angle, in the images and, for positions, on the screen.",
         group=RECORDINGS,
         ge=0,
+    )
+    max_lost_share: float = setting(
+        0.1,
+        "custom: largest share of the rows of tables that name no image of the source, or lie outside of theirs, and "
+        "of the images without a fixation, at least 0 and at most 1. More is refused, with the likely cause.",
+        group=RECORDINGS,
+        ge=0,
+        le=1,
     )
     split: str = setting(
         "auto",

@@ -7,16 +7,28 @@ import dataclasses
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from trainer.data.settings import (
+    CENTER_FRACTION,
+    CENTER_HEIGHT,
+    CENTER_NORM,
+    CENTER_PIXELS,
+    DEGREES,
+    FRACTION,
+    PERCENT,
+    PIXELS,
+    THOUSANDTHS,
+)
 from trainer.data.source_layout import IMAGE_SUFFIXES
 from trainer.errors import UserError
 
-PIXELS, FRACTION, DEGREES = "pixels", "fraction", "degrees"
 IMAGE, SCREEN = "image", "screen"
 UNITS = {
     **dict.fromkeys(("px", "pix", "pixel", "pixels", "mcs px", "mcspx", "dacs px", "dacspx", "adcspx"), PIXELS),
     **dict.fromkeys(("norm", "normalized", "fraction", "mcs norm", "mcsnorm"), FRACTION),
+    **dict.fromkeys(("%", "percent", "percentage", "pct"), PERCENT),
+    **dict.fromkeys(("‰", "permille", "thousandths"), THOUSANDTHS),
     **dict.fromkeys(("deg", "degree", "degrees", "°"), DEGREES),
 }
 """Unit in the name of a column -> unit of `coordinates`."""
@@ -25,6 +37,8 @@ ON = {
     **dict.fromkeys(("mcs px", "mcspx", "mcs norm", "mcsnorm"), IMAGE),
 }
 """Tobii's units -> what a position is measured on: the display area, or the medium."""
+CENTERED = (DEGREES, CENTER_PIXELS, CENTER_FRACTION, CENTER_NORM, CENTER_HEIGHT)
+"""Units of positions from the centre."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,58 +48,114 @@ class Pair:
     x: str
     y: str
     unit: str = ""
-    """PIXELS, FRACTION or DEGREES; empty if the name does not tell."""
+    """A unit of `coordinates`; empty if the name does not tell."""
     on: str = ""
     """SCREEN if these are positions on the screen, IMAGE if on the image; empty if the name does not tell."""
     upwards: bool = False
     """Whether y grows upwards."""
+    beside: str = ""
+    """The name of another column without which these names mean something else; empty if there is none."""
 
 
 PAIRS = (
+    Pair("mapped fixation x", "mapped fixation y", PIXELS, IMAGE),  # Tobii's glasses; its unit is an image's name
     Pair("current fix x", "current fix y", PIXELS, SCREEN),  # EyeLink Data Viewer
     Pair("fpogx", "fpogy", FRACTION, SCREEN),  # Gazepoint
     Pair("norm pos x", "norm pos y", FRACTION, IMAGE, upwards=True),  # Pupil Player, on a surface
     Pair("fixation x", "fixation y"),  # Pupil Cloud: [normalized] of a surface, [px] of a reference image
+    Pair("fixation point x", "fixation point y", PERCENT, IMAGE, beside="item id"),  # RealEye
     Pair("fixation point x", "fixation point y", on=SCREEN),  # Tobii Pro Lab, after which its unit follows
     Pair("fixationpointx", "fixationpointy", on=SCREEN),  # Tobii Studio
     Pair("fixation position x", "fixation position y", PIXELS),  # SMI BeGaze
     Pair("location x", "location y", PIXELS),  # its text of events
     Pair("x coordinate", "y coordinate"),  # BIDS
-    Pair("fix x", "fix y"),
-    Pair("x", "y"),
+    Pair("average gaze x", "average gaze y", "", SCREEN, upwards=True),  # PsychoPy's ioHub, from the centre
+    *(Pair(f"fix {x}", f"fix {y}") for x, y in (("x", "y"), ("pos x", "pos y"))),
+    *(Pair(f"{name}x", f"{name}y") for name in ("fix", "pos", "mean", "mean ", "avg ", "pos ", "position ")),
+    *(Pair(f"x{name}", f"y{name}") for name in ("pos", " pos", " position", "")),
+    Pair("col", "row"),
 )
 """Known pairs in the order of preference, with the names that `plain` returns."""
+CENTERED_PAIRS = ("average gaze x",)
+"""The x of pairs that are measured from the centre, in a unit that their names do not tell."""
+SCENE_CAMERA = (
+    *("azimuth", "gaze point 3d x", "gaze3d position left x", "start frame index", "world index"),
+    *("gyro x", "gyroscope x", "accelerometer x"),
+)
+"""Columns of tables whose positions are on the pictures of a camera that a person wears ..."""
+MAPPED = (
+    *("fixation detected on surface", "fixation detected in reference image", "on surf", "on srf"),
+    *("fixation status", "mapped fixation x"),
+)
+"""... unless one of these says which positions were mapped to an image or a surface."""
+AREA = (("width", "height"), ("w", "h"), ("right", "bottom"), ("x2", "y2"), ("xmax", "ymax"))
+"""Columns beside x and y that make a row an area of interest."""
 
 ROLES = {
     "image": (
         *("image", "image name", "image file", "stimulus", "stimulus name", "stim file", "picture"),
         *("presented stimulus name", "presented media name", "media name", "medianame", "filename", "file name"),
+        *("item filename", "img", "pic", "photo", "photograph", "scene", "stim", "slide", "screenshot"),
+        *(
+            f"{thing}{what}"
+            for thing in ("image", "img", "picture", "pic", "photo", "stimulus", "stim", "scene")
+            for what in (
+                " id",
+                "id",
+                "name",
+                "file",
+                " name",
+                " file",
+                " filename",
+                " number",
+                " nr",
+                " no",
+                " path",
+            )
+        ),
     ),
     "observer": (
         *("observer", "participant", "participant id", "participant name", "participantname"),
         *("subject", "subject id", "recording session label", "recording id", "recording name", "recordingname"),
+        *("subj", "sub", "ppn", "ppid", "pid", "sid", "vp", "vpn", "vp code", "person", "viewer"),
+        *(
+            f"{who}{what}"
+            for who in ("subject", "subj", "sub", "participant", "observer", "viewer", "person")
+            for what in ("id", "num", "nr", " id", " num", " nr", " no", " number", " code", " name")
+        ),
     ),
     "trial": (
         *("trial", "trial id", "trial index", "recording name", "recordingname", "recording id", "section id"),
     ),
     "duration": (
         *("duration", "fixation duration", "gaze event duration", "gazeeventduration", "fpogd"),
-        *("current fix duration", "event duration"),
+        *("current fix duration", "event duration", "dur", "fix duration", "fix dur", "fixdur"),
     ),
     "time": (
         *("fpogs", "current fix start", "event start trial time", "fixation start", "start timestamp", "start"),
-        *("onset", "time", "timestamp", "recording timestamp", "recordingtimestamp"),
+        *("onset", "time", "timestamp", "recording timestamp", "recordingtimestamp", "start time"),
+        *("fixation starts at", "t", "time elapsed"),
     ),
     "fixation": (
         *("fixation id", "fixation index", "fixationindex", "fixation number", "fixation"),
         *("eye movement type index", "current fix index", "fpogid"),
+        *("fix number", "fix index", "fix id", "fix nr", "fixation nr", "idx", "index"),
     ),
-    "valid": ("fpogv", "fixation detected on surface", "fixation detected in reference image", "on surf", "valid"),
+    "valid": (
+        *("fpogv", "fixation detected on surface", "fixation detected in reference image", "on surf", "on srf"),
+        *("valid", "is fixation"),
+    ),
     "event": ("eye movement type", "gazeeventtype", "category", "event type", "event", "trial type"),
     "split": ("split",),
     "group": (),  # by the setting alone: tables have groups of people, too
+    "media x": ("presented media position x", "mediaposx"),
+    "media y": ("presented media position y", "mediaposy"),
+    "media width": ("presented media width", "mediawidth"),
+    "media height": ("presented media height", "mediaheight"),
 }
-"""What a column holds -> its usual names in the order of preference, in the form that `plain` returns."""
+"""What a column holds -> its usual names in the order of preference, in the form that `plain` returns. `media x` and
+`media y` are where the screen shows the image, `media width` and `media height` its size there, in pixels."""
+MEDIA = ("media x", "media y", "media width", "media height")
 
 
 def plain(name: str) -> tuple[str, str]:
@@ -94,7 +164,7 @@ def plain(name: str) -> tuple[str, str]:
     if match := re.fullmatch(r"(.+?)\s*[\[(]([^\])]*)[\])]", name):
         name, unit = match[1], match[2].strip()
     words = re.sub(r"[\s_.\-]+", " ", name).strip()
-    if not unit and (match := re.fullmatch(r"(.+) (px|pix|pixels|ms|norm|deg)", words)):
+    if not unit and (match := re.fullmatch(r"(.+) (px|pix|pixels|ms|norm|deg|pct|percent)", words)):
         words, unit = match[1], match[2]
     return words, unit
 
@@ -106,13 +176,19 @@ class Columns:
     index: dict[str, int]
     """What a column holds (a key of ROLES, x or y) -> its position in the table, from 0."""
     unit: str
-    """PIXELS, FRACTION or DEGREES; empty if the names do not tell."""
+    """A unit of `coordinates`; empty if the names do not tell."""
     on: str
     """SCREEN or IMAGE; empty if the names do not tell."""
     unknown_unit: str
     """The unit of x or y in the header if it is not one of UNITS, such as mm; else empty."""
-    upwards: bool
-    """Whether y grows upwards."""
+    upwards: bool | None
+    """Whether y grows upwards, by a known name or by the user; None if it is as usual for the unit."""
+    is_centered: bool = False
+    """Whether the names say that positions are from the centre."""
+    scene_camera: str = ""
+    """The column that tells that positions are on the pictures of a scene camera; empty if none does."""
+    mapped: tuple[tuple[str, int, int], ...] = ()
+    """The images whose names are in the header, and the columns x and y of the positions on each."""
 
     @property
     def has_positions(self) -> bool:
@@ -120,28 +196,32 @@ class Columns:
         return "x" in self.index and "y" in self.index
 
 
-def find_columns(header: Sequence[str], named: Mapping[str, str]) -> Columns:
+def find_columns(
+    header: Sequence[str], named: Mapping[str, str], is_empty: Callable[[int], bool] = lambda _: False
+) -> Columns:
     """Find the columns of a table by their names. Of several with one name the first is taken.
 
     Args:
         header: the names of all columns.
         named: what a column holds -> the name that the user gives it. It comes before the usual names. For y, a
-            minus before the name says that its values grow upwards.
+            minus before the name says that its values grow upwards, a plus that they grow downwards.
+        is_empty: whether a column is known to have no values: other columns of positions are preferred.
     """
     exact = {name.strip().lower(): position for position, name in reversed(list(enumerate(header)))}
     words = [plain(name) for name in header]
-    index, upwards = {}, False
+    index: dict[str, int] = {}
+    upwards = None
     for role, name in named.items():
         name = name.lower()
-        if role == "y" and name.startswith("-") and name not in exact:
-            name, upwards = name[1:], True
+        if role == "y" and name[:1] in ("-", "+") and name not in exact:
+            name, upwards = name[1:], name[0] == "-"
         if name in exact:
             index[role] = exact[name]
     pair = Pair("", "")
     if "x" in named:
         x_and_y = [words[index[role]][0] for role in ("x", "y") if role in index]
-        pair = next((each for each in PAIRS if [each.x, each.y] == x_and_y), pair)
-    elif known := _find_pair(words):
+        pair = next((each for each in PAIRS if [each.x, each.y] == x_and_y and _is_beside(each, words)), pair)
+    elif known := _find_pair(words, is_empty):
         pair, index["x"], index["y"] = known
     units = [words[index[role]][1] for role in ("x", "y") if role in index]
     first = {word: position for position, (word, _) in reversed(list(enumerate(words)))}
@@ -149,22 +229,45 @@ def find_columns(header: Sequence[str], named: Mapping[str, str]) -> Columns:
         free = [first[name] for name in names if name in first and first[name] not in index.values()]
         if free and role not in named:
             index[role] = free[0]
+    mapped = ()
+    if "x" not in named and pair.x == PAIRS[0].x:
+        y_of = {unit: position for position, (word, unit) in enumerate(words) if word == pair.y}
+        mapped = tuple(
+            (unit, x, y_of[unit]) for x, (word, unit) in enumerate(words) if word == pair.x and unit in y_of
+        )
+        units = []
+    is_mapped = any(word in MAPPED for word, _ in words)
+    scene = next((header[first[word]] for word in SCENE_CAMERA if word in first), "")
+    if pair.x == "norm pos x" and not scene:
+        scene = header[index["x"]]
     return Columns(
         index,
-        unit=UNITS.get(units[0], pair.unit) if units else "",
-        on=ON.get(units[0], pair.on) if units else "",
+        unit=UNITS.get(units[0], pair.unit) if units else pair.unit,
+        on=ON.get(units[0], pair.on) if units else pair.on,
         unknown_unit=next((unit for unit in units if unit and unit not in UNITS), ""),
-        upwards=upwards or pair.upwards,
+        upwards=upwards if upwards is not None else pair.upwards or None,
+        is_centered=pair.x in CENTERED_PAIRS,
+        scene_camera="" if is_mapped or "x" in named else scene,
+        mapped=mapped,
     )
 
 
-def _find_pair(words: Sequence[tuple[str, str]]) -> tuple[Pair, int, int] | None:
-    """The preferred pair of positions and their columns. Of columns of one name, fractions come first."""
+def _is_beside(pair: Pair, words: Sequence[tuple[str, str]]) -> bool:
+    return not pair.beside or any(word == pair.beside for word, _ in words)
+
+
+def _find_pair(words: Sequence[tuple[str, str]], is_empty: Callable[[int], bool]) -> tuple[Pair, int, int] | None:
+    """The preferred pair of positions and their columns.
+
+    Of columns of one name, those with values come first, then fractions.
+    """
     positions = {word: position for position, word in reversed(list(enumerate(words)))}
     for pair in PAIRS:
         units = [unit for word, unit in words if word == pair.x and (pair.y, unit) in positions]
-        if units:
-            unit = min(units, key=lambda unit: UNITS.get(unit) != FRACTION)  # the first of several
+        if units and _is_beside(pair, words):
+            unit = min(
+                units, key=lambda unit: (is_empty(positions[pair.x, unit]), UNITS.get(unit) != FRACTION)
+            )  # the first of several
             return pair, positions[pair.x, unit], positions[pair.y, unit]
     return None
 
@@ -174,6 +277,8 @@ def _find_pair(words: Sequence[tuple[str, str]]) -> tuple[Pair, int, int] | None
 
 class ImageNames:
     """Find the image that a cell of a table names: by its path, the end of its path, or its name without a suffix.
+
+    A number names the image of that number too, if only one has it: 7 is 07.png, and so is 7.0.
 
     Args:
         paths: the paths of the images below the source. Results are positions in this list.
@@ -185,6 +290,11 @@ class ImageNames:
         for position, path in enumerate(paths):
             for name in set(_ends(path)):
                 self._by_name.setdefault(name, []).append(position)
+        numbers: dict[str, list[int]] = {}
+        for name, positions in self._by_name.items():
+            if is_number(name):
+                numbers.setdefault(_as_number(name), []).extend(positions)
+        self._by_number = {name: positions for name, positions in numbers.items() if len(set(positions)) == 1}
 
     def find(self, label: str, origin: str) -> int | None:
         """The image that `label` names, whatever the case of its letters; None if there is none.
@@ -224,7 +334,7 @@ class ImageNames:
         ends = _ends(label)
         name = next((end for end in ends if end in self._by_name), None)
         if name is None:
-            return [], 0
+            return (self._by_number.get(_as_number(label), [])[:1] if is_number(label) else []), math.inf
         candidates = self._by_name[name]
         exact = [image for image in candidates if _plain(self.paths[image]) == _plain(label)]
         is_whole = name.count("/") == max(end.count("/") for end in ends)
@@ -237,9 +347,19 @@ class ImageNames:
                 return self.paths.index(paths[0])
         return None
 
-    def count(self, labels: Iterable[str]) -> int:
-        """Count the labels that name one or more images."""
-        return sum(any(name in self._by_name for name in _ends(label)) for label in labels)
+    def named_by(self, labels: Iterable[str]) -> dict[str, int]:
+        """The labels that name one image or more -> the first of these images."""
+        matches = {label: self._match(label)[0] for label in labels}
+        return {label: images[0] for label, images in matches.items() if images}
+
+
+def is_number(label: str) -> bool:
+    """Whether a label is digits alone, or digits and zeros as in 7.0, as programs write numbers of images."""
+    return re.fullmatch(r"\s*\d+([.,]0+)?\s*", label) is not None
+
+
+def _as_number(label: str) -> str:
+    return re.split(r"[.,]", label.strip())[0].lstrip("0") or "0"
 
 
 def _plain(path: str) -> str:

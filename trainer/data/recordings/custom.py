@@ -24,7 +24,8 @@ from trainer.data.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.recordings import fixations
 from trainer.data.recordings.columns import ImageNames
-from trainer.data.recordings.fixations import LeftOut
+from trainer.data.recordings.fixations import Found, LeftOut, find_fixations
+from trainer.data.recordings.readings import choose_geometry
 from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import (
@@ -52,6 +53,10 @@ MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
 MAX_BLUR_SHARE = 1 / 2
 """Blur above this share of the longer side of the median image is refused."""
 MAX_WORKERS = 32
+MOST_OUTSIDE = 0.5
+"""Largest share of positions outside of their images where the settings, or the tables, say what positions mean."""
+MOST_EVIDENCE = 100_000
+"""Number of fixations that tell the unit of all."""
 SHOWN_FORMS = 5
 SHOWN_COLUMNS = 8
 
@@ -279,16 +284,17 @@ def _usable(
     names = ImageNames([item.stimulus.path for item in items])
     has_maps = items[0].map is not None or items[0].fixations is not None
     with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
-        report.sources, report.other_tables = open_tables(
-            tables, named, names, needed=not has_maps, unpacked=pathlib.Path(unpacked)
-        )
-        if report.sources and items[0].fixations is not None:
+        opened, report.other_tables = open_tables(tables, named, not has_maps, pathlib.Path(unpacked))
+        found = find_fixations(opened, names, config, not has_maps, report.left_out)
+    if found is not None:
+        if items[0].fixations is not None:
             raise UserError(
                 f"there are fixations of {items[0].name} in {items[0].fixations.origin}, and in the table "
-                f"{report.sources[0].origin}; remove one of the two kinds"
+                f"{found.sources[0].origin}; remove one of the two kinds"
             )
-        if report.sources:
-            return _with_fixations(images, names, config, report, bad)
+        report.add(found)
+        return _with_fixations(images, found, names, config, report, bad)
+    report.other_tables = [*report.other_tables, *(source.origin for source in opened)]
     if not has_maps:
         raise UserError(
             f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
@@ -303,19 +309,33 @@ def _usable(
 
 
 def _with_fixations(
-    images: LabelledImages, names: ImageNames, config: FetchConfig, report: "Report", bad: BadImages
+    images: LabelledImages,
+    found: Found,
+    names: ImageNames,
+    config: FetchConfig,
+    report: "Report",
+    bad: BadImages,
 ) -> tuple[Usable, bool]:
     """The images that have fixations in the tables, and whether a column of these tells the splits."""
-    items, sources, left_out = images.items, report.sources, report.left_out
-    rows = fixations.once(fixations.read_rows(sources, names, left_out), left_out)
-    geometry, report.positions = fixations.geometry_of(
-        config, [source.columns for source in sources], rows["x"].to_numpy(), rows["y"].to_numpy()
-    )
-    pictures = _read_pictures(items, np.unique(rows["image"].to_numpy()).tolist(), bad)
+    items, sources, left_out, rows = images.items, report.sources, report.left_out, found.rows
+    pictures = _read_pictures(items, sorted({*rows["image"].unique().to_list()} - {-1}), bad)
+    fixations.check_lost(found, names, len(bad.reasons), config)
+    if unknown := found.unknown.total():
+        shown = some([repr(label[:60]) for label in found.unknown])
+        left_out[f"of images that are not there ({shown})"] += unknown
     rows = rows.filter(pl.col("image").is_in(list(pictures)))
     sizes = np.zeros((len(items), 2), np.int64)
     sizes[list(pictures)] = [picture.size for picture in pictures.values()]
-    rows, points, report.hint = fixations.placed(rows, geometry, sizes, left_out)
+    some_rows = rows.gather_every(1 + len(rows) // MOST_EVIDENCE)
+    geometry, report.positions = choose_geometry(
+        config,
+        [source.columns for source in sources],
+        fixations.positions_of(some_rows, sizes),
+        [names.paths[image] for image in some_rows["image"]],
+    )
+    is_told = geometry.is_set or config.coordinates != "auto"
+    most_outside = max(MOST_OUTSIDE if is_told else 0, config.max_lost_share)
+    rows, points, report.hint = fixations.placed(rows, geometry, sizes, left_out, most_outside)
     by_column = column_labels(rows, items, sources[0].origin, config)
     labels = by_column or images.labels
     items = with_groups(items, rows, sources[0].origin)
@@ -359,9 +379,10 @@ def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None
     if not any("observer" in source.columns.index for source in report.sources):
         column = "owner"
         pairs = rows.select("image", column).unique()
-        if pairs["image"].n_unique() == len(pairs):
+        if pairs["image"].n_unique() == len(pairs) or not fixations.is_one_person_each(rows):
             return None
-        report.remarks.append("Without a column of observers, each table was taken as one observer.")
+        owners = rows[column].cast(pl.String).unique().sort().to_list()
+        report.remarks.append(f"Without a column of observers, names of tables tell them: {some(owners)}.")
     if n_unknown := rows[column].null_count():
         report.remarks.append(f"{n_unknown:,} fixations have no observer, so observers are not told apart.")
         return None
@@ -515,6 +536,8 @@ class Report:
     sources: Sequence[Source] = ()
     other_tables: Sequence[str] = ()
     """Tables without fixations."""
+    how: str = ""
+    """A sentence about what names the images, if it is no column."""
     positions: Sequence[str] = ()
     """Sentences on what positions mean, and why they were taken so."""
     first: str = ""
@@ -528,6 +551,13 @@ class Report:
     """What would leave fewer rows out."""
     remarks: list[str] = dataclasses.field(default_factory=list)
     """Further sentences for people."""
+
+    def add(self, found: Found) -> None:
+        """Add how the tables were read."""
+        self.sources = found.sources
+        self.how = found.how
+        self.other_tables = [*self.other_tables, *found.others]
+        self.remarks += found.notes
 
     def count(self, items: dict[str, list[Item]], usable: Usable) -> None:
         """Count the images that are used, and their fixations."""
@@ -558,9 +588,9 @@ class Report:
         origins = collections.defaultdict[str, list[str]](list)
         for source in self.sources:
             columns = ", ".join(f"{role} is {name!r}" for role, name in source.names.items())
-            columns += "" if source.image is None else "; the image is that of the table's name"
             origins[f"({source.head.form}): {columns}."].append(source.origin)
-        return [f"{some(names)} {form}" for form, names in list(origins.items())[:SHOWN_FORMS]]
+        forms = [f"{some(names)} {form}" for form, names in list(origins.items())[:SHOWN_FORMS]]
+        return [*forms, self.how] if self.how else forms
 
     def _unused(self) -> list[str]:
         names = list(dict.fromkeys(name for source in self.sources for name in source.unused))

@@ -1,253 +1,345 @@
-"""From tables of fixations to the fixations of each image, and what was left out on the way.
+"""From tables of positions to the fixations of each image, and what was left out on the way.
 
 Rows of fixations are a frame with the columns of `COLUMNS`.
 """
 
 import collections
 import dataclasses
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from trainer.data.recordings.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns, ImageNames
-from trainer.data.recordings.tables import NUMBERS, Source, read_table
-from trainer.data.settings import FetchConfig, parse_screen_size
-from trainer.data.source_layout import Points, inside
+from trainer.data.recordings.columns import AREA, MEDIA, ROLES, ImageNames, plain
+from trainer.data.recordings.geometry import Geometry, Positions
+from trainer.data.recordings.readings import (
+    FILE,
+    FOLDER,
+    AmbiguousError,
+    ImageReading,
+    Reading,
+    choose_image,
+    image_readings,
+)
+from trainer.data.recordings.tables import NUMBERS, Source, read_table, shown_columns
+from trainer.data.settings import FetchConfig, parse_columns
+from trainer.data.source_layout import Points
 from trainer.errors import UserError, some
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 LABELS = ("observer", "trial", "fixation", "split", "group", "owner")
-"""Columns of names. `owner` is that of the row's table (see `Source.owner`)."""
+"""Columns of names. `owner` is the path of the row's table, without what names the image (see `_owner`)."""
 COLUMNS = {
     "image": pl.Int32(),
     **dict.fromkeys(NUMBERS, pl.Float64()),
     **dict.fromkeys(LABELS, pl.Categorical()),
 }
-"""Columns of rows of fixations: the position of the image, numbers, and labels; null for an empty cell."""
+"""Columns of rows of fixations: the position of the image, -1 for one that is not there; numbers; and labels; null
+for an empty cell."""
 NEARLY_ALL = 0.9
-"""Share of the fixations outside of their images that exchanged x and y must explain to be named."""
-FIXATION_EVENT = "fix"
-"""Prefix of the names of fixations in a column of events, in lower case."""
+"""Share of the fixations outside of their images that exchanged x and y must explain to be named; share of the rows
+of a table that another one must have to be a copy of it."""
+FIXATION, NO_FIXATION = r"^(e?fix|f$)", r"^(e?sac|e?blink|[sb]$)"
+"""Beginnings of the names of fixations, and of other events, in a column of events, in lower case."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
 """Values of a column that says whether a row is valid, in lower case."""
+LOST = ((0.0, 0.0), (-1.0, -1.0))
+"""Positions (x, y) that many programs write where they lost the gaze."""
+LOST_SHARE = 0.01
+"""One exact position of more fixations than this share stands for something else where others hardly repeat."""
+MIN_FOR_LOST = 50
+SAME_PLACE = 0.1
+"""Share of the range of positions within which two rows may be of one fixation, and of the numbers of fixations that
+may have rows farther apart."""
+MOSTLY = 0.5
+"""Share of the numbers with rows farther apart from which on rows of one number are different fixations."""
+SAMPLE_STEP = 0.1
+"""Single samples of the gaze are nearer to the next than this share of the distance between any two."""
+MIN_FOR_SAMPLES = 20
 LeftOut = collections.Counter[str]
 """The reason why rows are left out -> their number, in the order in which they were found."""
-PART_ROWS = 5_000_000
-"""Rows that are moved to pixels at once, to bound the memory."""
 
 
-# === Positions ===
+@dataclasses.dataclass
+class Found:
+    """The fixations of all tables, and how they were found."""
+
+    rows: pl.DataFrame
+    sources: list[Source]
+    """The tables of fixations."""
+    others: list[str]
+    """Names of the tables that hold none."""
+    how: str
+    """A sentence about what names the image of each row, if it is no column; else empty."""
+    unknown: LeftOut = dataclasses.field(default_factory=collections.Counter)
+    """Names of images that are not there -> number of rows."""
+    notes: list[str] = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True)
-class Geometry:
-    """How positions become pixels of their image."""
+def find_fixations(
+    sources: Sequence[Source], names: ImageNames, config: FetchConfig, needed: bool, left_out: LeftOut
+) -> Found | None:
+    """The fixations of tables of positions; rows that are none are counted in `left_out`. None without a table of any.
 
-    unit: str
-    """PIXELS, FRACTION or DEGREES."""
-    upwards: bool
-    """Whether y grows upwards."""
-    screen: tuple[int, int] | None
-    """(height, width) of the screen in pixels; None if it is not known or positions are on the image."""
-    image_on_screen: str
-    """Where the image is on the screen, in the form of the setting `image_on_screen`."""
-    pixels_per_degree: float
-
-    def pixels(self, x: Floats, y: Floats, sizes: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """(y, x) in pixels of the images of `sizes` (n, 2), (height, width), whose upper left corner is (0, 0)."""
-        height, width = sizes.T.astype(np.float64)
-        area_height, area_width = self.screen or (height, width)
-        if self.unit == FRACTION:
-            x, y = x * area_width, y * area_height
-        elif self.unit == DEGREES:
-            # The origin is the centre.
-            x, y = x * self.pixels_per_degree, y * self.pixels_per_degree
-            x, y = x + np.divide(area_width, 2), (-y if self.upwards else y) + np.divide(area_height, 2)
-        if self.upwards and self.unit != DEGREES:
-            y = area_height - y
-        top, left, scale_y, scale_x = self._box(height, width)
-        return (y - top) / scale_y, (x - left) / scale_x
-
-    def _box(self, height: Floats, width: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """The top and left of images on the screen, pixels, and their scales there (y, x)."""
-        one = np.ones_like(height)
-        if match := re.fullmatch(r"(-?\d+),(-?\d+)(?:,(\d+)x(\d+))?", self.image_on_screen):
-            left, top = float(match[1]) * one, float(match[2]) * one
-            if match[3]:
-                return top, left, float(match[3]) / height, float(match[4]) / width
-            return top, left, one, one
-        if self.screen is None:
-            return 0 * one, 0 * one, one, one
-        scale = (
-            np.minimum(self.screen[0] / height, self.screen[1] / width) if self.image_on_screen == "fit" else one
-        )
-        return (self.screen[0] - scale * height) / 2, (self.screen[1] - scale * width) / 2, scale, scale
-
-    @property
-    def is_set(self) -> bool:
-        """Whether the settings say where images are on the screen."""
-        return self.screen is not None or "," in self.image_on_screen
-
-    @property
-    def text(self) -> str:
-        """A description for people, such as `pixels of the image`."""
-        left, top, size = (*self.image_on_screen.split(","), "", "")[:3]
-        area = "the screen" if self.unit == PIXELS and top else "the image"
-        if self.screen is not None:
-            area = f"a screen {self.screen[0]} pixels high and {self.screen[1]} wide"
-        names = {
-            PIXELS: f"pixels of {area}",
-            FRACTION: f"fractions of {area}",
-            DEGREES: f"degrees from the centre of {area}, {self.pixels_per_degree:g} pixels each",
-        }
-        where = ""
-        if top:
-            where = f"; the image's upper left corner there is at x {left}, y {top}"
-            where += f", its size there is {size}" if size else ""
-        elif self.screen is not None:
-            where = "; the image is in its middle"
-            where += ", enlarged to fill it" if self.image_on_screen == "fit" else ""
-        return f"{names[self.unit]}{', y upwards' if self.upwards else ''}{where}"
-
-
-def guess_unit(x: Floats, y: Floats) -> str:
-    """Guess the unit of positions: FRACTION if nearly all are near 0..1, else PIXELS.
+    `needed` says that nothing else tells where people looked.
 
     Raises:
-        UserError: the positions can only be degrees.
+        AmbiguousError: it is not clear which tables hold fixations, or what names the image of each row.
+        UserError: a cell cannot be read, no row is left, or positions are of a scene camera or single samples.
     """
-    low, high = (np.quantile(np.concatenate([x, y]), share) for share in (0.01, 0.99))
-    if low >= -1 and high <= 2 and (x != np.floor(x)).any():
-        return FRACTION
-    if np.mean(x < 0) > 0.2 and np.mean(y < 0) > 0.2 and max(-low, high) < 90:
+    named = parse_columns(config.columns)
+    kept, others = _without_areas(sources)
+    if not kept:
+        if needed and sources:
+            raise UserError(
+                f"{sources[0].origin} has areas of interest ({shown_columns(sources[0].head.header)}), but no "
+                "fixations; export these"
+            )
+        return None
+    unmapped = [source for source in kept if source.columns.scene_camera]
+    if len(unmapped) == len(kept):
         raise UserError(
-            f"the positions (x {x.min():.4g} to {x.max():.4g}, y {y.min():.4g} to {y.max():.4g}) look like "
-            "degrees of visual angle; set coordinates=degrees and pixels_per_degree, or coordinates=pixels"
+            f"{kept[0].origin} has positions on the pictures of a scene camera (its column "
+            f"{kept[0].columns.scene_camera!r}), not on an image; export fixations that are mapped to the image, or "
+            "name columns of positions on the image with `columns`, such as x=NAME,y=NAME"
         )
-    return PIXELS
+    others += [source.origin for source in unmapped]
+    tables = [each for source in kept if not source.columns.scene_camera for each in _expanded(source)]
+    lost: LeftOut = collections.Counter()
+    for source in tables:
+        _read(source, names, named, lost)
+    forms: dict[object, list[Source]] = {}
+    for source in tables:
+        forms.setdefault(source.form, []).append(source)
+    chosen: list[tuple[list[Source], ImageReading]] = []
+    for form in forms.values():
+        readings = image_readings(form, names, named.get("image", ""))
+        reading = choose_image(readings, form, len(names.paths), config)
+        if isinstance(reading, list):
+            raise _ambiguous_image(form, reading, names, config)
+        if reading is not None and (reading.n_used or needed):
+            chosen.append((form, reading))
+        else:
+            others += [source.origin for source in form]
+    if not chosen:
+        if not needed:
+            return None
+        raise _unusable(tables, lost, names)
+    used = [each for each in chosen if each[1].n_used] or chosen[:1]
+    others += [source.origin for form, _ in chosen if all(form is not each for each, _ in used) for source in form]
+    if len(used) > 1:
+        raise _ambiguous_form(used, names, config)
+    form, reading = used[0]
+    if not needed and "x" not in named and not _is_of_people(form):
+        raise UserError(
+            f"there are maps, and {form[0].origin} has positions that may be something else than fixations, since no "
+            "column tells who looked, when or how long; remove the table, or name its columns, such as "
+            f"columns={_with_named(config, x=form[0].names['x'], y=form[0].names['y'])}"
+        )
+    left_out.update(lost)
+    return _found(form, reading, others, names, left_out)
 
 
-def geometry_of(
-    config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Floats
-) -> tuple[Geometry, list[str]]:
-    """The geometry of the positions (x, y) in all tables, and sentences that say why they were taken so.
+def _found(
+    form: list[Source], reading: ImageReading, others: list[str], names: ImageNames, left_out: LeftOut
+) -> Found:
+    how = "" if reading.part is None and reading.name not in (FILE, FOLDER) else f"In them, {reading.text}."
+    found = Found(pl.DataFrame(), form, others, how)
+    word, unlabelled = plain(reading.name)[0], 0
+    parts = []
+    for source, images in zip(form, reading.images, strict=True):
+        if not how:
+            source.columns.index["image"] = int(source.labels[word][1:])
+            images = _exact(source.rows[source.labels[word]], names, source.origin)
+        labels = (
+            source.rows[source.labels[word]].cast(pl.String) if not how else pl.Series(["/".join(source.parts)])
+        )
+        if (images < 0).any():
+            found.unknown.update((labels.filter(images < 0) if not how else labels).to_list())
+        unlabelled += images.null_count()
+        owner = pl.lit(_owner(source.parts, reading.part), pl.Categorical())
+        rows = source.rows.with_columns(image=images, owner=owner).filter(images.is_not_null())
+        absent = [pl.lit(None, kind).alias(role) for role, kind in COLUMNS.items() if role not in rows.columns]
+        parts.append(rows.with_columns(absent).select(*COLUMNS))
+        source.rows = source.rows.clear()
+    left_out["without the name of an image"] += unlabelled
+    rows = pl.concat(parts)
+    rows = rows if rows.is_empty() else _without_lost(rows, left_out)
+    if rows.is_empty():
+        raise _without_rows(form, left_out)
+    rows = once(rows, left_out)
+    found.rows = _without_copies(rows, found, left_out)
+    _check_no_samples(found)
+    return found
 
-    Raises:
-        UserError: tables have positions of different kinds, or the settings do not fit them.
-    """
-    units = {table.unit for table in tables} - {""}
-    unit, why = config.coordinates, "by the setting"
-    unknown = sorted({table.unknown_unit for table in tables} - {""})
-    if unit == "auto" and unknown:
-        raise UserError(
-            f"the names of the columns give positions in {unknown[0]!r}, which is no unit that can be turned into "
-            "pixels of the images; convert them, and correct the names, or set coordinates to what the numbers are"
-        )
-    if unit == "auto":
-        unit, why = (min(units), "by the columns' names") if units else (guess_unit(x, y), "by their values")
-    if (config.coordinates == "auto" and len(units) > 1) or len({table.upwards for table in tables}) > 1:
-        raise UserError(
-            f"the tables have positions of different kinds (in {' and in '.join(sorted(units))}, y up or down); "
-            "prepare each kind by itself"
-        )
-    screen = parse_screen_size(config.screen_size) if config.screen_size else None
-    if screen and any(table.on == IMAGE for table in tables):
-        raise UserError(
-            "the names of the columns say that positions are on the image, but screen_size is given; leave it "
-            "out, or name other columns with `columns`"
-        )
-    if unit == DEGREES and not config.pixels_per_degree:
-        raise UserError("the positions are in degrees of visual angle; set pixels_per_degree")
-    if unit == FRACTION and screen is None and "," in config.image_on_screen:
-        raise UserError("image_on_screen is given for fractions of the screen; set screen_size too")
-    geometry = Geometry(unit, tables[0].upwards, screen, config.image_on_screen, config.pixels_per_degree)
-    if geometry.is_set:
-        why = "as set" if unit == config.coordinates else f"the unit {why}, the screen as set"
-    notes = [f"Positions were taken as {geometry.text} ({why})."]
-    if any(table.on == SCREEN for table in tables) and not geometry.is_set:
-        notes.append(
-            "The columns' names say that positions are on the screen; they were taken as positions on the image, "
-            "which is right only if each image filled the screen: otherwise set screen_size and image_on_screen."
-        )
-    return geometry, notes
+
+def _exact(labels: pl.Series, names: ImageNames, origin: str) -> pl.Series:
+    """The image of each label (see `ImageNames.find_all`); -1 if there is none, null for an empty cell."""
+    texts = labels.cast(pl.String)
+    unique = texts.drop_nulls().unique(maintain_order=True).to_list()
+    images = [-1 if image is None else image for image in names.find_all(unique, origin)]
+    return texts.replace_strict(unique, images, default=None, return_dtype=pl.Int32)
+
+
+# === Which tables ===
+
+
+def _without_areas(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
+    """The tables, without those of areas of interest, whose names are returned."""
+    areas = [
+        source
+        for source in sources
+        if not source.columns.index.keys() & {"observer", "duration", "time", "fixation"}
+        and any({*pair} <= {plain(name)[0] for name in source.head.header} for pair in AREA)
+    ]
+    return [each for each in sources if each not in areas], [source.origin for source in areas]
+
+
+def _expanded(source: Source) -> Iterator[Source]:
+    """The table; or if names of images are in its header, a table for each, whose name is that of the image."""
+    if not source.columns.mapped:
+        yield source
+    for image, x, y in source.columns.mapped:
+        columns = dataclasses.replace(source.columns, index={**source.columns.index, "x": x, "y": y})
+        yield dataclasses.replace(source, columns=columns, parts=(*source.parts, image))
+
+
+def _is_of_people(form: Sequence[Source]) -> bool:
+    """Whether columns tell who looked, when or how long, or are those of a known export."""
+    columns = form[0].columns
+    return bool(columns.index.keys() & {"observer", "duration", "time"} or (columns.unit and columns.on))
+
+
+def _with_named(config: FetchConfig, **named: str) -> str:
+    """The setting `columns` with further names."""
+    return ",".join(f"{role}={name}" for role, name in {**parse_columns(config.columns), **named}.items())
+
+
+def _ambiguous_form(
+    forms: Sequence[tuple[list[Source], ImageReading]], names: ImageNames, config: FetchConfig
+) -> AmbiguousError:
+    readings = []
+    for form, image in forms:
+        others = {name for each, _ in forms if each is not form for name in each[0].head.header}
+        own = form[0].names
+        named = {role: own[role] for role in ("x", "y") if own[role] not in others}
+        named = named if len(named) == 2 else {}
+        if not named:
+            named = dict([(r, n) for r, n in own.items() if n not in others and r in ROLES and r not in MEDIA][:1])
+        setting = f"columns={_with_named(config, **named)}" if named else "remove the other tables"
+        what = f"{some([source.origin for source in form])} ({', '.join(own.values())})"
+        readings.append(_image_reading(form, image, names, what, setting))
+    return AmbiguousError("tables of several forms have positions; which hold the fixations?", readings)
+
+
+def _ambiguous_image(
+    form: Sequence[Source], readings: Sequence[ImageReading], names: ImageNames, config: FetchConfig
+) -> AmbiguousError:
+    question = f"what names the image of each row of {form[0].origin} is not clear:"
+    if all(reading.rank == 1 for reading in readings):
+        question = f"{form[0].origin} has no column that names the image of each row but by numbers, which may count anything:"
+    return AmbiguousError(
+        question,
+        [
+            _image_reading(form, each, names, each.text, f"columns={_with_named(config, image=each.name)}")
+            for each in readings
+        ],
+    )
+
+
+def _image_reading(
+    form: Sequence[Source], reading: ImageReading, names: ImageNames, text: str, setting: str
+) -> Reading:
+    n_rows = sum(len(source.rows) for source in form)
+    positions: dict[str, list[tuple[float, float]]] = {}
+    for source, images in zip(form, reading.images, strict=True):
+        for image, x, y in zip(images, source.rows["x"], source.rows["y"], strict=True):
+            if image is not None and image >= 0 and (names.paths[image] in positions or len(positions) < 3):
+                positions.setdefault(names.paths[image], []).append((y, x))
+    fixations = {image: np.array(own[:60]) for image, own in positions.items()}
+    rows = f"{reading.n_used:,} of {n_rows:,} rows, on {reading.n_images:,} of {len(names.paths):,} images"
+    return Reading(text, setting, rows, fixations)
+
+
+def _unusable(tables: Sequence[Source], lost: LeftOut, names: ImageNames) -> UserError:
+    if all(source.rows.is_empty() for source in tables):
+        return _without_rows(tables, lost)
+    return UserError(
+        f"{tables[0].origin} has no column that names the image of each row, or it is named for something else; its "
+        f"columns are {shown_columns(tables[0].head.header)}; name it with `columns`, such as image=NAME, or give the "
+        f"table the name of its image; the source has images such as {names.paths[0]}"
+    )
+
+
+def _without_rows(tables: Sequence[Source], left_out: LeftOut) -> UserError:
+    what = f"{tables[0].origin} has" if len(tables) == 1 else f"the {len(tables)} tables have"
+    why = f": {left_out_text(left_out)}" if left_out.total() else ", only a header"
+    return UserError(
+        f"{what} no row that can be used{why}; correct the table, or name other columns with `columns`"
+    )
 
 
 # === Read ===
 
 
-def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
-    """The rows of all tables that hold a fixation of an image; the others are counted in `left_out`.
-
-    Raises:
-        UserError: a cell cannot be read, or no row is left.
-    """
-    unknown: LeftOut = collections.Counter()
-    rows = pl.concat([_read_one(source, names, left_out, unknown) for source in sources])
-    if unknown:
-        labels = some([repr(label[:60]) for label in unknown])
-        left_out[f"of images that are not there ({labels})"] += unknown.total()
-    if rows.is_empty():
-        what = f"{sources[0].origin} has" if len(sources) == 1 else f"the {len(sources)} tables have"
-        why = f": {left_out_text(left_out)}" if left_out.total() else ", only a header"
-        hint = f"; the source has images such as {names.paths[0]}" if unknown else ""
-        raise UserError(
-            f"{what} no row that can be used{why}{hint}; correct the table, or name other columns with `columns`"
-        )
-    return rows
-
-
-def left_out_text(left_out: LeftOut) -> str:
-    """The reasons with their numbers."""
-    return "; ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
-
-
-def _read_one(source: Source, names: ImageNames, left_out: LeftOut, unknown: LeftOut) -> pl.DataFrame:
-    rows, n_ragged = read_table(source.path, source.origin, source.head, source.columns.index)
+def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: LeftOut) -> None:
+    """Read the rows of a table that may be fixations, with all columns that may name an image."""
+    columns, head = source.columns, source.head
+    words = [plain(name)[0] for name in head.header]
+    if named.get("image", "@")[0] != "@":
+        labels = {columns.index["image"]}
+    else:
+        columns.index.pop("image", None)
+        taken = {*columns.index.values(), *(each for _, *pair in columns.mapped for each in pair)}
+        labels = {
+            position
+            for position, word in enumerate(words)
+            if position not in taken and (word in ROLES["image"] or names.named_by(head.cells(position)))
+        }
+    columns.index.pop("image", None)
+    if "event" not in named:
+        event = next((each for each in range(len(words)) if _is_event(head.cells(each))), None)
+        if event is not None and event not in (columns.index.get("x"), columns.index.get("y")):
+            columns.index["event"] = event
+    index = {**columns.index, **{f"@{position}": position for position in sorted(labels)}}
+    rows, n_ragged = read_table(source.path, source.origin, head, index)
+    source.labels = {words[position]: f"@{position}" for position in sorted(labels, reverse=True)}
     left_out["with more cells than the header"] += n_ragged
-    rows = _usable(rows, source, names, left_out, unknown)
-    # Programs write 1 as 1.0 where a cell of the column is empty.
-    labels = pl.col([role for role in LABELS if role in rows.columns]).cast(pl.String)
-    rows = rows.with_columns(labels.str.replace(r"^(\d+)[.,]0+$", "${1}").cast(pl.Categorical))
-    rows = rows.with_columns(owner=pl.lit(source.owner, pl.Categorical()))
-    absent = [pl.lit(None, kind).alias(role) for role, kind in COLUMNS.items() if role not in rows.columns]
-    return rows.with_columns(absent).select(*COLUMNS)
-
-
-def _usable(
-    rows: pl.DataFrame, source: Source, names: ImageNames, left_out: LeftOut, unknown: LeftOut
-) -> pl.DataFrame:
-    """The rows that are a fixation of an image, with its position; the others are counted.
-
-    `unknown` counts the rows of each image that is not there.
-    """
 
     def keep(condition: pl.Expr, reason: str) -> None:
         nonlocal rows
         rows, n_dropped = _filtered(rows, rows.select(condition.fill_null(value=False)).to_series())
         left_out[reason] += n_dropped
 
-    def labels(role: str) -> list[str]:
+    def values(role: str) -> list[str]:
         return rows[role].drop_nulls().unique(maintain_order=True).to_list() if role in rows.columns else []
 
-    events, valid, images = labels("event"), labels("valid"), labels("image")
-    fixations = [each for each in events if each.lower().startswith(FIXATION_EVENT)]
-    if fixations:  # else the column is about something else
+    events = values("event")
+    fixations = [each for each in events if re.match(FIXATION, each.lower())]
+    if fixations or (events and all(re.match(NO_FIXATION, each.lower()) for each in events)):
         keep(pl.col("event").is_in(fixations), f"that are no fixations (column {source.names['event']!r})")
-    if valid and all(each.lower() in TRUE + FALSE for each in valid):
-        true = [each for each in valid if each.lower() in TRUE]
-        keep(pl.col("valid").is_in(true), f"that are not valid (column {source.names['valid']!r})")
+    for role in ("valid", "fixation"):
+        own = {each.lower() for each in values(role)}
+        if own and own <= {*TRUE, *FALSE} and (role == "valid" or own & {*FALSE} or len(own) == 1 < len(rows)):
+            true = [each for each in values(role) if each.lower() in TRUE]
+            what = "valid" if role == "valid" else "fixations"
+            keep(pl.col(role).is_in(true), f"that are not {what} (column {source.names[role]!r})")
+            rows = rows.drop(role)
     keep(pl.col("x").is_finite() & pl.col("y").is_finite(), "without a position")
-    if source.image is not None:
-        return rows.with_columns(image=pl.lit(source.image, pl.Int32))
-    keep(pl.col("image").is_not_null(), "without the name of an image")
-    positions = names.find_all(images, source.origin)
-    position = rows["image"].replace_strict(images, positions, default=None, return_dtype=pl.Int32)
-    unknown.update(rows["image"].filter(position.is_null()))
-    return _filtered(rows.with_columns(image=position), position.is_not_null())[0]
+    # Programs write 1 as 1.0 where a cell of the column is empty.
+    texts = pl.col([role for role in LABELS if role in rows.columns]).cast(pl.String)
+    source.rows = rows.with_columns(texts.str.replace(r"^(\d+)[.,]0+$", "${1}").cast(pl.Categorical))
+
+
+def _is_event(cells: set[str]) -> bool:
+    """Whether the cells of a column are names of events, of which some are fixations."""
+    return all(any(re.match(kind, cell.lower()) for cell in cells) for kind in (FIXATION, NO_FIXATION))
+
+
+def left_out_text(left_out: LeftOut) -> str:
+    """The reasons with their numbers."""
+    return "; ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
 
 
 def _filtered(rows: pl.DataFrame, kept: pl.Series) -> tuple[pl.DataFrame, int]:
@@ -258,31 +350,103 @@ def _filtered(rows: pl.DataFrame, kept: pl.Series) -> tuple[pl.DataFrame, int]:
     return filtered, len(rows) - len(filtered)
 
 
+def _owner(path: tuple[str, ...], part: tuple[int, int, int] | None) -> str:
+    """The path of a table without the part that names its image, and without suffixes such as `_fixations`.
+
+    It is perhaps the name of an observer, who has a table for each image.
+    """
+    names = list(path)
+    if part is not None:
+        depth, before, after = part
+        own = names[-1 - depth]
+        words = list(re.finditer(r"[^_\-\s.()]+", own))
+        begin, end = (
+            (words[before].start(), words[len(words) - 1 - after].end()) if before + after else (0, len(own))
+        )
+        names[-1 - depth] = f"{own[:begin]}*{own[end:]}"
+    names[-1] = re.sub(r"(?i)( *\(\d+\)|[ _-]*(all[ _-]?gaze|fixations?|fix))*$", "", names[-1]) or names[-1]
+    return "/".join(names)
+
+
 # === Count each fixation once ===
+
+
+def _without_lost(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
+    """The rows without positions that stand for lost gaze.
+
+    These are the positions of LOST, unless many positions are from the centre, and an exact position of many
+    images or observers where others hardly repeat.
+    """
+    places = rows.select("image", "observer", "owner", "x", "y").unique()
+    counts = places.group_by("x", "y").len().sort("len", "x", "y", descending=True)
+    is_centered = rows.select(((pl.col("x") < -1) | (pl.col("y") < -1)).mean()).item() > 0.2
+    frequent = counts.filter(pl.col("len") > max(2, LOST_SHARE * len(places)))
+    others = counts.filter(pl.col("len") <= max(2, LOST_SHARE * len(places)))
+    stands_out = len(places) >= MIN_FOR_LOST and others["len"].sum() < 2 * len(others)
+    codes = {(x, y) for x, y, _ in frequent.rows()} if stands_out and len(frequent) <= 3 else set()
+    codes |= set() if is_centered else {*LOST}
+    for x, y in sorted(codes):
+        is_lost = rows.select((pl.col("x") == x) & (pl.col("y") == y)).to_series()
+        left_out[f"at x {x:g}, y {y:g}, which stands for lost gaze"] += int(is_lost.sum())
+        rows = rows.filter(~is_lost)
+    return rows
 
 
 def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     """The rows without repetitions, in their order.
 
     Of rows with the same content one is left. Of rows of one observer, trial and image the last is left if they
-    have the same number of a fixation, and the same time or follow one another: software that writes a row for
-    each sample of the gaze repeats the fixation to which it belongs, and its position is final in the last row.
-    The same number elsewhere in a table is another fixation, because numbers may begin again.
+    have the same number of a fixation and nearly the same position, and the same time or follow one another:
+    software that writes a row for each sample of the gaze repeats the fixation to which it belongs, and its
+    position is final in the last row. The same number elsewhere in a table is another fixation, because numbers
+    may begin again. So is the same number at other positions, as of people whom no column tells apart.
+
+    Raises:
+        UserError: some rows of one number have nearly the same position, and others do not.
     """
+    if rows.is_empty():
+        return rows
     # Rows of a table that name no observer have one and the same.
     rows = rows.with_columns(table=pl.when(pl.col("observer").is_null()).then(pl.col("owner")))
     numbered = ("image", "observer", "table", "trial", "fixation")
     rows, n_dropped = _filtered(rows, _hashes(rows, *numbered, *NUMBERS).is_last_distinct())
     left_out["that repeat another row in all columns"] += n_dropped
     n_before = len(rows)
-    has_both = pl.col("fixation").is_not_null() & pl.col("time").is_not_null()
-    is_last = _hashes(rows, *numbered, "time").is_last_distinct()
-    rows, _ = _filtered(rows, is_last | ~rows.select(has_both).to_series())
-    follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in numbered)
-    rows, _ = _filtered(rows, rows.select(pl.col("fixation").is_null() | ~follows).to_series())
-    reason = "that repeat a fixation (the same observer, trial, image and number), of which the last is counted"
+    for by_time in (True, False):
+        has_number = pl.col("fixation").is_not_null()
+        if by_time:
+            group, is_grouped = _hashes(rows, *numbered, "time"), has_number & pl.col("time").is_not_null()
+        else:
+            is_other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in numbered)
+            group, is_grouped = rows.select(is_other.fill_null(value=True).cum_sum()).to_series(), has_number
+        grouped = rows.select(is_grouped).to_series()
+        apart = _share_apart(rows.select("x", "y", group=group).filter(grouped))
+        if apart is None or apart > MOSTLY:  # no repeats, or the number is of something else
+            continue
+        if apart > SAME_PLACE:
+            raise UserError(
+                f"rows with one number of a fixation follow one another, and {apart:.0%} of these numbers have several "
+                "positions: the number counts something else, or an observer's column is missing; name the columns, "
+                "such as columns=observer=NAME or columns=fixation=NAME"
+            )
+        rows, _ = _filtered(rows, group.is_last_distinct() | ~grouped)
+    reason = (
+        "that repeat a fixation (the same observer, trial, image, number and place), of which the last is counted"
+    )
     left_out[reason] += n_before - len(rows)
-    return rows.drop("table", "trial", "fixation", "time", "duration")
+    return rows
+
+
+def _share_apart(rows: pl.DataFrame) -> float | None:
+    """The share of the groups of several rows whose positions differ too much for one fixation; None without any."""
+    if rows.is_empty():
+        return None
+    limit = SAME_PLACE * max(float(np.ptp(np.quantile(rows[axis].to_numpy(), (0.01, 0.99)))) for axis in "xy")
+    groups = rows.group_by("group").agg(
+        pl.len(), *((pl.col(axis).max() - pl.col(axis).min() > limit).alias(axis) for axis in "xy")
+    )
+    several = groups.filter(pl.col("len") > 1)
+    return float((several["x"] | several["y"]).mean()) if len(several) else None
 
 
 def _hashes(rows: pl.DataFrame, *names: str) -> pl.Series:
@@ -290,26 +454,128 @@ def _hashes(rows: pl.DataFrame, *names: str) -> pl.Series:
     return rows.select(names).hash_rows()
 
 
+def _without_copies(rows: pl.DataFrame, found: Found, left_out: LeftOut) -> pl.DataFrame:
+    """The rows without those of tables that are copies of others.
+
+    Raises:
+        UserError: a table is like another one, but not equal, as one before a correction.
+    """
+    owners = rows["owner"].unique(maintain_order=True).to_list()
+    parts = (
+        {owner: part for (owner,), part in rows.group_by("owner", maintain_order=True)} if len(owners) > 1 else {}
+    )
+    dropped: set[str] = set()
+    for first, second in itertools.combinations(owners, 2):
+        if {first, second} & dropped:
+            continue
+        shared = _likeness(parts[first], parts[second])
+        if shared is None:
+            continue
+        if shared < NEARLY_ALL:
+            raise UserError(
+                f"the tables of {first} and {second} have the same images and observers and nearly the same positions, "
+                "but are not equal: one may be the other before a correction; remove one of them"
+            )
+        dropped.add(first if len(parts[first]) < len(parts[second]) else second)
+    if dropped:
+        found.notes.append(f"Tables that are copies of others, left out: {some(sorted(dropped))}.")
+        found.sources = [
+            each for each in found.sources if not any(_is_in(each, owner) for owner in dropped)
+        ] or found.sources
+        is_copy = rows["owner"].is_in(sorted(dropped))
+        left_out["of tables that are copies of others"] += int(is_copy.sum())
+        rows = rows.filter(~is_copy)
+    return rows
+
+
+def _is_in(source: Source, owner: str) -> bool:
+    return re.fullmatch(re.escape(owner).replace(r"\*", ".*") + r".*", "/".join(source.parts)) is not None
+
+
+def _likeness(first: pl.DataFrame, second: pl.DataFrame) -> float | None:
+    """The share of the rows of the smaller table that the other one has, if it is like the other; else None."""
+    small, large = sorted((first, second), key=len)
+    keys = ["image", "observer", "x", "y"]
+    shared = float(small.select(keys).hash_rows().is_in(large.select(keys).hash_rows().implode()).mean())
+    if shared >= NEARLY_ALL:
+        return shared
+    if len(small) < 0.8 * len(large) or len(small) < 10:
+        return None
+    place = pl.int_range(pl.len()).over("image", "observer").alias("place")
+    pairs = small.with_columns(place).join(
+        large.with_columns(place), on=["image", "observer", "place"], nulls_equal=True, suffix=" of the other"
+    )
+    if len(pairs) < NEARLY_ALL * len(small):
+        return None
+    correlations = [np.corrcoef(pairs[axis], pairs[f"{axis} of the other"])[0, 1] for axis in "xy"]
+    return shared if min(correlations) > NEARLY_ALL else None
+
+
+def _check_no_samples(found: Found) -> None:
+    """Raise `UserError` if rows without durations are so near to the next that they are single samples."""
+    rows = found.rows
+    if rows["duration"].count() or len(rows) < MIN_FOR_SAMPLES:
+        return
+    following = [pl.col(name).shift(-1).over("image", "observer", "owner").alias(f"next {name}") for name in "xy"]
+    pairs = rows.with_columns(following).drop_nulls(["next x", "next y"])
+    if len(pairs) < MIN_FOR_SAMPLES:
+        return
+    x, y, next_x, next_y = (pairs[name].to_numpy() for name in ("x", "y", "next x", "next y"))
+    order = np.random.default_rng(0).permutation(len(x))
+    step, any_two = (np.median(np.hypot(x - a, y - b)) for a, b in ((next_x, next_y), (x[order], y[order])))
+    if step < SAMPLE_STEP * any_two:
+        raise UserError(
+            f"half of the rows of {found.sources[0].origin} are within {step:.3g} of the next, where any two are "
+            f"{any_two:.3g} apart: they are single samples of the gaze; export fixations, or name their durations, "
+            "such as columns=duration=NAME"
+        )
+
+
+def is_one_person_each(rows: pl.DataFrame) -> bool:
+    """Whether numbers or times of fixations do not begin again within an image and a table, as with several people."""
+    for role in ("time", "fixation"):
+        if not rows[role].count():
+            continue
+        value = pl.col(role).cast(pl.String).cast(pl.Float64, strict=False)
+        falls = (value.diff() < 0).sum().alias("falls")
+        groups = rows.group_by("image", "owner", maintain_order=True).agg(falls, pl.len())
+        groups = groups.filter(pl.col("len") > 2)
+        return not len(groups) or float((groups["falls"] > 0).mean()) < 0.5
+    return True
+
+
 # === Move to pixels ===
 
 
+def positions_of(rows: pl.DataFrame, sizes: Points) -> Positions:
+    """The positions of rows; `sizes` are (height, width) of all images."""
+    media = None
+    if rows["media x"].count() > 0.5 * len(rows):
+        order = ("media y", "media x", "media height", "media width")
+        media = rows.select(pl.col(order).fill_null(float("nan"))).to_numpy()
+    return Positions(rows["x"].to_numpy(), rows["y"].to_numpy(), sizes[rows["image"].to_numpy()], media)
+
+
 def placed(
-    rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut
+    rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut, most_outside: float
 ) -> tuple[pl.DataFrame, Points, str]:
-    """The rows inside of their images (see `layout.inside`), and their (n, 2) pixels (y, x); others are counted.
+    """The rows inside of their images (see `source_layout.inside`), and their (n, 2) pixels (y, x); others are counted.
 
     `sizes` are (height, width) of all images. The last value says so if exchanged x and y explain the others;
     else it is empty.
 
     Raises:
-        UserError: most positions are outside.
+        UserError: a larger share than `most_outside` is outside.
     """
-    points, is_inside = _pixels(rows, geometry, sizes)
+    positions = positions_of(rows, sizes)
+    points, is_inside = geometry.place(positions)
     n_outside = len(rows) - len(points)
-    exchanged = _exchanged(rows, geometry, sizes, n_outside)
-    if 2 * n_outside > len(rows):
-        remedy = exchanged or "correct coordinates, or screen_size and image_on_screen"
-        x, y = rows["x"].to_numpy(), rows["y"].to_numpy()
+    exchanged = _exchanged(positions, geometry, n_outside)
+    if n_outside > most_outside * len(rows):
+        remedy = exchanged or (
+            "correct coordinates, or screen_size and image_on_screen, or raise max_lost_share if people looked there"
+        )
+        x, y = positions.x, positions.y
         raise UserError(
             f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {geometry.text}: x "
             f"is {x.min():.4g} to {x.max():.4g}, y is {y.min():.4g} to {y.max():.4g}, the "
@@ -321,12 +587,11 @@ def placed(
     return _filtered(rows, pl.Series(is_inside))[0], points, exchanged
 
 
-def _exchanged(rows: pl.DataFrame, geometry: Geometry, sizes: Points, n_outside: int) -> str:
+def _exchanged(positions: Positions, geometry: Geometry, n_outside: int) -> str:
     """A remedy if exchanging x and y would bring nearly all rows inside of their images; else empty."""
     if not n_outside:
         return ""
-    points, _ = _pixels(rows.rename({"x": "y", "y": "x"}), geometry, sizes)
-    still_outside = len(rows) - len(points)
+    still_outside = len(positions.x) - len(geometry.place(positions.exchanged())[0])
     if still_outside > (1 - NEARLY_ALL) * n_outside:
         return ""
     return (
@@ -335,12 +600,44 @@ def _exchanged(rows: pl.DataFrame, geometry: Geometry, sizes: Points, n_outside:
     )
 
 
-def _pixels(rows: pl.DataFrame, geometry: Geometry, sizes: Points) -> tuple[Points, Mask]:
-    """The pixels (y, x) of the rows inside of their images, and which rows these are."""
-    parts = []
-    for part in rows.select("image", "x", "y").iter_slices(PART_ROWS):
-        own = sizes[part["image"].to_numpy()]
-        y_and_x = geometry.pixels(part["x"].to_numpy(), part["y"].to_numpy(), own)
-        parts.append(inside(np.stack(y_and_x, axis=1), own))
-    points, is_inside = zip(*parts, strict=True)
-    return np.concatenate(points), np.concatenate(is_inside)
+# === What is lost ===
+
+
+def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig) -> None:
+    """Raise `UserError` if too large a share of rows names images that are not there, or of images has no fixation.
+
+    `n_bad` images cannot be read.
+    """
+    most, rows = config.max_lost_share, found.rows["image"]
+    n_unknown = int((rows < 0).sum())
+    unused = [path for image, path in enumerate(names.paths) if image not in set(rows.unique().to_list())]
+    lost = []
+    if n_unknown > most * len(rows):
+        labels = some([repr(label[:60]) for label in found.unknown])
+        lost.append(f"{n_unknown:,} of {len(rows):,} fixations are of images that are not there ({labels})")
+    if len(unused) - n_bad > most * len(names.paths):
+        lost.append(f"{len(unused):,} of {len(names.paths):,} images have no fixation ({some(unused)})")
+    if lost:
+        cause = _likely_cause(found, names)
+        raise UserError(
+            f"{' and '.join(lost)}: more than max_lost_share, {most:.0%}; {cause}correct the names, name another column "
+            "with `columns`, such as image=NAME, or raise max_lost_share"
+        )
+
+
+def _likely_cause(found: Found, names: ImageNames) -> str:
+    """What the names of images that are not there have too much, or that their encoding is wrong; or empty."""
+    for cut in (r"[\s_\-.]*\(?\w+\)?$", r"^\w+[\s_\-]+"):
+        shorter = {}
+        for label in found.unknown:
+            stem, dot, suffix = label.rpartition(".")
+            stem, suffix = (stem, dot + suffix) if dot and not suffix.isdigit() else (label, "")
+            shorter[label] = re.sub(cut, "", stem) + suffix
+        if known := names.named_by(set(shorter.values())):
+            label = next((label for label, text in shorter.items() if text in known), "")
+            if label and sum(text in known for text in shorter.values()) >= len(shorter) / 2:
+                return f"{label!r} may be {names.paths[known[shorter[label]]]}; "
+    latin = [source.origin for source in found.sources if source.head.encoding == "latin-1"]
+    if latin and any(not label.isascii() for label in found.unknown):
+        return f"{latin[0]} is not UTF-8, so its names may be misread: save it as CSV UTF-8; "
+    return ""

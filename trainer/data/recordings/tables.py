@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import polars as pl
 
-from trainer.data.recordings.columns import ROLES, Columns, ImageNames, find_columns, plain
+from trainer.data.recordings.columns import MEDIA, Columns, find_columns, plain
 from trainer.errors import UserError, first_line
 from trainer.io import untrusted
 from trainer.io.archive_files import DAMAGED, Member
@@ -35,7 +35,7 @@ EXCEL_PREFIXES = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
 DELIMITERS = {"\t": "tabs", ";": "semicolons", ",": "commas"}
 MISSING = ("", "-", ".", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "None", "UNDEFINED", "UNDEFINEDnull")
 """Cells that hold nothing; EyeLink writes ., SMI writes -, BIDS writes n/a."""
-NUMBERS = ("x", "y", "time", "duration")
+NUMBERS = ("x", "y", "time", "duration", *MEDIA)
 """Columns that become numbers. In x and y any other content is an error; in the others it is nothing."""
 THOUSANDS = r"^-?[1-9]\d{0,2},\d{3}$"
 """Cells whose comma may separate thousands."""
@@ -49,8 +49,6 @@ MAX_BYTES = 4 * 2**30
 """Largest table in an archive, unpacked."""
 SLOWEST_BYTES_S, MEMORY_FACTOR = 500_000, 20
 """Bytes of a file that are read in a second at least, and bytes of memory for each of them."""
-TABLES_OF_SURFACES = ("fixations_on_surface_", "gaze_positions_on_surface_")
-"""Prefixes of Pupil Player's tables of a surface."""
 ESCAPED = '\\"'
 """A quote within a cell, as some programs write it."""
 REMEDY = "export it again"
@@ -79,37 +77,46 @@ class Head:
         return {row[position].strip() for row in self.sample if position < len(row)} - {*MISSING}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Source:
-    """A table of fixations, and what its columns hold."""
+    """A table of positions, and what its columns hold."""
 
     path: pathlib.Path
     origin: str
     """The table's name in messages."""
+    parts: tuple[str, ...]
+    """The folders around it, and its name without a suffix."""
     head: Head
     columns: Columns
-    image: int | None
-    """The image of all its rows; None if a column names each row's."""
+    rows: pl.DataFrame = dataclasses.field(default_factory=pl.DataFrame)
+    """Its rows, once they are read."""
+    labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Name of a column that may name the image, as `plain` returns it -> the column of `rows`."""
 
     @property
     def names(self) -> dict[str, str]:
         """What a column holds -> its name."""
         return {role: self.head.header[position] for role, position in self.columns.index.items()}
 
+    def label_name(self, column: str) -> str:
+        """The name in the header of a column of `labels`."""
+        return self.head.header[int(column[1:])]
+
     @property
     def unused(self) -> list[str]:
         """The names of the columns that are not used."""
-        used = set(self.columns.index.values())
+        used = {*self.columns.index.values(), *(each for _, *pair in self.columns.mapped for each in pair)}
         return [name for position, name in enumerate(self.head.header) if name and position not in used]
 
     @property
-    def owner(self) -> str:
-        """The name of the table without suffixes such as `_fixations`: perhaps the name of an observer."""
-        path, slash, file = self.origin.rpartition("/")
-        return path + slash + re.sub(r"(?i)[ _-]*(all[ _-]?gaze|fixations?|fix)$", "", file.split(".")[0])
+    def form(self) -> tuple[object, ...]:
+        """What tables of one kind share: what their columns hold, and the names of those of positions."""
+        x_and_y = tuple(plain(self.names[role])[0] for role in ("x", "y"))
+        known = x_and_y if self.columns.unit and self.columns.on else tuple(sorted(self.columns.index))
+        return (*x_and_y, bool(self.columns.mapped), known)
 
 
-# === Find the tables of fixations ===
+# === Find the tables of positions ===
 
 
 def is_table(path: str) -> bool:
@@ -118,19 +125,18 @@ def is_table(path: str) -> bool:
 
 
 def open_tables(
-    members: Sequence[Member], named: dict[str, str], names: ImageNames, needed: bool, unpacked: pathlib.Path
+    members: Sequence[Member], named: dict[str, str], needed: bool, unpacked: pathlib.Path
 ) -> tuple[list[Source], list[str]]:
-    """Find the tables of fixations among files for which `is_table`, and the names of those that hold none.
+    """Find the tables of positions among files for which `is_table`, and the names of those that hold none.
 
     Args:
         members: the files.
-        named: the columns that the user names (see `parse_columns`).
-        names: the images.
+        named: the columns that the user names (see `parse_columns`). A table without one of them is none of these.
         needed: whether nothing else tells where people looked.
         unpacked: an existing folder, for the tables of archives. They are needed there until they are read.
 
     Raises:
-        UserError: a table cannot be read, or fixations are needed and none holds any.
+        UserError: a table cannot be read, or positions are needed and none holds any.
     """
     tables, others, errors = [], [], []
     for number, member in enumerate(members):
@@ -141,9 +147,9 @@ def open_tables(
         is_letter = member.path.lower().endswith((".txt", ".txt.gz"))  # perhaps, to the reader
         try:
             head = read_head(path, member.origin, named)
-            tables.append(_with_images(path, member, head, named, names))
+            tables.append(_with_columns(path, member, head, named))
         except UserError as error:
-            if not (is_letter or isinstance(error, _NoFixationsError)):
+            if not (is_letter or isinstance(error, _NoPositionsError)):
                 raise
             others.append(member.origin)
             errors.append((is_letter, str(error)))
@@ -153,75 +159,36 @@ def open_tables(
     return tables, others
 
 
-class _NoFixationsError(UserError):
-    """The reason why a table is none of fixations."""
+class _NoPositionsError(UserError):
+    """The reason why a table has no positions of fixations."""
 
 
-def _with_images(
-    path: pathlib.Path, member: Member, head: Head, named: dict[str, str], names: ImageNames
-) -> Source:
-    """The table with the column or the image of its rows; raises `_NoFixationsError` if it has none."""
-    header, origin, columns = head.header, member.origin, find_columns(head.header, named)
-    shown = ", ".join(repr(name[:40]) for name in header[:12]) + (", ..." if len(header) > 12 else "")
-    for role in ("image", "x", "y"):
-        if role in named and role not in columns.index:
-            raise _NoFixationsError(
-                f"{origin} has no column {named[role]!r}, which `columns` names; its columns are {shown}"
+def shown_columns(header: Sequence[str]) -> str:
+    """The names of the first columns, for a message."""
+    return ", ".join(repr(name[:40]) for name in header[:12]) + (", ..." if len(header) > 12 else "")
+
+
+def _with_columns(path: pathlib.Path, member: Member, head: Head, named: dict[str, str]) -> Source:
+    """The table with its columns; raises `_NoPositionsError` if it has no positions."""
+    origin, columns = member.origin, find_columns(head.header, named, lambda position: not head.cells(position))
+    shown = shown_columns(head.header)
+    for role, name in named.items():
+        if role not in columns.index and not name.startswith("@"):
+            raise _NoPositionsError(
+                f"{origin} has no column {name!r}, which `columns` names; its columns are {shown}"
             )
     if not columns.has_positions:
-        raise _NoFixationsError(
+        if all(re.fullmatch(r"[-+\d.,eE\s]*", name) for name in head.header):
+            about = "it has no header: write the names of its columns into a first line, such as image,x,y"
+            if "_physio" in origin:
+                about = "samples of BIDS are not read: export fixations, as events"
+            raise _NoPositionsError(f"{origin} has no names of columns ({shown}); {about}")
+        raise _NoPositionsError(
             f"{origin} has no columns of positions of fixations; its columns are {shown}; export fixations, not "
             "single samples of the gaze, or name the columns with `columns`, such as image=NAME,x=NAME,y=NAME"
         )
-    image = None
-    if "image" not in named:
-        by_user = {columns.index[role] for role in named.keys() & columns.index.keys() - {"trial"}}
-        position = _image_column(head, columns, names, by_user)
-        if position is not None:
-            columns.index["image"] = position
-        else:
-            columns.index.pop("image", None)
-            image = _image_of_path(member.path, names)
-            if image is None:
-                raise _NoFixationsError(
-                    f"{origin} has no column that names the image of each row, or it is named for something else; "
-                    f"its columns are {shown}; name it with `columns`, such as image=NAME, or give the table the "
-                    "name of its image"
-                )
-    return Source(path, origin, head, columns, image)
-
-
-def _image_column(head: Head, columns: Columns, names: ImageNames, by_user: set[int]) -> int | None:
-    """The column of images: of those with a usual name the one that names most images, else any that does.
-
-    Columns that the user names for something else are never taken.
-    """
-
-    def matches(position: int) -> int:
-        return names.count(head.cells(position))
-
-    words = [plain(name)[0] for name in head.header]
-    usual = [words.index(name) for name in ROLES["image"] if name in words and words.index(name) not in by_user]
-    usual = [position for position in usual if head.cells(position) or not head.sample]
-    others = [each for each in range(len(words)) if each not in columns.index.values() and each not in by_user]
-    for candidates in (usual, others):
-        best = max(candidates, key=matches, default=None)  # the first of several
-        if best is not None and matches(best):
-            return best
-    return usual[0] if usual else None
-
-
-def _image_of_path(path: str, names: ImageNames) -> int | None:
-    """The image that the name of a table, or of a folder around it, names, or the only one beside the table."""
-    *folders, file = path.split("/")
-    stem = file.split(".")[0]
-    for prefix in TABLES_OF_SURFACES:
-        stem = stem.removeprefix(prefix)
-    for name in (stem, *reversed(folders)):
-        image = names.find(name, path)
-        if image is not None:
-            return image
-    return names.only_in("/".join(folders))
+    *folders, file = member.path.split("/")
+    return Source(path, origin, (*folders, file.split(".")[0]), head, columns)
 
 
 # === Read, in the worker ===

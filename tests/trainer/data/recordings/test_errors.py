@@ -8,6 +8,7 @@ import pytest
 
 from tests.small_sources import density_map, save
 from tests.trainer.data.recordings.recorded import SIZE, plain_rows, rows, understand, write_images, write_table
+from trainer.data.recordings.readings import AmbiguousError
 from trainer.errors import UserError
 
 
@@ -26,7 +27,7 @@ def refused(tmp_path):
             write_table(folder / name, content)
         with pytest.raises(UserError, match=message) as error:
             understand(folder, **settings)
-        assert "\n" not in str(error.value)
+        assert "\n" not in str(error.value) or isinstance(error.value, AmbiguousError)
 
     return check
 
@@ -92,7 +93,7 @@ def test_fixations_of_both_kinds(refused):
             save(folder / "fixation" / f"{name}.png", density_map(3, SIZE))
         write_table(folder / "fix.csv", plain_rows("ab"))
 
-    refused(write, r"a\.png in fixation/a\.png, and in the table fix\.csv")
+    refused(write, columns="x=x,y=y", message=r"a\.png in fixation/a\.png, and in the table fix\.csv")
 
 
 # === Positions ===
@@ -101,8 +102,13 @@ def test_fixations_of_both_kinds(refused):
 @pytest.mark.parametrize(
     ("x", "y", "settings", "message"),
     [
-        (900, 600, {}, "15 of 15 .* x is 900 to 914, y is 600 to 600, .* 48 x 64 .* coordinates"),
-        (0, 60, {}, "15 of 15 .*; 0 would be outside if x and y were exchanged; .*x=NAME,y=NAME"),
+        (9000, 6000, {}, "15 of 15 .* x is 9000 to 9014, y is 6000 to 6000, .* 48 x 64 .* coordinates"),
+        (
+            0,
+            60,
+            {"coordinates": "pixels"},
+            "15 of 15 .*; 0 would be outside if x and y were exchanged; .*x=NAME,y=NAME",
+        ),
         (930, 540, {"screen_size": "500x600"}, "500 pixels high and 600 wide.* screen_size"),
     ],
 )
@@ -111,21 +117,23 @@ def test_positions_outside(x, y, settings, message, refused):
 
 
 def test_degrees_without_a_scale(refused):
-    text = rows("image,x,y", *(f"a,{-6.5 + n},{-4.5 + n}" for n in range(10)))
-    refused(text, r"x -6.5 to 2.5, y -4.5 to 4.5\) .* set coordinates=degrees")
+    text = rows("image,x,y", *(f"{'abcde'[n // 2]},{-6.5 + n},{-4.5 + n}" for n in range(10)))
+    refused(text, r"(?s)x is -6.5 to 2.5, y is -4.5 to 4.5.*coordinates=degrees")
     refused(text.replace("x,y", "x [deg],y [deg]"), "set pixels_per_degree")
 
 
 def test_positions_of_different_kinds(refused):
     def write(folder):
         write_table(folder / "one.csv", plain_rows().replace("x,y", "x [px],y [px]"))
-        write_table(folder / "two.csv", plain_rows().replace("x,y", "x [norm],y [norm]"))
+        write_table(folder / "two.csv", rows("image,x [norm],y [norm]", "a,.5,.2", "b,.1,.5", "c,.3,.3"))
 
     refused(write, "in fraction and in pixels")
 
 
 def test_a_screen_for_positions_on_the_image(refused):
-    text = rows("image,Fixation point X [MCS norm],Fixation point Y [MCS norm]", "a,0.5,0.5")
+    text = rows(
+        "image,Fixation point X [MCS norm],Fixation point Y [MCS norm]", *(f"{name},0.5,0.5" for name in "abcde")
+    )
     refused(text, "on the image, but screen_size is given", screen_size="100x100")
 
 
@@ -134,12 +142,13 @@ def test_a_screen_for_positions_on_the_image(refused):
 
 def test_an_image_in_both_splits(refused):
     text = rows("image,x,y,split", "a,1,2,train", "b,1,2,val", "a,1.5,3,val")
-    refused(text, r"pictures/a\.png is in two splits .* train and valid")
+    refused(text, max_lost_share=0.6, message=r"pictures/a\.png is in two splits .* train and valid")
 
 
 def test_splits_that_are_not_told(refused):
     refused(plain_rows(), "split is column", split="column")
     refused(plain_rows(), r"pictures/a\.png is neither in train/ nor in val/", split="folders")
-    text = rows("image,x,y,split", "a,1,2,A", "b,1,2,val")
+    others = [f"{name},1,2,val" for name in "bcde"]
+    text = rows("image,x,y,split", "a,1,2,A", *others)
     refused(text, "splits has 'A'", split="column")
     refused(text.replace(",A", ","), r"pictures/a\.png has rows without a split", split="column")

@@ -96,7 +96,7 @@ TWO = {"a.png": ([[12, 16], [24, 32]], [1, 0])}
 def test_positions_and_observers(table, name, encoding, expected, tmp_path):
     write_images(tmp_path / "set" / "images", ("a.png", "b.png"))
     write_table(tmp_path / "set" / name, table, encoding)
-    found = gaze_of(tmp_path / "set")
+    found = gaze_of(tmp_path / "set", max_lost_share=0.5)  # of one image, and of a calibration
     assert {path.rpartition("/")[2]: gaze for path, gaze in found.items()} == expected
 
 
@@ -117,12 +117,12 @@ def test_eyelink_is_measured_on_the_screen_and_names_images_in_a_column_of_any_n
 def test_gazepoint_has_an_observer_for_each_table_and_a_row_for_each_sample(tmp_path):
     """The last sample of a fixation has its final position, and numbers begin again with each image."""
     write_images(tmp_path / "set", ("a.png", "b.png"))
-    for user in (0, 1):
-        write_table(tmp_path / "set" / "result" / f"User {user}_all_gaze.csv", GAZEPOINT)
-        write_table(tmp_path / "set" / "result" / f"User {user}_fixations.csv", GAZEPOINT)
-    expected = [[12, 16], [24, 32]]
+    for user, y in ((0, "0.50,0.04"), (1, "0.75,0.04")):
+        table = GAZEPOINT.replace("0.50,0.04", y)
+        write_table(tmp_path / "set" / "result" / f"User {user}_all_gaze.csv", table)
+        write_table(tmp_path / "set" / "result" / f"User {user}_fixations.csv", table)
     assert gaze_of(tmp_path / "set") == {
-        "a.png": (expected + expected, [0, 0, 1, 1]),
+        "a.png": ([[12, 16], [24, 32], [12, 16], [36, 32]], [0, 0, 1, 1]),
         "b.png": ([[24, 48]] * 2, [0, 1]),
     }
 

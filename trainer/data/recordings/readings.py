@@ -1,0 +1,467 @@
+"""How recordings are read: which image each row of the tables is of, and what its positions mean.
+
+A reading is known (the header of a known export, or a setting), inferred (it fits all evidence, and no other does),
+or one of several between which the user has to choose: then `AmbiguousError` shows them side by side.
+
+The evidence on the image is how many rows and images a reading uses, and how probable it is that what names
+the image does so by accident. The evidence on the unit is how probable the positions are, if people look at the
+middle more than at the borders, seldom beside the image, and never at one corner of all images.
+"""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from trainer.data.recordings.columns import CENTERED, IMAGE, ROLES, SCREEN, Columns, ImageNames, is_number
+from trainer.data.recordings.geometry import Geometry, Positions
+from trainer.data.recordings.tables import Source
+from trainer.data.settings import (
+    CENTER_HEIGHT,
+    CENTER_NORM,
+    CENTER_PIXELS,
+    DEGREES,
+    FRACTION,
+    PERCENT,
+    PIXELS,
+    THOUSANDTHS,
+    FetchConfig,
+    parse_screen_size,
+)
+from trainer.data.source_layout import IMAGE_SUFFIXES, Points
+from trainer.errors import UserError
+
+FILE, FOLDER = "@file", "@folder"
+"""Names in the setting `columns` for an image that the name of the table, or of its folder, names."""
+SHOWN_FIXATIONS = 3
+DRAWN_FIXATIONS = 60
+DRAWN_IMAGES = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """One way to read the recordings, for a user to choose."""
+
+    text: str
+    """What it takes the data for."""
+    setting: str
+    """The setting that chooses it, or what to do; empty if there is none."""
+    rows: str
+    """How many rows it would use, of how many."""
+    fixations: dict[str, Points]
+    """Path of an image -> pixels (n, 2) of (y, x) of some of its fixations."""
+
+
+class AmbiguousError(UserError):
+    """Recordings that can be read in several ways, with the readings side by side."""
+
+    def __init__(self, question: str, readings: Sequence[Reading]) -> None:
+        self.question = question
+        self.readings = readings
+        super().__init__("\n".join([question, *(f"- {_line(reading)}" for reading in readings)]))
+
+
+def _line(reading: Reading) -> str:
+    first = [(image, point) for image, points in reading.fixations.items() for point in points[:1]]
+    where = "; ".join(f"x {x}, y {y} of {image}" for image, (y, x) in first[:SHOWN_FIXATIONS])
+    where = f", such as at {where}" if where else ""
+    return f"{reading.text}: {reading.rows}{where}{f' -> {reading.setting}' if reading.setting else ''}"
+
+
+# === The image of a row ===
+
+USUAL, PATH, PART_OF_PATH, WITH_SUFFIX, TEXT, NUMBER_IN_PATH, NUMBER = range(7, 0, -1)
+"""How improbable it is that something names images by accident: a column with a usual name, a name of a table or
+folder, a part of it, a column of names with the suffix of an image, or of other names, numbers in the names of
+tables, and a column of numbers, which may count anything."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageReading:
+    """What names the image of each row."""
+
+    text: str
+    name: str
+    """Its name in the setting `columns`."""
+    rank: int
+    images: Sequence[pl.Series]
+    """For each table, the position of the image of each row: -1 if it is none of the source, null if it is empty."""
+    part: tuple[int, int, int] | None = None
+    """The part of the path of tables that names it (see `_part`); None for a column."""
+
+    @property
+    def n_used(self) -> int:
+        """Number of rows with an image of the source."""
+        return sum(int((each >= 0).sum()) for each in self.images)
+
+    @property
+    def n_labelled(self) -> int:
+        """Number of rows that name an image."""
+        return sum(each.count() for each in self.images)
+
+    @property
+    def n_images(self) -> int:
+        """Number of images that are named."""
+        return len(set().union(*(each.unique().to_list() for each in self.images)) - {-1, None})
+
+    def agrees_with(self, other: "ImageReading") -> bool:
+        """Whether no row has one image by this reading and another one by the other."""
+        for own, others in zip(self.images, other.images, strict=True):
+            if ((own >= 0) & (others >= 0) & (own != others)).any():
+                return False
+        return True
+
+    def varies(self) -> bool:
+        """Whether tables name several images each."""
+        return any(each.n_unique() > 2 for each in self.images)
+
+
+def image_readings(sources: Sequence[Source], names: ImageNames, named: str) -> list[ImageReading]:
+    """What names the images of the rows of tables of one form: columns, and parts of the tables' paths.
+
+    `named` is what the user says: the name of a column, FILE or FOLDER; empty for all that names any image.
+    """
+    readings = list(_by_column(sources, names, named)) if named not in (FILE, FOLDER) else []
+    if named in ("", FILE, FOLDER):
+        readings += _by_path(sources, names, named)
+    return [each for each in readings if each.n_used or each.rank == USUAL]
+
+
+def _by_column(sources: Sequence[Source], names: ImageNames, named: str) -> Iterator[ImageReading]:
+    for word in dict.fromkeys(word for source in sources for word in source.labels):
+        images, labels = [], set[str]()
+        for source in sources:
+            column = source.labels.get(word)
+            if column is None:
+                images.append(pl.Series([None] * len(source.rows), dtype=pl.Int32))
+                continue
+            found = names.named_by(source.rows[column].drop_nulls().unique().to_list())
+            labels |= found.keys()
+            images.append(_replaced(source.rows[column], found))
+        rank = USUAL if named or word in ROLES["image"] else TEXT
+        if rank == TEXT and all(map(is_number, labels)):
+            rank = NUMBER
+        elif rank == TEXT and any(label.strip().lower().endswith(IMAGE_SUFFIXES) for label in labels):
+            rank = WITH_SUFFIX
+        column = next(source.labels[word] for source in sources if word in source.labels)
+        title = next(source.label_name(column) for source in sources if column in source.rows.columns)
+        yield ImageReading(f"the column {title!r} names the image", title, rank, images)
+
+
+def _replaced(labels: pl.Series, images: dict[str, int]) -> pl.Series:
+    texts = labels.cast(pl.String)
+    found = texts.replace_strict(list(images), list(images.values()), default=-1, return_dtype=pl.Int32)
+    return found.set(texts.is_null(), None)
+
+
+def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterator[ImageReading]:
+    """The parts of paths that name an image for nearly every table, and the only image beside a table."""
+    paths = [source.parts for source in sources]
+    depths = {FILE: range(1), FOLDER: range(1, 4)}.get(named, range(4))
+    for depth in depths:
+        spans = [(0, 0), *(pair for pair in itertools.product(range(5), range(4)) if pair != (0, 0))]
+        for before, after in spans:
+            found = {path: _part(path, depth, before, after) for path in paths}
+            labels = [label for label in found.values() if label]
+            matches = names.named_by(set(labels))
+            if len([label for label in labels if label in matches]) < max(1, len(found) / 2):
+                continue
+            images = [
+                pl.Series([matches.get(found[source.parts], -1)], dtype=pl.Int32).new_from_index(
+                    0, len(source.rows)
+                )
+                for source in sources
+            ]
+            is_whole = (before, after) == (0, 0)
+            rank = PATH if is_whole else PART_OF_PATH
+            if not is_whole and all(map(is_number, matches)):
+                rank = NUMBER_IN_PATH
+            what = "the name of each table" if depth == 0 else "the name of the folder of each table"
+            text = f"{what} names the image" if is_whole else f"a part of {what} names the image"
+            yield ImageReading(text, FOLDER if depth else FILE, rank, images, (depth, before, after))
+    if not named:
+        only = [names.only_in("/".join(path[:-1])) for path in paths]
+        images = [
+            pl.Series([-1 if image is None else image], dtype=pl.Int32).new_from_index(0, len(source.rows))
+            for image, source in zip(only, sources, strict=True)
+        ]
+        yield ImageReading("each table is of the only image in its folder", FOLDER, PART_OF_PATH, images)
+
+
+def _part(path: tuple[str, ...], depth: int, before: int, after: int) -> str:
+    """The name at a depth of a path, 0 for the table's, without some of its words before and after; or empty."""
+    if depth >= len(path):
+        return ""
+    words = list(re.finditer(r"[^_\-\s.()]+", path[-1 - depth]))
+    if (before, after) == (0, 0):
+        return path[-1 - depth]
+    if before + after >= len(words):
+        return ""
+    return path[-1 - depth][words[before].start() : words[len(words) - 1 - after].end()]
+
+
+def choose_image(
+    readings: Sequence[ImageReading], sources: Sequence[Source], n_images: int, config: FetchConfig
+) -> ImageReading | list[ImageReading] | None:
+    """The reading that fits, or those among which the evidence does not decide; None if nothing names an image.
+
+    A reading fits if it uses nearly all rows and images. Of those that fit, one that is less probable by accident
+    decides. If none fits, it is the one with most rows, of which `check_lost` then says what is lost.
+    """
+    n_rows = sum(len(source.rows) for source in sources)
+    most_lost = config.max_lost_share
+
+    def fits(reading: ImageReading) -> bool:
+        n_needed = reading.n_labelled if reading.rank == USUAL else n_rows
+        return reading.n_used >= (1 - most_lost) * n_needed and reading.n_images >= (1 - most_lost) * n_images
+
+    told = [each for each in readings if each.rank > NUMBER]
+    fitting = [each for each in told if fits(each)]
+    numbers = [each for each in readings if each.rank == NUMBER]
+    if not fitting:
+        if not told:
+            return numbers or None
+        return max(told, key=lambda each: (each.n_used, each.rank, each.n_labelled))
+    best = max(fitting, key=lambda each: (each.rank, each.n_used))
+    rivals = [each for each in fitting if each.rank == best.rank]
+    is_count = best.rank == NUMBER_IN_PATH or (best.rank == PATH and _is_numbered(sources))
+    if is_count:
+        rivals += [each for each in (*fitting, *numbers) if fits(each)]
+    elif best.rank == USUAL and _is_numbered(sources) and not best.varies():
+        rivals += [each for each in fitting if each.rank == PATH]
+    others = [each for each in rivals if not each.agrees_with(best)]
+    return [best, *others] if others else best
+
+
+def _is_numbered(sources: Sequence[Source]) -> bool:
+    return all(is_number(source.parts[-1]) for source in sources)
+
+
+# === Where positions are ===
+
+CENTER_SIGMA = 0.2
+"""Standard deviation of where people look, in sides of the image."""
+OUTSIDE = 0.0005
+"""Density of positions outside of the image, where that inside is 1."""
+CORNER = 0.65
+"""Positions within this share of both sides of nearly all images, from one corner, fill a corner."""
+MIN_FOR_CORNER = 20
+"""Number of fixations from which it is improbable that people look at one corner alone."""
+BORDER = 0.05
+"""Share of a side within which positions are at the border of an image, or beside it."""
+ONE_SIDED, MIN_ONE_SIDED = 5, 5
+"""Positions at the left, and at the top, for each at the right and at the bottom, and at least, that show another
+origin."""
+NATURAL = (PIXELS, FRACTION)
+"""Units that are inferred; the others are asked about."""
+RARE = -30.0
+"""Logarithm of how much less probable the other units are before any position is known."""
+SHOWN_BELOW = 4.0
+"""Readings are shown whose mean logarithm of the density of a position is at most this far below the best."""
+
+
+def choose_geometry(
+    config: FetchConfig, tables: Sequence[Columns], positions: Positions, images: Sequence[str]
+) -> tuple[Geometry, list[str]]:
+    """What positions in all tables mean, and sentences that say why they were taken so.
+
+    `images` has the path of the image of each position.
+
+    Raises:
+        AmbiguousError: the positions fit no natural unit, or may have another origin.
+        UserError: tables have positions of different kinds, or the settings do not fit them.
+    """
+    units = {table.unit for table in tables} - {""}
+    unknown = sorted({table.unknown_unit for table in tables} - {""})
+    is_auto = config.coordinates == "auto"
+    if is_auto and unknown:
+        raise UserError(
+            f"the names of the columns give positions in {unknown[0]!r}, which is no unit that can be turned into "
+            "pixels of the images; convert them, and correct the names, or set coordinates to what the numbers are"
+        )
+    if (is_auto and len(units) > 1) or len({table.upwards for table in tables}) > 1:
+        raise UserError(
+            f"the tables have positions of different kinds (in {' and in '.join(sorted(units))}, y up or down); "
+            "prepare each kind by itself"
+        )
+    screen = parse_screen_size(config.screen_size) if config.screen_size else None
+    if screen and any(table.on == IMAGE for table in tables):
+        raise UserError(
+            "the names of the columns say that positions are on the image, but screen_size is given; leave it "
+            "out, or name other columns with `columns`"
+        )
+    reader = _Reader(config, tables, positions, images)
+    unit = min(units) if is_auto and units else config.coordinates
+    if unit == DEGREES and not config.pixels_per_degree:
+        raise UserError("the positions are in degrees of visual angle; set pixels_per_degree")
+    if unit in (FRACTION, PERCENT, THOUSANDTHS) and screen is None and "," in config.image_on_screen:
+        raise UserError(f"image_on_screen is given for {unit} of the screen; set screen_size too")
+    if unit != "auto":
+        geometry, why = reader.geometry(unit), "by the setting" if not is_auto else "by the columns' names"
+    else:
+        geometry, why = reader.infer(), "by their values"
+    if geometry.is_set:
+        set_by = "by the tables" if geometry.uses_media else "as set"
+        why = "as set" if not is_auto and not geometry.uses_media else f"the unit {why}, the screen {set_by}"
+    elif reader.on_screen:
+        reader.check_fills_screen(geometry)
+    notes = [f"Positions were taken as {geometry.text} ({why})."]
+    if reader.on_screen and not geometry.is_set:
+        notes.append(
+            "The columns' names say that positions are on the screen; they were taken as positions on the image, "
+            "which is right only if each image filled the screen: otherwise set screen_size and image_on_screen."
+        )
+    return geometry, notes
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """The positions of all tables, and the readings of them."""
+
+    config: FetchConfig
+    tables: Sequence[Columns]
+    positions: Positions
+    images: Sequence[str]
+
+    @property
+    def on_screen(self) -> bool:
+        """Whether the names of columns say that positions are on the screen."""
+        return any(table.on == SCREEN for table in self.tables)
+
+    def geometry(self, unit: str) -> Geometry:
+        """The geometry with a unit, and otherwise as set or as the tables say."""
+        config, upwards = self.config, self.tables[0].upwards
+        screen = parse_screen_size(config.screen_size) if config.screen_size else None
+        is_set = screen is not None or "," in config.image_on_screen
+        return Geometry(
+            unit,
+            upwards if upwards is not None else unit in CENTERED and unit != DEGREES,
+            screen,
+            config.image_on_screen,
+            config.pixels_per_degree,
+            uses_media=self.on_screen and self.positions.media is not None and not is_set and unit == PIXELS,
+        )
+
+    def infer(self) -> Geometry:
+        """The geometry with the natural unit that makes the positions most probable, if no other fits better.
+
+        Raises:
+            AmbiguousError: another does.
+        """
+        units = [PIXELS, FRACTION, PERCENT, THOUSANDTHS, CENTER_NORM, CENTER_HEIGHT, CENTER_PIXELS]
+        if self.config.pixels_per_degree:
+            units.append(DEGREES)
+        geometries = sorted(map(self.geometry, units), key=self._probability, reverse=True)
+        best = geometries[0]
+        if any(table.is_centered for table in self.tables):
+            centered = [each for each in geometries if each.unit in CENTERED]
+            raise self._ambiguous(
+                "the positions are from the centre, in a unit that the columns do not name", centered
+            )
+        if best.unit not in NATURAL:
+            raise self._ambiguous("the positions are in a unit that the columns do not name", geometries)
+        if self._fills_corner(best):
+            raise self._ambiguous("the positions fill one corner of nearly all images", geometries)
+        if centered := self._other_origins(best, geometries):
+            raise self._ambiguous("the origin of the positions is not clear", [best, *centered])
+        return best
+
+    def check_fills_screen(self, geometry: Geometry) -> None:
+        """Raise `AmbiguousError` if positions on the screen show that images did not fill it."""
+        y, x = geometry.shares(self.positions)
+        ratios = self.positions.sizes[:, 1] / self.positions.sizes[:, 0]
+        is_one = ratios.max() <= 1.02 * ratios.min()
+        inside = np.mean((x >= 0) & (x <= 1) & (y >= 0) & (y <= 1))
+        is_centered = max(abs(np.median(x) - 0.5), abs(np.median(y) - 0.5)) < 0.15
+        spread_y, spread_x = (np.diff(np.quantile(side, (0.02, 0.98)))[0] for side in (y, x))
+        is_wide = len(x) < 100 or 0.8 < spread_x / spread_y < 1.25
+        if geometry.unit == FRACTION and is_one and ratios.max() > 1 and is_wide:
+            return
+        if geometry.unit != FRACTION and inside > 0.95 and is_centered and not self._fills_corner(geometry):
+            return
+        longer = int(self.positions.sizes.max())
+        screen = next(
+            (each for each in ("1080x1920", "1440x2560", "2160x3840") if int(each[5:]) >= longer), "HEIGHTxWIDTH"
+        )
+        readings = [self._reading(geometry, "image_on_screen=0,0", "each image filled the screen")]
+        readings += [
+            self._reading(
+                dataclasses.replace(geometry, screen=parse_screen_size(screen), image_on_screen=how),
+                f"screen_size={screen} image_on_screen={how}",
+                f"the image was {text} a screen of {screen} (say the real size, height x width)",
+            )
+            for how, text in (("fit", "enlarged to fill"), ("center", "in the middle of"))
+            if screen != "HEIGHTxWIDTH"
+        ]
+        raise AmbiguousError(
+            "the positions are on the screen, and where it showed the images is not known:", readings
+        )
+
+    def _probability(self, geometry: Geometry) -> float:
+        """The logarithm of the density of the positions in their tables' unit, and of how frequent the unit is."""
+        prior = 0.0 if geometry.unit in NATURAL else RARE
+        return len(self.images) * self._density(geometry) + prior
+
+    def _density(self, geometry: Geometry) -> float:
+        """The mean logarithm of the density of the positions in their tables' unit."""
+        y, x = geometry.shares(self.positions)
+        ahead = np.stack(
+            geometry.shares(dataclasses.replace(self.positions, x=self.positions.x + 1, y=self.positions.y + 1))
+        )
+        per_unit = np.abs(ahead - np.stack([y, x])).prod(axis=0)
+        middle = np.exp(-((x - 0.5) ** 2 + (y - 0.5) ** 2) / 2 / CENTER_SIGMA**2) / 2 / np.pi / CENTER_SIGMA**2
+        inside = (x >= -0.01) & (x <= 1.01) & (y >= -0.01) & (y <= 1.01)
+        far = np.maximum(np.abs(x - 0.5), np.abs(y - 0.5)).clip(0.5, None) * 2
+        return float(np.mean(np.log(per_unit * np.where(inside, 0.5 + 0.5 * middle, OUTSIDE / far**2))))
+
+    def _fills_corner(self, geometry: Geometry) -> bool:
+        y, x = geometry.shares(self.positions)
+        if len(x) < MIN_FOR_CORNER:
+            return False
+        (low_y, high_y), (low_x, high_x) = (np.quantile(side, (0.01, 0.99)) for side in (y, x))
+        return bool(max(high_x, high_y) < CORNER or min(low_x, low_y) > 1 - CORNER)
+
+    def _other_origins(self, best: Geometry, geometries: Sequence[Geometry]) -> list[Geometry]:
+        """Geometries from the centre that have nearly all positions inside, if these are at the left and top alone.
+
+        People seldom look at the borders, and no more at one than at the other.
+        """
+        if len(self.images) < MIN_FOR_CORNER:
+            return []
+        for share in best.shares(self.positions):
+            before, behind = np.count_nonzero(share < BORDER), np.count_nonzero(share > 1 - BORDER)
+            if before < max(MIN_ONE_SIDED, ONE_SIDED * behind):
+                return []
+        centered = [each for each in geometries if each.unit in CENTERED]
+        return [each for each in centered if len(each.place(self.positions)[0]) > 0.995 * len(self.images)]
+
+    def _ambiguous(self, question: str, geometries: Sequence[Geometry]) -> AmbiguousError:
+        x, y = self.positions.x, self.positions.y
+        values = f"x is {x.min():.4g} to {x.max():.4g}, y is {y.min():.4g} to {y.max():.4g}"
+        densities = {each: self._density(each) for each in geometries}
+        shown = [each for each in geometries if densities[each] > max(densities.values()) - SHOWN_BELOW]
+        readings = [self._reading(each, f"coordinates={each.unit}", each.text) for each in shown]
+        if any(each.unit in CENTERED for each in shown) and DEGREES not in {each.unit for each in geometries}:
+            setting = f"coordinates={DEGREES} pixels_per_degree=NUMBER"
+            readings.append(Reading("degrees from the centre", setting, "depends on the pixels of one degree", {}))
+        return AmbiguousError(f"{question} ({values}); choose:", readings)
+
+    def _reading(self, geometry: Geometry, setting: str, text: str) -> Reading:
+        points, is_inside = geometry.place(self.positions)
+        rows = f"{len(points):,} of {len(is_inside):,} fixations inside of their images"
+        return Reading(text, setting, rows, _by_image(points, np.array(self.images)[is_inside].tolist()))
+
+
+def _by_image(points: Points, images: Sequence[str]) -> dict[str, Points]:
+    """Some fixations of some images; the images are those of many points."""
+    chosen: dict[str, list[NDArray[np.int64]]] = {}
+    for image, point in zip(images, points, strict=True):
+        if image in chosen or len(chosen) < DRAWN_IMAGES:
+            own = chosen.setdefault(image, [])
+            if len(own) < DRAWN_FIXATIONS:
+                own.append(point)
+    return {image: np.stack(own) for image, own in chosen.items()}
