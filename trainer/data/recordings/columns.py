@@ -95,7 +95,18 @@ ROLES = {
     "image": (
         *("image", "image name", "image file", "stimulus", "stimulus name", "stim file", "picture"),
         *("presented stimulus name", "presented media name", "media name", "medianame", "filename", "file name"),
-        *("item filename", "img", "pic", "photo", "photograph", "scene", "stim", "slide", "screenshot"),
+        *(
+            "item filename",
+            "sourcestimuliname",
+            "img",
+            "pic",
+            "photo",
+            "photograph",
+            "scene",
+            "stim",
+            "slide",
+            "screenshot",
+        ),
         *(
             f"{thing}{what}"
             for thing in ("image", "img", "picture", "pic", "photo", "stimulus", "stim", "scene")
@@ -161,8 +172,8 @@ MEDIA = ("media x", "media y", "media width", "media height")
 def plain(name: str) -> tuple[str, str]:
     """Split a column's name into its words, in lower case, and its unit: `Fix_X [px]` is (fix x, px)."""
     name, unit = name.strip().lower(), ""
-    if match := re.fullmatch(r"(.+?)\s*[\[(]([^\])]*)[\])]", name):
-        name, unit = match[1], match[2].strip()
+    if match := re.fullmatch(r"(.+?)\s*(?:\[(.*)\]|\(([^)]*)\))", name):
+        name, unit = match[1], (match[2] or match[3] or "").strip()
     words = re.sub(r"[\s_.\-]+", " ", name).strip()
     if not unit and (match := re.fullmatch(r"(.+) (px|pix|pixels|ms|norm|deg|pct|percent)", words)):
         words, unit = match[1], match[2]
@@ -346,6 +357,10 @@ class ImageNames:
             if len(paths) == 1:
                 return self.paths.index(paths[0])
         return None
+
+    def knows(self, label: str) -> bool:
+        """Whether an image has this name, and not only its number."""
+        return any(end in self._by_name for end in _ends(label))
 
     def named_by(self, labels: Iterable[str]) -> dict[str, int]:
         """The labels that name one image or more -> the first of these images."""

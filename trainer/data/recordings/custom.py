@@ -55,6 +55,8 @@ MAX_BLUR_SHARE = 1 / 2
 MAX_WORKERS = 32
 MOST_OUTSIDE = 0.5
 """Largest share of positions outside of their images where the settings, or the tables, say what positions mean."""
+MAX_SEVERAL = 0.1
+"""Largest share of pairs of an observer and an image with rows in several tables, as of an export in two files."""
 MOST_EVIDENCE = 100_000
 """Number of fixations that tell the unit of all."""
 SHOWN_FORMS = 5
@@ -383,6 +385,12 @@ def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None
             return None
         owners = rows[column].cast(pl.String).unique().sort().to_list()
         report.remarks.append(f"Without a column of observers, names of tables tell them: {some(owners)}.")
+    elif (several := fixations.share_in_several_tables(rows)) > MAX_SEVERAL:
+        report.remarks.append(
+            f"Several tables have the same observer's fixations on the same image ({several:.0%} of these): perhaps "
+            "different people have one name, so observers are not told apart."
+        )
+        return None
     if n_unknown := rows[column].null_count():
         report.remarks.append(f"{n_unknown:,} fixations have no observer, so observers are not told apart.")
         return None

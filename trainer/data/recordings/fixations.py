@@ -52,6 +52,8 @@ MIN_FOR_LOST = 50
 SAME_PLACE = 0.1
 """Share of the range of positions within which two rows may be of one fixation, and of the numbers of fixations that
 may have rows farther apart."""
+BY_CHANCE = 0.05
+"""Share of the rows of positions alone that may be equal by chance."""
 MOSTLY = 0.5
 """Share of the numbers with rows farther apart from which on rows of one number are different fixations."""
 SAMPLE_STEP = 0.1
@@ -149,6 +151,9 @@ def _found(
     word, unlabelled = plain(reading.name)[0], 0
     parts = []
     for source, images in zip(form, reading.images, strict=True):
+        if not how and word not in source.labels:
+            found.others.append(source.origin)
+            continue
         if not how:
             source.columns.index["image"] = int(source.labels[word][1:])
             images = _exact(source.rows[source.labels[word]], names, source.origin)
@@ -330,6 +335,8 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
     # Programs write 1 as 1.0 where a cell of the column is empty.
     texts = pl.col([role for role in LABELS if role in rows.columns]).cast(pl.String)
     source.rows = rows.with_columns(texts.str.replace(r"^(\d+)[.,]0+$", "${1}").cast(pl.Categorical))
+    hashes = source.rows.with_columns(pl.selectors.categorical().cast(pl.String)).hash_rows()
+    source.content = (*head.header, source.columns.index["x"], len(hashes), hashes.sum())
 
 
 def _is_event(cells: set[str]) -> bool:
@@ -364,7 +371,7 @@ def _owner(path: tuple[str, ...], part: tuple[int, int, int] | None) -> str:
             (words[before].start(), words[len(words) - 1 - after].end()) if before + after else (0, len(own))
         )
         names[-1 - depth] = f"{own[:begin]}*{own[end:]}"
-    names[-1] = re.sub(r"(?i)( *\(\d+\)|[ _-]*(all[ _-]?gaze|fixations?|fix))*$", "", names[-1]) or names[-1]
+    names[-1] = re.sub(r"(?i)[ _-]*(all[ _-]?gaze|fixations?|fix)$", "", names[-1]) or names[-1]
     return "/".join(names)
 
 
@@ -406,10 +413,13 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     """
     if rows.is_empty():
         return rows
-    # Rows of a table that name no observer have one and the same.
-    rows = rows.with_columns(table=pl.when(pl.col("observer").is_null()).then(pl.col("owner")))
-    numbered = ("image", "observer", "table", "trial", "fixation")
-    rows, n_dropped = _filtered(rows, _hashes(rows, *numbered, *NUMBERS).is_last_distinct())
+    numbered = ("image", "observer", "owner", "trial", "fixation")
+    is_repeated = ~_hashes(rows, *numbered, *NUMBERS).is_last_distinct()
+    if is_repeated.mean() < BY_CHANCE:  # rows of positions alone may be equal by chance
+        is_repeated &= rows.select(
+            pl.any_horizontal(pl.col("fixation", "time", "duration").is_not_null())
+        ).to_series()
+    rows, n_dropped = _filtered(rows, ~is_repeated)
     left_out["that repeat another row in all columns"] += n_dropped
     n_before = len(rows)
     for by_time in (True, False):
@@ -529,6 +539,12 @@ def _check_no_samples(found: Found) -> None:
             f"{any_two:.3g} apart: they are single samples of the gaze; export fixations, or name their durations, "
             "such as columns=duration=NAME"
         )
+
+
+def share_in_several_tables(rows: pl.DataFrame) -> float:
+    """The share of the pairs of an image and an observer that have rows in several tables."""
+    tables = rows.group_by("image", "observer").agg(pl.col("owner").n_unique())
+    return float((tables["owner"] > 1).mean())
 
 
 def is_one_person_each(rows: pl.DataFrame) -> bool:

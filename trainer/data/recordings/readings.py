@@ -170,21 +170,26 @@ def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterat
             matches = names.named_by(set(labels))
             if len([label for label in labels if label in matches]) < max(1, len(found) / 2):
                 continue
+            twins = {
+                source.content: matches[label] for source in sources if (label := found[source.parts]) in matches
+            }
             images = [
-                pl.Series([matches.get(found[source.parts], -1)], dtype=pl.Int32).new_from_index(
-                    0, len(source.rows)
-                )
+                pl.Series(
+                    [matches.get(found[source.parts], twins.get(source.content, -1))], dtype=pl.Int32
+                ).new_from_index(0, len(source.rows))
                 for source in sources
             ]
             is_whole = (before, after) == (0, 0)
             rank = PATH if is_whole else PART_OF_PATH
-            if not is_whole and all(map(is_number, matches)):
+            if all(map(is_number, matches)) and not (is_whole and all(map(names.knows, matches))):
                 rank = NUMBER_IN_PATH
             what = "the name of each table" if depth == 0 else "the name of the folder of each table"
             text = f"{what} names the image" if is_whole else f"a part of {what} names the image"
             yield ImageReading(text, FOLDER if depth else FILE, rank, images, (depth, before, after))
     if not named:
         only = [names.only_in("/".join(path[:-1])) for path in paths]
+        of = {source.content: image for source, image in zip(sources, only, strict=True) if image is not None}
+        only = [of.get(source.content) for source in sources]
         images = [
             pl.Series([-1 if image is None else image], dtype=pl.Int32).new_from_index(0, len(source.rows))
             for image, source in zip(only, sources, strict=True)
@@ -378,10 +383,10 @@ class _Reader:
         inside = np.mean((x >= 0) & (x <= 1) & (y >= 0) & (y <= 1))
         is_centered = max(abs(np.median(x) - 0.5), abs(np.median(y) - 0.5)) < 0.15
         spread_y, spread_x = (np.diff(np.quantile(side, (0.02, 0.98)))[0] for side in (y, x))
-        is_wide = len(x) < 100 or 0.8 < spread_x / spread_y < 1.25
+        is_wide = len(x) < 200 or 0.8 < spread_x / spread_y < 1.25
         if geometry.unit == FRACTION and is_one and ratios.max() > 1 and is_wide:
             return
-        if geometry.unit != FRACTION and inside > 0.95 and is_centered and not self._fills_corner(geometry):
+        if geometry.unit != FRACTION and inside > 0.9 and is_centered and not self._fills_corner(geometry):
             return
         longer = int(self.positions.sizes.max())
         screen = next(

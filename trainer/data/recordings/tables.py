@@ -92,6 +92,8 @@ class Source:
     """Its rows, once they are read."""
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
     """Name of a column that may name the image, as `plain` returns it -> the column of `rows`."""
+    content: tuple[object, ...] = ()
+    """Equal for tables with the same columns and rows."""
 
     @property
     def names(self) -> dict[str, str]:
@@ -113,7 +115,7 @@ class Source:
         """What tables of one kind share: what their columns hold, and the names of those of positions."""
         x_and_y = tuple(plain(self.names[role])[0] for role in ("x", "y"))
         known = x_and_y if self.columns.unit and self.columns.on else tuple(sorted(self.columns.index))
-        return (*x_and_y, bool(self.columns.mapped), known)
+        return (*x_and_y, bool(self.columns.mapped), bool(self.labels), known)
 
 
 # === Find the tables of positions ===
