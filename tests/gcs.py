@@ -80,10 +80,15 @@ def crc32c(content):
 
 @contextlib.contextmanager
 def answering(monkeypatch, answer):
-    """A server on loopback, where STORAGE_EMULATOR_HOST leads: `answer(path)` -> (status, headers, body)."""
+    """A server on loopback, where STORAGE_EMULATOR_HOST leads: `answer(path)` -> (status, headers, body).
+
+    Yields the requests so far, each with the path and the query.
+    """
+    requests = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
+            requests.append(self.path)
             status, headers, body = answer(urllib.parse.unquote(urllib.parse.urlsplit(self.path).path))
             if "Range" in self.headers:
                 first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
@@ -107,7 +112,7 @@ def answering(monkeypatch, answer):
         thread.start()
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{server.server_port}")
         try:
-            yield
+            yield requests
         finally:
             server.shutdown()
             thread.join()

@@ -4,14 +4,15 @@ google-cloud-storage retries transient failures; `explained` turns its other err
 """
 
 import base64
+import functools
 import io
 import mimetypes
 import os
 import pathlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from trainer.errors import UserError, first_line, shown
 from trainer.io.files import MOUNT
@@ -30,6 +31,15 @@ LOGIN = (
     "log in with `gcloud auth application-default login` (with --impersonate-service-account=ACCOUNT if you work "
     "as another account)"
 )
+USER_PROJECT = "STORAGE_USER_PROJECT"
+"""Environment variable: the project that pays for requests to requester-pays buckets."""
+NO_USER_PROJECT = "requester pays bucket but no user project"
+"""Part of Cloud Storage's error for a request to a requester-pays bucket that names no project."""
+_user_projects: dict[str, str] = {}
+"""Requester-pays buckets that this process has met -> the project that pays for its requests."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 def is_remote(source: str) -> bool:
@@ -54,6 +64,51 @@ def checksum_of(text: str | None) -> str:
     return ""
 
 
+class RequesterPaysError(UserError):
+    """A request to a requester-pays bucket that names no project to bill."""
+
+    def __init__(self, bucket: str) -> None:
+        super().__init__(
+            f"the bucket {bucket!r} is a requester-pays bucket: set the environment variable {USER_PROJECT} to the "
+            "project that pays for its requests, in which you have the role Service Usage Consumer"
+        )
+        self.bucket = bucket
+
+
+def user_project() -> str:
+    """The project that pays for requests to requester-pays buckets; empty if none is set.
+
+    It is that of the environment variable STORAGE_USER_PROJECT, else the quota project of the default credentials.
+    """
+    import google.auth
+
+    if project := os.environ.get(USER_PROJECT):
+        return project
+    with suppress(google.auth.exceptions.DefaultCredentialsError):
+        return getattr(google.auth.default()[0], "quota_project_id", None) or ""
+    return ""
+
+
+def billed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function, called again if a bucket is requester-pays: then its requests name `user_project()`.
+
+    Requests to other buckets name no project: that would need a permission in the project.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        try:
+            return function(*args, **options)
+        except RequesterPaysError as error:
+            if not (project := user_project()):
+                raise
+            _user_projects[error.bucket] = project
+        return function(*args, **options)
+
+    return call
+
+
+@billed
 def read_object(address: str, connected: Any = None) -> bytes:
     """The content of the object at a `gs://` address; its checksum is verified.
 
@@ -83,18 +138,32 @@ def read_parts(address: str, size_bytes: int, start: int = 0, generation: int | 
         MissingError: the object does not exist in this state.
         UserError: it may not be read.
     """
-    bucket, path = split(address)
     connected = storage_client()
 
+    @billed
     def read(begin: int) -> bytes:
         end = min(begin + CHUNK_BYTES, size_bytes) - 1
-        blob = connected.bucket(bucket).blob(path, generation=generation)
-        # The checksum that Cloud Storage sends is that of the whole object.
-        content: bytes = blob.download_as_bytes(start=begin, end=end, checksum=None, retry=retry())
+        with explained(address):
+            blob = blob_at(address, connected, generation)
+            # The checksum that Cloud Storage sends is that of the whole object.
+            content: bytes = blob.download_as_bytes(start=begin, end=end, checksum=None, retry=retry())
         return content
 
-    with explained(address), open_pool(WORKERS) as pool:
+    with open_pool(WORKERS) as pool:
         yield from map_ahead(pool, read, range(start, size_bytes, CHUNK_BYTES), WORKERS)
+
+
+@billed
+def download_object(address: str, path: pathlib.Path, connected: Any) -> None:
+    """Copy the object at a `gs://` address to a file, by a `storage_client()`; its checksum is verified.
+
+    Raises:
+        MissingError: the object or its bucket does not exist.
+        UserError: it may not be read, or arrives damaged.
+        OSError: the file cannot be written.
+    """
+    with explained(address):
+        blob_at(address, connected).download_to_filename(str(path), retry=retry())
 
 
 class UnreachableError(UserError):
@@ -130,6 +199,7 @@ def retry() -> Any:
     return DEFAULT_RETRY.with_timeout(RETRY_S)
 
 
+@billed
 def write_object(address: str, content: pathlib.Path | bytes, connected: Any) -> None:
     """Write a file or bytes to the object at a `gs://` address, by a `client(write=True)`.
 
@@ -146,6 +216,7 @@ def write_object(address: str, content: pathlib.Path | bytes, connected: Any) ->
             blob.upload_from_file(io.BytesIO(content), **options)
 
 
+@billed
 def copy_object(source: str, target: str, connected: Any) -> None:
     """Copy an object to another address within Cloud Storage, by a `client(write=True)`.
 
@@ -162,6 +233,7 @@ def copy_object(source: str, target: str, connected: Any) -> None:
                 return
 
 
+@billed
 def remove_object(address: str, connected: Any) -> None:
     """Remove the object at a `gs://` address if it exists, by a `client(write=True)`; may raise `UserError`."""
     with suppress(MissingError), explained(address, write=True):
@@ -176,12 +248,18 @@ def split(source: str) -> tuple[str, str]:
     return bucket, path.rstrip("/")
 
 
-def blob_at(address: str, connected: Any) -> Any:
+def bucket_at(address: str, connected: Any) -> Any:
+    """google-cloud-storage's handle of the bucket of a `gs://` address, by a `storage_client()`."""
+    bucket = split(address)[0]
+    return connected.bucket(bucket, user_project=_user_projects.get(bucket))
+
+
+def blob_at(address: str, connected: Any, generation: int | None = None) -> Any:
     """google-cloud-storage's handle of the object at a `gs://` address, by a `storage_client()`."""
-    bucket, path = split(address)
-    return connected.bucket(bucket).blob(path)
+    return bucket_at(address, connected).blob(split(address)[1], generation=generation)
 
 
+@billed
 def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any) -> list[Any]:
     """The objects (name, size, crc32c) in the bucket of `address` whose names begin with `prefix`.
 
@@ -196,9 +274,8 @@ def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any)
     """
     fields = "items(name,size,crc32c),nextPageToken"
     with explained(address):
-        bucket = split(address)[0]
-        reader = connected or storage_client()
-        return list(reader.list_blobs(bucket, prefix=prefix, fields=fields, retry=retry(), **options))
+        bucket = bucket_at(address, connected or storage_client())
+        return list(bucket.list_blobs(prefix=prefix, fields=fields, retry=retry(), **options))
 
 
 def nothing_at(address: str) -> UserError:
@@ -208,7 +285,7 @@ def nothing_at(address: str) -> UserError:
 
 @contextmanager
 def explained(source: str, write: bool = False) -> Iterator[None]:
-    """Turn errors of Cloud Storage about `source` into a `UserError`."""
+    """Turn errors of Cloud Storage about `source` into a `UserError`, which may be a `RequesterPaysError`."""
     import google.auth.exceptions as auth
     import requests  # type: ignore[import-untyped]
     from google.api_core import exceptions
@@ -240,6 +317,8 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
             f"cannot reach Cloud Storage for {source} ({in_short(cause)}); check the network"
         ) from None
     except (exceptions.GoogleAPICallError, DataCorruption, ValueError) as error:
+        if isinstance(error, exceptions.BadRequest) and NO_USER_PROJECT in str(error):
+            raise RequesterPaysError(bucket) from None
         raise UserError(f"Cloud Storage refuses {source}: {first_line(error)}") from None
 
 
@@ -258,6 +337,7 @@ class ChangedObjectError(UserError):
         super().__init__(f"{address} was changed by another process meanwhile; try again")
 
 
+@billed
 def read_state(address: str, connected: Any) -> tuple[bytes, int]:
     """The content of an object, and its generation; empty and 0 if it does not exist.
 
@@ -277,6 +357,7 @@ def read_state(address: str, connected: Any) -> tuple[bytes, int]:
     return content, int(blob.generation)
 
 
+@billed
 def replace_state(address: str, content: bytes, generation: int, connected: Any) -> int:
     """Replace an object that still has this generation, 0 if it must not exist yet; returns its new generation.
 
@@ -310,6 +391,7 @@ def replace_state(address: str, content: bytes, generation: int, connected: Any)
     return int(blob.generation)
 
 
+@billed
 def remove_state(address: str, generation: int, connected: Any) -> None:
     """Remove an object that still has this generation; does nothing if it does not exist.
 

@@ -3,6 +3,7 @@
 A *source* is a folder, a `gs://` prefix, or one archive, here or on Cloud Storage.
 """
 
+import collections
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,10 @@ from trainer.io import buckets, files
 from trainer.io.buckets import (
     REMOTE,
     WORKERS,
-    blob_at,
+    billed,
+    bucket_at,
     checksum_of,
+    download_object,
     explained,
     is_remote,
     list_blobs,
@@ -52,12 +55,13 @@ def list_objects(source: str) -> list[SourceObject]:
     return sorted(objects, key=lambda entry: entry.name)
 
 
+@billed
 def find_archive(address: str) -> tuple[SourceObject, str]:
     """Find the archive at a `gs://` address, and its generation; raises `UserError` if it cannot be read."""
-    bucket, path = split(address)
+    path = split(address)[1]
     with explained(address):
         # Reading one object takes fewer rights than listing a bucket.
-        blob = storage_client().bucket(bucket).get_blob(path, retry=retry())
+        blob = bucket_at(address, storage_client()).get_blob(path, retry=retry())
     if blob is None:
         list_blobs(address, _root(path), max_results=1)  # raises an error if the bucket does not exist
         raise nothing_at(address)
@@ -77,7 +81,7 @@ def find_objects(address: str) -> list[tuple[str, int]]:
     ]
     if not found:
         raise nothing_at(address)
-    sizes = {entry.name: entry.size_bytes for entry in (_entry(blob, address, "") for blob in found)}
+    sizes = {entry.name: entry.size_bytes for entry in _entries(found, address, "")}
     return [(f"{REMOTE}{bucket_name}/{name}", sizes[name]) for name in sorted(sizes)]
 
 
@@ -123,11 +127,11 @@ def _copied(source: str, objects: Sequence[SourceObject], folder: pathlib.Path) 
     root, connected = f"{REMOTE}{bucket}/{_root(path)}", storage_client()
 
     def copy(entry: SourceObject) -> int:
-        blob_at(root + entry.name, connected).download_to_filename(str(folder / entry.name), retry=retry())
+        download_object(root + entry.name, folder / entry.name, connected)
         return entry.size_bytes
 
     small = [entry for entry in objects if entry.size_bytes <= buckets.CHUNK_BYTES]
-    with explained(source), open_pool(WORKERS) as pool:
+    with open_pool(WORKERS) as pool:
         yield from map_ahead(pool, copy, small, 2 * WORKERS)
     for entry in objects:
         if entry.size_bytes > buckets.CHUNK_BYTES:
@@ -198,11 +202,8 @@ def _list_remote(source: str) -> list[SourceObject]:
     if is_archive(path):
         return [find_archive(source)[0]]
     root = _root(path)
-    objects = [
-        _entry(blob, source, root)
-        for blob in _without_folders(list_blobs(source, root))
-        if not is_junk(blob.name.removeprefix(root))
-    ]
+    blobs = _without_folders(list_blobs(source, root))
+    objects = _entries([blob for blob in blobs if not is_junk(blob.name.removeprefix(root))], source, root)
     if not objects:
         raise nothing_at(source)
     return objects
@@ -214,14 +215,31 @@ def _without_folders(blobs: Sequence[Any]) -> list[Any]:
     return [blob for blob in blobs if not blob.name.endswith("/") and (blob.size or blob.name not in folders)]
 
 
+def _entries(blobs: Sequence[Any], source: str, root: str) -> list[SourceObject]:
+    """Objects of a listing, with their names below `root`; `UserError` if a name or metadata cannot be used.
+
+    A listing lacks the checksums of objects under keys of Cloud KMS, which their own metadata have:
+    https://cloud.google.com/storage/docs/encryption/customer-managed-keys#restrictions
+    """
+
+    def reload(blob: Any) -> None:
+        with explained(f"{REMOTE}{split(source)[0]}/{blob.name}"):
+            blob.reload(retry=retry())
+
+    lacking = [blob for blob in blobs if blob.crc32c is None]
+    with open_pool(WORKERS) as pool:
+        collections.deque(map_ahead(pool, reload, lacking, 2 * WORKERS), maxlen=0)
+    return [_entry(blob, source, root) for blob in blobs]
+
+
 def _entry(blob: Any, source: str, root: str) -> SourceObject:
-    """An object of a listing, with its name below `root`; `UserError` if its name or metadata cannot be used."""
+    """An object with its name below `root`; `UserError` if its name or metadata cannot be used."""
     name = blob.name.removeprefix(root)
     check_name(name, source)
     crc32c = checksum_of(blob.crc32c)
     if blob.size is None or not crc32c:
         raise UserError(
             f"{source} has an object {name[:80]!r} without a size or a sound checksum, as if it was encrypted "
-            "with your own key (customer-supplied), which is not supported; copy it without such a key"
+            "with a customer-supplied key; rewrite it without one, or with a key of Cloud KMS"
         )
     return SourceObject(name, blob.size, crc32c)

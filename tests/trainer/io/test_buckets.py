@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 
@@ -175,6 +176,19 @@ def test_an_object_without_size_or_checksum_is_named(monkeypatch, metadata, read
         pytest.raises(UserError, match=r"b\.zip.*customer-supplied"),
     ):
         read()
+
+
+def test_objects_whose_checksums_only_their_own_metadata_have_are_listed(monkeypatch):
+    """A listing of Cloud Storage lacks the checksums of objects under keys of Cloud KMS."""
+    item = {"name": "set/a", "size": "1"}
+
+    def answer(path):
+        found = {"items": [item]} if path.endswith("/o") else {**item, "crc32c": "AAAAAA=="}
+        return 200, {"Content-Type": "application/json"}, json.dumps(found).encode()
+
+    with answering(monkeypatch, answer):
+        assert source_files.list_objects("gs://any/set") == [SourceObject("a", 1, "00000000")]
+        assert source_files.find_objects("gs://any/set") == [("gs://any/set/a", 1)]
 
 
 def test_objects_without_room_are_not_downloaded(tmp_path, monkeypatch):
