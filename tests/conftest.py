@@ -27,6 +27,7 @@ OTHERS = (
     "TPU_",
     "TF_CONFIG",
     "STORAGE_EMULATOR_HOST",
+    "STORAGE_USER_PROJECT",
 )
 
 HERE = pathlib.Path(__file__).parent

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import http.client
 import http.server
 import json
 import os
@@ -80,15 +81,10 @@ def crc32c(content):
 
 @contextlib.contextmanager
 def answering(monkeypatch, answer):
-    """A server on loopback, where STORAGE_EMULATOR_HOST leads: `answer(path)` -> (status, headers, body).
-
-    Yields the requests so far, each with the path and the query.
-    """
-    requests = []
+    """A server on loopback, where STORAGE_EMULATOR_HOST leads: `answer(path)` -> (status, headers, body)."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            requests.append(self.path)
             status, headers, body = answer(urllib.parse.unquote(urllib.parse.urlsplit(self.path).path))
             if "Range" in self.headers:
                 first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
@@ -107,15 +103,63 @@ def answering(monkeypatch, answer):
         def log_message(self, *args):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _handling(monkeypatch, Handler):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(monkeypatch, handler):
+    """A server on loopback, where STORAGE_EMULATOR_HOST leads."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{server.server_port}")
         try:
-            yield requests
+            yield
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextlib.contextmanager
+def requester_pays(monkeypatch, url, bucket):
+    """The server at `url` behind one, where STORAGE_EMULATOR_HOST leads, with a requester-pays bucket.
+
+    Yields the projects that requests for its objects name, empty for none, and those for objects of other buckets.
+    """
+    own, others = [], []
+    message = "Bucket is a requester pays bucket but no user project provided."
+    refusal = json.dumps({"error": {"code": 400, "message": message}}).encode()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            parts = urllib.parse.urlsplit(self.path)
+            project = "".join(urllib.parse.parse_qs(parts.query).get("userProject", []))
+            is_own = f"/b/{bucket}/" in f"{parts.path}/"
+            if "/o/" in f"{parts.path}/":  # the library also asks about buckets, in the background
+                (own if is_own else others).append(project)
+            status, headers, body = 400, {"Content-Type": "application/json"}, refusal
+            if project or not is_own:
+                connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc)
+                with contextlib.closing(connection):
+                    connection.request(self.command, self.path, content, dict(self.headers))
+                    answer = connection.getresponse()
+                    status, headers, body = answer.status, dict(answer.getheaders()), answer.read()
+            self.send_response(status)
+            for key, value in {**headers, "Content-Length": str(len(body))}.items():
+                if key != "Transfer-Encoding":
+                    self.send_header(key, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+
+        def log_message(self, *args):
+            pass
+
+    with _handling(monkeypatch, Handler):
+        yield own, others
 
 
 def refusing(status):

@@ -69,8 +69,8 @@ class RequesterPaysError(UserError):
 
     def __init__(self, bucket: str) -> None:
         super().__init__(
-            f"the bucket {bucket!r} is a requester-pays bucket: set the environment variable {USER_PROJECT} to the "
-            "project that pays for its requests, in which you have the role Service Usage Consumer"
+            f"{bucket!r} is a requester-pays bucket: set the environment variable {USER_PROJECT} to the project "
+            "that pays for its requests, in which you have the role Service Usage Consumer"
         )
         self.bucket = bucket
 

@@ -1,11 +1,12 @@
 import json
 import os
 import shutil
+import uuid
 
 import pytest
 
 from tests import small_sources
-from tests.gcs import answering, crc32c, listing, refusing, serving, upload
+from tests.gcs import answering, crc32c, create_bucket, listing, refusing, requester_pays, serving, upload
 from trainer.errors import UserError
 from trainer.io import buckets, files, source_files
 from trainer.io.file_names import SourceObject
@@ -189,6 +190,77 @@ def test_objects_whose_checksums_only_their_own_metadata_have_are_listed(monkeyp
     with answering(monkeypatch, answer):
         assert source_files.list_objects("gs://any/set") == [SourceObject("a", 1, "00000000")]
         assert source_files.find_objects("gs://any/set") == [("gs://any/set/a", 1)]
+
+
+def write_and_copy(address):
+    connected = buckets.storage_client(write=True)
+    buckets.write_object(f"{address}/new", b"new", connected)
+    buckets.copy_object(f"{address}/new", f"{address}/copy", connected)
+    assert buckets.read_object(f"{address}/copy", connected) == b"new"
+
+
+def replace_and_remove(address):
+    connected = buckets.storage_client(write=True)
+    generation = buckets.replace_state(f"{address}/state", b"1", 0, connected)
+    assert buckets.read_state(f"{address}/state", connected) == (b"1", generation)
+    buckets.remove_state(f"{address}/state", generation, connected)
+    buckets.remove_object(f"{address}/state", connected)
+
+
+A_CRC32C = buckets.checksum_of(crc32c(b"a" * 1000))
+REQUESTS = {
+    "list": source_files.list_objects,
+    "find": source_files.find_objects,
+    "find an archive": lambda address: source_files.find_archive(f"{address}/a.bin"),
+    "read": lambda address: buckets.read_object(f"{address}/a.bin"),
+    "read parts": lambda address: list(buckets.read_parts(f"{address}/a.bin", 1000)),
+    "download": lambda address: source_files.download_for_now(address, [SourceObject("a.bin", 1000, A_CRC32C)]),
+    "write": write_and_copy,
+    "copy": lambda address: buckets.copy_object(
+        f"{address}/a.bin", f"{address}/b.bin", buckets.storage_client(write=True)
+    ),
+    "remove": lambda address: buckets.remove_object(f"{address}/a.bin", buckets.storage_client(write=True)),
+    "replace": replace_and_remove,
+}
+"""What is asked of a bucket first -> a call that does so for the address of a folder."""
+
+
+@pytest.fixture
+def paying(monkeypatch, gcs_url, bucket, folder):
+    """The address of a folder in a requester-pays bucket, and what `requester_pays` yields."""
+    address = upload(bucket, folder)
+    monkeypatch.setattr(buckets, "_user_projects", {})
+    with requester_pays(monkeypatch, gcs_url, bucket.name) as projects:
+        yield address, *projects
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_set_project_pays_for_a_requester_pays_bucket_alone(monkeypatch, gcs_url, paying, name):
+    address, own, others = paying
+    monkeypatch.setenv("STORAGE_USER_PROJECT", "payer")
+    REQUESTS[name](address)
+    assert own[:1] == [""]
+    assert set(own[1:]) == {"payer"}
+    other = create_bucket(gcs_url, f"other-{uuid.uuid4().hex}")
+    assert not buckets.list_blobs(f"gs://{other.name}", "")
+    assert others == [""]
+
+
+def test_the_quota_project_of_the_credentials_pays_if_none_is_set(monkeypatch, paying, tmp_path):
+    address, own, _ = paying
+    login = {"type": "authorized_user", "client_id": "a", "client_secret": "b", "refresh_token": "c"}
+    (tmp_path / "login.json").write_text(json.dumps({**login, "quota_project_id": "quota"}))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "login.json"))
+    assert len(source_files.list_objects(address)) == 3
+    assert own == ["", "quota"]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_requester_pays_bucket_without_a_project_says_what_to_set(paying, name):
+    address, own, _ = paying
+    with pytest.raises(buckets.RequesterPaysError, match=f"{buckets.split(address)[0]}.*STORAGE_USER_PROJECT"):
+        REQUESTS[name](address)
+    assert set(own) == {""}
 
 
 def test_objects_without_room_are_not_downloaded(tmp_path, monkeypatch):
