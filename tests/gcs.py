@@ -135,12 +135,16 @@ def requester_pays(monkeypatch, url, bucket):
         def do_GET(self):
             content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             parts = urllib.parse.urlsplit(self.path)
-            project = "".join(urllib.parse.parse_qs(parts.query).get("userProject", []))
+            query = urllib.parse.parse_qs(parts.query)
+            project = "".join(query.get("userProject", []))
+            is_begun = "upload_id" in query  # a resumable upload, whose first request named the project
             is_own = f"/b/{bucket}/" in f"{parts.path}/"
-            if "/o/" in f"{parts.path}/":  # the library also asks about buckets, in the background
+            if (
+                "/o/" in f"{parts.path}/" and not is_begun
+            ):  # the library also asks about buckets, in the background
                 (own if is_own else others).append(project)
             status, headers, body = 400, {"Content-Type": "application/json"}, refusal
-            if project or not is_own:
+            if project or is_begun or not is_own:
                 connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc)
                 with contextlib.closing(connection):
                     connection.request(self.command, self.path, content, dict(self.headers))

@@ -6,6 +6,7 @@ counts. Invalid arguments raise `ValueError` with the numbers. `trainer/evaluati
 metric.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ Map = npt.NDArray[np.float64]
 
 EPSILON = 2.2204e-16
 """Keeps quotients and logarithms finite; the value is part of the benchmark's definition of KLD."""
+MAX_EXPONENT = 1023
+"""Exponent of the largest power of two that is a float."""
 
 
 def score(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> float:
@@ -55,6 +58,7 @@ def shuffled_auc_of_counts(prediction: npt.ArrayLike, fixations: Points, other_c
             f"other_counts sum to {counts.sum():g} with a minimum of {counts.min():g}; they need a positive sum "
             "and no negative value"
         )
+    counts = _rescaled(counts)
     fixated = np.flatnonzero(counts)
     return _roc_area(_at("fixations", prediction, fixations), prediction.ravel()[fixated], counts.ravel()[fixated])
 
@@ -64,7 +68,7 @@ def nss(prediction: npt.ArrayLike, fixations: Points) -> float:
 
     The standard deviation is that of the population. 0 for a constant prediction.
     """
-    prediction = _as_map("prediction", prediction)
+    prediction = _rescaled(_as_map("prediction", prediction))
     values = _at("fixations", prediction, fixations)
     # Rounding can make the standard deviation of a constant map positive.
     if prediction.min() == prediction.max():
@@ -74,7 +78,7 @@ def nss(prediction: npt.ArrayLike, fixations: Points) -> float:
 
 def cc(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
     """Pearson correlation of prediction and density, -1..1; 0 if either is constant."""
-    prediction, density = _pair(prediction, density)
+    prediction, density = map(_rescaled, _pair(prediction, density))
     if prediction.min() == prediction.max() or density.min() == density.max():
         return 0.0
     p, q = prediction - prediction.mean(), density - density.mean()
@@ -152,8 +156,18 @@ def _at(name: str, values: Map, points: Points) -> Map:
     return values.ravel()[flat_indices(name, points, values.shape)]
 
 
+def _rescaled(values: Map) -> Map:
+    """The map times a power of two, which rounds nothing: its largest magnitude is 0.5..1, or less if subnormal.
+
+    Sums and squares of very large or small values would be infinite or 0.
+    """
+    _, exponent = math.frexp(max(values.max(), -values.min()))
+    return values * 2.0 ** min(-exponent, MAX_EXPONENT)
+
+
 def _as_distribution(values: Map) -> Map:
     """The map, shifted so that no value is negative and divided by its sum; uniform for a map of zeros."""
+    values = _rescaled(values)
     values = values - min(0.0, values.min())
     total = values.sum()
     return values / total if total > 0 else np.full_like(values, 1 / values.size)

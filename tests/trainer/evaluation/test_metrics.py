@@ -98,6 +98,28 @@ def test_constant_prediction_scores_at_chance(value: float) -> None:
     assert metrics.kld(constant, DENSITY) == pytest.approx(metrics.kld(np.ones((12, 16)), DENSITY))
 
 
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(np.float32, 1e-30), (np.float32, 1e30), *((np.float64, scale) for scale in (1e-300, 1e-30, 1e30, 1e300))],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_scale_of_a_map_changes_no_metric(name: str, dtype: type, scale: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    maps = {
+        "prediction": rng.normal(size=(12, 16)),
+        metric_table.DENSITY: rng.random((12, 16)),
+        metric_table.BASELINE: rng.random((12, 16)),
+        metric_table.OTHER_COUNTS: rng.integers(0, 3, (12, 16)),
+    }
+    scaled = {key: (values * scale).astype(dtype) for key, values in maps.items()}
+    plain = {key: values.astype(np.float64) / scale for key, values in scaled.items()}
+    for key in maps:
+        one = {**plain, key: scaled[key], metric_table.FIXATIONS: POINTS}
+        expected = metrics.score(name, plain["prediction"], {**plain, metric_table.FIXATIONS: POINTS})
+        assert metrics.score(name, one.pop("prediction"), one) == pytest.approx(expected, rel=1e-9, abs=1e-12), key
+
+
 def test_points_scale_to_the_pixel_they_fall_in() -> None:
     points = np.array([[0, 0], [47, 95], [29, 58]])
     np.testing.assert_array_equal(fixation_points.scale_points(points, (48, 96), (48, 96)), points)
