@@ -216,6 +216,7 @@ class FetchConfig:
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source", self.source.strip())  # a pasted address may end with a blank
         check_ranges(self)
         if self.image_size:
             parse_image_size(self.image_size)

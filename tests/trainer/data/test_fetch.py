@@ -239,6 +239,13 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
     assert trained[0] == trained[1]
 
 
+def test_blanks_around_a_source_do_not_count(points, tmp_path, bucket):
+    address = upload(bucket, points)
+    manifest = fetch.fetch_dataset(config(f" {address} "), tmp_path / "set")
+    assert manifest.source == address
+    assert manifest.fingerprint == fetch.fingerprint_data("osie", address)
+
+
 @needs_shared
 def test_real_images_are_fetched_from_a_bucket(tmp_path, bucket):
     for archive in ("images", "maps", "fixations"):
