@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trainer.commands.shared_flags import add_cache_dir
 from trainer.data import datasets
 from trainer.data.settings import CUSTOM, FetchConfig, check_recordings_used
-from trainer.errors import visible
+from trainer.errors import UserError, visible
 from trainer.io.runtime import announce
 from trainer.models.model_names import PRETRAINED
 from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
@@ -43,9 +43,18 @@ def execute(parsed: argparse.Namespace) -> None:
     check_recordings_used([config])
     datasets.get(config.dataset)
     from trainer.data.fetch import fetch_dataset
+    from trainer.data.recordings.ambiguous import AmbiguousError
 
     test_of = config.dataset if parsed.test else ""
-    manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
+    try:
+        manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
+    except AmbiguousError as error:
+        if not parsed.preview:
+            raise
+        from trainer.evaluation.reports.report import write_readings
+
+        write_readings(error, parsed.preview)
+        raise UserError(f"{error}\n{parsed.preview} shows each of them on the images") from None
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
         from trainer.evaluation.reports.report import write_preview

@@ -151,7 +151,8 @@ class FetchConfig:
         "",
         "custom: the names of the tables' columns, such as image=stimulus,x=gx,y=gy,observer=pid; also trial, "
         "time, duration, fixation (its number), valid, event, split and group. Write y=-NAME if y grows "
-        "upwards, y=+NAME if downwards, image=@file or image=@folder if the name of each table or of its folder is "
+        "upwards, y=+NAME if downwards, image=@file or image=@folder if the name of each table or of its folder "
+        "is "
         "that of its image. Tables without a column that is named here are left out. Empty to recognize common "
         "names.",
         group=RECORDINGS,
@@ -196,7 +197,8 @@ class FetchConfig:
     )
     max_lost_share: float = setting(
         0.1,
-        "custom: largest share of the rows of tables that name no image of the source, or lie outside of theirs, and "
+        "custom: largest share of the rows of tables that name no image of the source, or lie outside of "
+        "theirs, and "
         "of the images without a fixation, at least 0 and at most 1. More is refused, with the likely cause.",
         group=RECORDINGS,
         ge=0,

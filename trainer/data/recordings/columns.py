@@ -150,7 +150,7 @@ ROLES = {
     "fixation": (
         *("fixation id", "fixation index", "fixationindex", "fixation number", "fixation"),
         *("eye movement type index", "current fix index", "fpogid"),
-        *("fix number", "fix index", "fix id", "fix nr", "fixation nr", "idx", "index"),
+        *("fix number", "fix index", "fix id", "fix nr", "fixation nr", "idx", "index", "nr", "no", "number"),
     ),
     "valid": (
         *("fpogv", "fixation detected on surface", "fixation detected in reference image", "on surf", "on srf"),
@@ -164,8 +164,8 @@ ROLES = {
     "media width": ("presented media width", "mediawidth"),
     "media height": ("presented media height", "mediaheight"),
 }
-"""What a column holds -> its usual names in the order of preference, in the form that `plain` returns. `media x` and
-`media y` are where the screen shows the image, `media width` and `media height` its size there, in pixels."""
+"""What a column holds -> its usual names in the order of preference, in the form that `plain` returns. `media x`
+and `media y` are where the screen shows the image, `media width` and `media height` its size there, in pixels."""
 MEDIA = ("media x", "media y", "media width", "media height")
 
 
@@ -240,7 +240,7 @@ def find_columns(
         free = [first[name] for name in names if name in first and first[name] not in index.values()]
         if free and role not in named:
             index[role] = free[0]
-    mapped = ()
+    mapped: tuple[tuple[str, int, int], ...] = ()
     if "x" not in named and pair.x == PAIRS[0].x:
         y_of = {unit: position for position, (word, unit) in enumerate(words) if word == pair.y}
         mapped = tuple(

@@ -23,6 +23,7 @@ from trainer.data.copies import with_copies
 from trainer.data.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.recordings import fixations
+from trainer.data.recordings.ambiguous import AmbiguousError
 from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import Found, LeftOut, find_fixations
 from trainer.data.recordings.readings import choose_geometry
@@ -44,7 +45,7 @@ from trainer.data.source_layout import (
 from trainer.data.splits import SplitImages
 from trainer.errors import ContentError, UserError, check, some, visible
 from trainer.io.archive_files import Member
-from trainer.io.pictures import open_header, orientation_of
+from trainer.io.pictures import open_header, orientation_of, read_picture
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
 BLUR_SHARE = 1 / 30
@@ -54,9 +55,11 @@ MAX_BLUR_SHARE = 1 / 2
 """Blur above this share of the longer side of the median image is refused."""
 MAX_WORKERS = 32
 MOST_OUTSIDE = 0.5
-"""Largest share of positions outside of their images where the settings, or the tables, say what positions mean."""
-MAX_SEVERAL = 0.1
-"""Largest share of pairs of an observer and an image with rows in several tables, as of an export in two files."""
+"""Largest share of positions outside of their images where the settings, or the tables, say what positions
+mean."""
+FEW_OBSERVERS = 3
+"""Fewer names of tables are those of observers only where numbers or times of fixations show one person in
+each."""
 MOST_EVIDENCE = 100_000
 """Number of fixations that tell the unit of all."""
 SHOWN_FORMS = 5
@@ -108,7 +111,13 @@ def find_recordings(
     images = find_images(others, row, source, config.split, bad, is_all_tested)
     report = Report(remarks=images.notes)
     tables = [each for each in members if is_table(each.path)]
-    usable, by_column = _usable(tables, images, source, config, report, bad)
+    try:
+        usable, by_column = _usable(tables, images, source, config, report, bad)
+    except AmbiguousError as error:
+        paths = {path for reading in error.readings for path in reading.fixations}
+        members = [item.stimulus for item in images.items if item.stimulus.path in paths]
+        error.pictures = {each.path: read_picture(each.content(MOST_IMAGE_BYTES), each.origin) for each in members}
+        raise
     if config.split == "column" and not by_column:
         raise UserError(
             "split is column, but no table has a column of splits; name it with `columns`, such as split=NAME, or "
@@ -383,11 +392,18 @@ def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None
         pairs = rows.select("image", column).unique()
         if pairs["image"].n_unique() == len(pairs) or not fixations.is_one_person_each(rows):
             return None
+        if pairs[column].n_unique() < FEW_OBSERVERS and not rows["fixation"].count() + rows["time"].count():
+            report.remarks.append(
+                "Two tables, or two folders of them, may be two people or two groups, so observers are not told "
+                "apart."
+            )
+            return None
         owners = rows[column].cast(pl.String).unique().sort().to_list()
         report.remarks.append(f"Without a column of observers, names of tables tell them: {some(owners)}.")
-    elif (several := fixations.share_in_several_tables(rows)) > MAX_SEVERAL:
+    elif (several := fixations.share_in_several_tables(rows)) > fixations.MAX_SEVERAL:
         report.remarks.append(
-            f"Several tables have the same observer's fixations on the same image ({several:.0%} of these): perhaps "
+            f"Several tables have the same observer's fixations on the same image ({several:.0%} of these): "
+            "perhaps "
             "different people have one name, so observers are not told apart."
         )
         return None

@@ -12,14 +12,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
+from trainer.data.recordings.ambiguous import AmbiguousError, Reading
 from trainer.data.recordings.columns import AREA, MEDIA, ROLES, ImageNames, plain
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.recordings.readings import (
+    DRAWN_FIXATIONS,
+    DRAWN_IMAGES,
     FILE,
     FOLDER,
-    AmbiguousError,
+    NUMBER,
     ImageReading,
-    Reading,
     choose_image,
     image_readings,
 )
@@ -38,8 +40,8 @@ COLUMNS = {
 """Columns of rows of fixations: the position of the image, -1 for one that is not there; numbers; and labels; null
 for an empty cell."""
 NEARLY_ALL = 0.9
-"""Share of the fixations outside of their images that exchanged x and y must explain to be named; share of the rows
-of a table that another one must have to be a copy of it."""
+"""Share of the fixations outside of their images that exchanged x and y must explain to be named; share of the
+rows of a table that another one must have to be a copy of it."""
 FIXATION, NO_FIXATION = r"^(e?fix|f$)", r"^(e?sac|e?blink|[sb]$)"
 """Beginnings of the names of fixations, and of other events, in a column of events, in lower case."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
@@ -50,10 +52,12 @@ LOST_SHARE = 0.01
 """One exact position of more fixations than this share stands for something else where others hardly repeat."""
 MIN_FOR_LOST = 50
 SAME_PLACE = 0.1
-"""Share of the range of positions within which two rows may be of one fixation, and of the numbers of fixations that
-may have rows farther apart."""
+"""Share of the range of positions within which two rows may be of one fixation, and of the numbers of fixations
+that may have rows farther apart."""
 BY_CHANCE = 0.05
 """Share of the rows of positions alone that may be equal by chance."""
+MAX_SEVERAL = 0.1
+"""Largest share of images on which several people may have one name."""
 MOSTLY = 0.5
 """Share of the numbers with rows farther apart from which on rows of one number are different fixations."""
 SAMPLE_STEP = 0.1
@@ -82,7 +86,8 @@ class Found:
 def find_fixations(
     sources: Sequence[Source], names: ImageNames, config: FetchConfig, needed: bool, left_out: LeftOut
 ) -> Found | None:
-    """The fixations of tables of positions; rows that are none are counted in `left_out`. None without a table of any.
+    """The fixations of tables of positions; rows that are none are counted in `left_out`. None without a table of
+    any.
 
     `needed` says that nothing else tells where people looked.
 
@@ -103,7 +108,8 @@ def find_fixations(
     if len(unmapped) == len(kept):
         raise UserError(
             f"{kept[0].origin} has positions on the pictures of a scene camera (its column "
-            f"{kept[0].columns.scene_camera!r}), not on an image; export fixations that are mapped to the image, or "
+            f"{kept[0].columns.scene_camera!r}), not on an image; export fixations that are mapped to the "
+            "image, or "
             "name columns of positions on the image with `columns`, such as x=NAME,y=NAME"
         )
     others += [source.origin for source in unmapped]
@@ -135,7 +141,8 @@ def find_fixations(
     form, reading = used[0]
     if not needed and "x" not in named and not _is_of_people(form):
         raise UserError(
-            f"there are maps, and {form[0].origin} has positions that may be something else than fixations, since no "
+            f"there are maps, and {form[0].origin} has positions that may be something else than fixations, "
+            "since no "
             "column tells who looked, when or how long; remove the table, or name its columns, such as "
             f"columns={_with_named(config, x=form[0].names['x'], y=form[0].names['y'])}"
         )
@@ -242,8 +249,8 @@ def _ambiguous_image(
     form: Sequence[Source], readings: Sequence[ImageReading], names: ImageNames, config: FetchConfig
 ) -> AmbiguousError:
     question = f"what names the image of each row of {form[0].origin} is not clear:"
-    if all(reading.rank == 1 for reading in readings):
-        question = f"{form[0].origin} has no column that names the image of each row but by numbers, which may count anything:"
+    if all(reading.rank == NUMBER for reading in readings):
+        question = f"{form[0].origin} names the image of each row by numbers alone, which may count anything:"
     return AmbiguousError(
         question,
         [
@@ -260,9 +267,13 @@ def _image_reading(
     positions: dict[str, list[tuple[float, float]]] = {}
     for source, images in zip(form, reading.images, strict=True):
         for image, x, y in zip(images, source.rows["x"], source.rows["y"], strict=True):
-            if image is not None and image >= 0 and (names.paths[image] in positions or len(positions) < 3):
+            if (
+                image is not None
+                and image >= 0
+                and (names.paths[image] in positions or len(positions) < DRAWN_IMAGES)
+            ):
                 positions.setdefault(names.paths[image], []).append((y, x))
-    fixations = {image: np.array(own[:60]) for image, own in positions.items()}
+    fixations = {image: np.array(own[:DRAWN_FIXATIONS]) for image, own in positions.items()}
     rows = f"{reading.n_used:,} of {n_rows:,} rows, on {reading.n_images:,} of {len(names.paths):,} images"
     return Reading(text, setting, rows, fixations)
 
@@ -271,8 +282,10 @@ def _unusable(tables: Sequence[Source], lost: LeftOut, names: ImageNames) -> Use
     if all(source.rows.is_empty() for source in tables):
         return _without_rows(tables, lost)
     return UserError(
-        f"{tables[0].origin} has no column that names the image of each row, or it is named for something else; its "
-        f"columns are {shown_columns(tables[0].head.header)}; name it with `columns`, such as image=NAME, or give the "
+        f"{tables[0].origin} has no column that names the image of each row, or it is named for something else; "
+        "its "
+        f"columns are {shown_columns(tables[0].head.header)}; name it with `columns`, such as image=NAME, or "
+        "give the "
         f"table the name of its image; the source has images such as {names.paths[0]}"
     )
 
@@ -357,6 +370,11 @@ def _filtered(rows: pl.DataFrame, kept: pl.Series) -> tuple[pl.DataFrame, int]:
     return filtered, len(rows) - len(filtered)
 
 
+def _share(mask: pl.Series) -> float:
+    """The share of the values of a mask that are true."""
+    return float(mask.to_numpy().mean())
+
+
 def _owner(path: tuple[str, ...], part: tuple[int, int, int] | None) -> str:
     """The path of a table without the part that names its image, and without suffixes such as `_fixations`.
 
@@ -415,7 +433,7 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
         return rows
     numbered = ("image", "observer", "owner", "trial", "fixation")
     is_repeated = ~_hashes(rows, *numbered, *NUMBERS).is_last_distinct()
-    if is_repeated.mean() < BY_CHANCE:  # rows of positions alone may be equal by chance
+    if _share(is_repeated) < BY_CHANCE:  # rows of positions alone may be equal by chance
         is_repeated &= rows.select(
             pl.any_horizontal(pl.col("fixation", "time", "duration").is_not_null())
         ).to_series()
@@ -435,8 +453,10 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
             continue
         if apart > SAME_PLACE:
             raise UserError(
-                f"rows with one number of a fixation follow one another, and {apart:.0%} of these numbers have several "
-                "positions: the number counts something else, or an observer's column is missing; name the columns, "
+                f"rows with one number of a fixation follow one another, and {apart:.0%} of these numbers have "
+                "several "
+                "positions: the number counts something else, or an observer's column is missing; name the "
+                "columns, "
                 "such as columns=observer=NAME or columns=fixation=NAME"
             )
         rows, _ = _filtered(rows, group.is_last_distinct() | ~grouped)
@@ -448,7 +468,9 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
 
 
 def _share_apart(rows: pl.DataFrame) -> float | None:
-    """The share of the groups of several rows whose positions differ too much for one fixation; None without any."""
+    """The share of the groups of several rows whose positions differ too much for one fixation; None without
+    any.
+    """
     if rows.is_empty():
         return None
     limit = SAME_PLACE * max(float(np.ptp(np.quantile(rows[axis].to_numpy(), (0.01, 0.99)))) for axis in "xy")
@@ -456,7 +478,7 @@ def _share_apart(rows: pl.DataFrame) -> float | None:
         pl.len(), *((pl.col(axis).max() - pl.col(axis).min() > limit).alias(axis) for axis in "xy")
     )
     several = groups.filter(pl.col("len") > 1)
-    return float((several["x"] | several["y"]).mean()) if len(several) else None
+    return _share(several["x"] | several["y"]) if len(several) else None
 
 
 def _hashes(rows: pl.DataFrame, *names: str) -> pl.Series:
@@ -483,7 +505,8 @@ def _without_copies(rows: pl.DataFrame, found: Found, left_out: LeftOut) -> pl.D
             continue
         if shared < NEARLY_ALL:
             raise UserError(
-                f"the tables of {first} and {second} have the same images and observers and nearly the same positions, "
+                f"the tables of {first} and {second} have the same images and observers and nearly the same "
+                "positions, "
                 "but are not equal: one may be the other before a correction; remove one of them"
             )
         dropped.add(first if len(parts[first]) < len(parts[second]) else second)
@@ -506,7 +529,7 @@ def _likeness(first: pl.DataFrame, second: pl.DataFrame) -> float | None:
     """The share of the rows of the smaller table that the other one has, if it is like the other; else None."""
     small, large = sorted((first, second), key=len)
     keys = ["image", "observer", "x", "y"]
-    shared = float(small.select(keys).hash_rows().is_in(large.select(keys).hash_rows().implode()).mean())
+    shared = _share(small.select(keys).hash_rows().is_in(large.select(keys).hash_rows().implode()))
     if shared >= NEARLY_ALL:
         return shared
     if len(small) < 0.8 * len(large) or len(small) < 10:
@@ -536,7 +559,8 @@ def _check_no_samples(found: Found) -> None:
     if step < SAMPLE_STEP * any_two:
         raise UserError(
             f"half of the rows of {found.sources[0].origin} are within {step:.3g} of the next, where any two are "
-            f"{any_two:.3g} apart: they are single samples of the gaze; export fixations, or name their durations, "
+            f"{any_two:.3g} apart: they are single samples of the gaze; export fixations, or name their "
+            "durations, "
             "such as columns=duration=NAME"
         )
 
@@ -544,19 +568,21 @@ def _check_no_samples(found: Found) -> None:
 def share_in_several_tables(rows: pl.DataFrame) -> float:
     """The share of the pairs of an image and an observer that have rows in several tables."""
     tables = rows.group_by("image", "observer").agg(pl.col("owner").n_unique())
-    return float((tables["owner"] > 1).mean())
+    return _share(tables["owner"] > 1)
 
 
 def is_one_person_each(rows: pl.DataFrame) -> bool:
-    """Whether numbers or times of fixations do not begin again within an image and a table, as with several people."""
+    """Whether numbers or times of fixations do not begin again within an image and a table, as with several
+    people.
+    """
     for role in ("time", "fixation"):
         if not rows[role].count():
             continue
-        value = pl.col(role).cast(pl.String).cast(pl.Float64, strict=False)
-        falls = (value.diff() < 0).sum().alias("falls")
-        groups = rows.group_by("image", "owner", maintain_order=True).agg(falls, pl.len())
-        groups = groups.filter(pl.col("len") > 2)
-        return not len(groups) or float((groups["falls"] > 0).mean()) < 0.5
+        steps = pl.col(role).cast(pl.String).cast(pl.Float64, strict=False).diff()
+        falls, rises = (steps < 0).sum().alias("falls"), (steps > 0).sum().alias("rises")
+        groups = rows.group_by("image", "owner", maintain_order=True).agg(falls, rises)
+        if groups["rises"].sum() > groups["falls"].sum() and _share(groups["falls"] > 0) > MAX_SEVERAL:
+            return False
     return True
 
 
@@ -575,7 +601,8 @@ def positions_of(rows: pl.DataFrame, sizes: Points) -> Positions:
 def placed(
     rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut, most_outside: float
 ) -> tuple[pl.DataFrame, Points, str]:
-    """The rows inside of their images (see `source_layout.inside`), and their (n, 2) pixels (y, x); others are counted.
+    """The rows inside of their images (see `source_layout.inside`), and their (n, 2) pixels (y, x); others are
+    counted.
 
     `sizes` are (height, width) of all images. The last value says so if exchanged x and y explain the others;
     else it is empty.
@@ -589,7 +616,8 @@ def placed(
     exchanged = _exchanged(positions, geometry, n_outside)
     if n_outside > most_outside * len(rows):
         remedy = exchanged or (
-            "correct coordinates, or screen_size and image_on_screen, or raise max_lost_share if people looked there"
+            "correct coordinates, or screen_size and image_on_screen, or raise max_lost_share if people looked "
+            "there"
         )
         x, y = positions.x, positions.y
         raise UserError(
@@ -620,7 +648,8 @@ def _exchanged(positions: Positions, geometry: Geometry, n_outside: int) -> str:
 
 
 def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig) -> None:
-    """Raise `UserError` if too large a share of rows names images that are not there, or of images has no fixation.
+    """Raise `UserError` if too large a share of rows names images that are not there, or of images has no
+    fixation.
 
     `n_bad` images cannot be read.
     """
@@ -631,12 +660,13 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
     if n_unknown > most * len(rows):
         labels = some([repr(label[:60]) for label in found.unknown])
         lost.append(f"{n_unknown:,} of {len(rows):,} fixations are of images that are not there ({labels})")
-    if len(unused) - n_bad > most * len(names.paths):
+    if len(unused) - n_bad > max(1 if most else 0, most * len(names.paths)):
         lost.append(f"{len(unused):,} of {len(names.paths):,} images have no fixation ({some(unused)})")
     if lost:
         cause = _likely_cause(found, names)
         raise UserError(
-            f"{' and '.join(lost)}: more than max_lost_share, {most:.0%}; {cause}correct the names, name another column "
+            f"{' and '.join(lost)}: more than max_lost_share, {most:.0%}; {cause}correct the names, name "
+            "another column "
             "with `columns`, such as image=NAME, or raise max_lost_share"
         )
 

@@ -37,7 +37,8 @@ class Positions:
     sizes: NDArray[np.int64]
     """(n, 2) of (height, width): the size of the image of each, pixels."""
     media: Floats | None = None
-    """(n, 4) of (top, left, height, width): where the screen shows the image, pixels; None if that is not known."""
+    """(n, 4) of (top, left, height, width): where the screen shows the image, pixels; None if that is not
+    known."""
 
     def exchanged(self) -> "Positions":
         """The positions with x and y exchanged."""
@@ -79,7 +80,9 @@ class Geometry:
         return (y - top) / scale_y, (x - left) / scale_x
 
     def place(self, positions: Positions) -> tuple[Points, Mask]:
-        """The pixels (m, 2) of (y, x) of the positions inside of their images (see `inside`), and (n,) which these are."""
+        """The pixels (m, 2) of (y, x) of the positions inside of their images (see `inside`), and (n,) which these
+        are.
+        """
         return inside(np.stack(self.pixels(positions), axis=1), positions.sizes)
 
     def shares(self, positions: Positions) -> tuple[Floats, Floats]:

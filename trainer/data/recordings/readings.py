@@ -1,7 +1,7 @@
 """How recordings are read: which image each row of the tables is of, and what its positions mean.
 
-A reading is known (the header of a known export, or a setting), inferred (it fits all evidence, and no other does),
-or one of several between which the user has to choose: then `AmbiguousError` shows them side by side.
+A reading is known (the header of a known export, or a setting), inferred (it fits all evidence, and no other
+does), or one of several between which the user has to choose: then `AmbiguousError` shows them side by side.
 
 The evidence on the image is how many rows and images a reading uses, and how probable it is that what names
 the image does so by accident. The evidence on the unit is how probable the positions are, if people look at the
@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from trainer.data.recordings.ambiguous import AmbiguousError, Reading
 from trainer.data.recordings.columns import CENTERED, IMAGE, ROLES, SCREEN, Columns, ImageNames, is_number
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.recordings.tables import Source
@@ -37,39 +38,8 @@ from trainer.errors import UserError
 
 FILE, FOLDER = "@file", "@folder"
 """Names in the setting `columns` for an image that the name of the table, or of its folder, names."""
-SHOWN_FIXATIONS = 3
 DRAWN_FIXATIONS = 60
 DRAWN_IMAGES = 3
-
-
-@dataclasses.dataclass(frozen=True)
-class Reading:
-    """One way to read the recordings, for a user to choose."""
-
-    text: str
-    """What it takes the data for."""
-    setting: str
-    """The setting that chooses it, or what to do; empty if there is none."""
-    rows: str
-    """How many rows it would use, of how many."""
-    fixations: dict[str, Points]
-    """Path of an image -> pixels (n, 2) of (y, x) of some of its fixations."""
-
-
-class AmbiguousError(UserError):
-    """Recordings that can be read in several ways, with the readings side by side."""
-
-    def __init__(self, question: str, readings: Sequence[Reading]) -> None:
-        self.question = question
-        self.readings = readings
-        super().__init__("\n".join([question, *(f"- {_line(reading)}" for reading in readings)]))
-
-
-def _line(reading: Reading) -> str:
-    first = [(image, point) for image, points in reading.fixations.items() for point in points[:1]]
-    where = "; ".join(f"x {x}, y {y} of {image}" for image, (y, x) in first[:SHOWN_FIXATIONS])
-    where = f", such as at {where}" if where else ""
-    return f"{reading.text}: {reading.rows}{where}{f' -> {reading.setting}' if reading.setting else ''}"
 
 
 # === The image of a row ===
@@ -78,6 +48,10 @@ USUAL, PATH, PART_OF_PATH, WITH_SUFFIX, TEXT, NUMBER_IN_PATH, NUMBER = range(7, 
 """How improbable it is that something names images by accident: a column with a usual name, a name of a table or
 folder, a part of it, a column of names with the suffix of an image, or of other names, numbers in the names of
 tables, and a column of numbers, which may count anything."""
+
+
+MIN_RUN = 1.5
+"""Mean number of rows of one image that follow one another, if a column of numbers may name images."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +63,8 @@ class ImageReading:
     """Its name in the setting `columns`."""
     rank: int
     images: Sequence[pl.Series]
-    """For each table, the position of the image of each row: -1 if it is none of the source, null if it is empty."""
+    """For each table, the position of the image of each row: -1 if it is none of the source, null if it is
+    empty."""
     part: tuple[int, int, int] | None = None
     """The part of the path of tables that names it (see `_part`); None for a column."""
 
@@ -144,12 +119,22 @@ def _by_column(sources: Sequence[Source], names: ImageNames, named: str) -> Iter
             images.append(_replaced(source.rows[column], found))
         rank = USUAL if named or word in ROLES["image"] else TEXT
         if rank == TEXT and all(map(is_number, labels)):
+            if not _repeats(images):
+                continue
             rank = NUMBER
         elif rank == TEXT and any(label.strip().lower().endswith(IMAGE_SUFFIXES) for label in labels):
             rank = WITH_SUFFIX
         column = next(source.labels[word] for source in sources if word in source.labels)
         title = next(source.label_name(column) for source in sources if column in source.rows.columns)
         yield ImageReading(f"the column {title!r} names the image", title, rank, images)
+
+
+def _repeats(images: Sequence[pl.Series]) -> bool:
+    """Whether rows of one image follow one another, as the fixations of a trial do, and the numbers of rows do
+    not.
+    """
+    n_rows, n_runs = sum(map(len, images)), sum(int(each.rle_id().n_unique()) for each in images if len(each))
+    return n_rows > MIN_RUN * n_runs
 
 
 def _replaced(labels: pl.Series, images: dict[str, int]) -> pl.Series:
@@ -188,8 +173,11 @@ def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterat
             yield ImageReading(text, FOLDER if depth else FILE, rank, images, (depth, before, after))
     if not named:
         only = [names.only_in("/".join(path[:-1])) for path in paths]
-        of = {source.content: image for source, image in zip(sources, only, strict=True) if image is not None}
-        only = [of.get(source.content) for source in sources]
+        twin = {source.content: image for source, image in zip(sources, only, strict=True) if image is not None}
+        only = [
+            twin.get(source.content) if image is None else image
+            for source, image in zip(sources, only, strict=True)
+        ]
         images = [
             pl.Series([-1 if image is None else image], dtype=pl.Int32).new_from_index(0, len(source.rows))
             for image, source in zip(only, sources, strict=True)
@@ -234,7 +222,7 @@ def choose_image(
     best = max(fitting, key=lambda each: (each.rank, each.n_used))
     rivals = [each for each in fitting if each.rank == best.rank]
     is_count = best.rank == NUMBER_IN_PATH or (best.rank == PATH and _is_numbered(sources))
-    if is_count:
+    if is_count and not _have_several_people(sources):
         rivals += [each for each in (*fitting, *numbers) if fits(each)]
     elif best.rank == USUAL and _is_numbered(sources) and not best.varies():
         rivals += [each for each in fitting if each.rank == PATH]
@@ -244,6 +232,14 @@ def choose_image(
 
 def _is_numbered(sources: Sequence[Source]) -> bool:
     return all(is_number(source.parts[-1]) for source in sources)
+
+
+def _have_several_people(sources: Sequence[Source]) -> bool:
+    """Whether most tables have rows of several observers, so that their numbers are not those of people."""
+    n_people = [
+        source.rows["observer"].n_unique() if "observer" in source.rows.columns else 1 for source in sources
+    ]
+    return bool(np.median(n_people) > 1)
 
 
 # === Where positions are ===
@@ -256,6 +252,9 @@ CORNER = 0.65
 """Positions within this share of both sides of nearly all images, from one corner, fill a corner."""
 MIN_FOR_CORNER = 20
 """Number of fixations from which it is improbable that people look at one corner alone."""
+FULL, OFF_CENTER = 0.9, 0.15
+"""Share of the positions on the screen that are inside of images that filled it, and how far the median may be
+from the middle, in sides of the image."""
 BORDER = 0.05
 """Share of a side within which positions are at the border of an image, or beside it."""
 ONE_SIDED, MIN_ONE_SIDED = 5, 5
@@ -378,30 +377,24 @@ class _Reader:
     def check_fills_screen(self, geometry: Geometry) -> None:
         """Raise `AmbiguousError` if positions on the screen show that images did not fill it."""
         y, x = geometry.shares(self.positions)
-        ratios = self.positions.sizes[:, 1] / self.positions.sizes[:, 0]
-        is_one = ratios.max() <= 1.02 * ratios.min()
-        inside = np.mean((x >= 0) & (x <= 1) & (y >= 0) & (y <= 1))
-        is_centered = max(abs(np.median(x) - 0.5), abs(np.median(y) - 0.5)) < 0.15
-        spread_y, spread_x = (np.diff(np.quantile(side, (0.02, 0.98)))[0] for side in (y, x))
-        is_wide = len(x) < 200 or 0.8 < spread_x / spread_y < 1.25
-        if geometry.unit == FRACTION and is_one and ratios.max() > 1 and is_wide:
-            return
-        if geometry.unit != FRACTION and inside > 0.9 and is_centered and not self._fills_corner(geometry):
-            return
-        longer = int(self.positions.sizes.max())
-        screen = next(
-            (each for each in ("1080x1920", "1440x2560", "2160x3840") if int(each[5:]) >= longer), "HEIGHTxWIDTH"
-        )
-        readings = [self._reading(geometry, "image_on_screen=0,0", "each image filled the screen")]
-        readings += [
-            self._reading(
-                dataclasses.replace(geometry, screen=parse_screen_size(screen), image_on_screen=how),
-                f"screen_size={screen} image_on_screen={how}",
-                f"the image was {text} a screen of {screen} (say the real size, height x width)",
-            )
-            for how, text in (("fit", "enlarged to fill"), ("center", "in the middle of"))
-            if screen != "HEIGHTxWIDTH"
-        ]
+        height, width = self.positions.sizes[0]
+        is_one_shape = len(np.unique(self.positions.sizes, axis=0)) == 1
+        if geometry.unit != FRACTION and is_one_shape and not self._fills_corner(geometry):
+            inside = np.mean((x >= 0) & (x <= 1) & (y >= 0) & (y <= 1))
+            if inside > FULL and max(abs(np.median(x) - 0.5), abs(np.median(y) - 0.5)) < OFF_CENTER:
+                return
+        readings = []
+        for screen, how, text in (
+            (f"{height}x{width}", "fit", "each image filled the screen"),
+            (
+                "1080x1920",
+                "fit",
+                "each image was enlarged to fill a screen of 1080x1920 (set the real size, height x width)",
+            ),
+            ("1080x1920", "center", "each image was in the middle of a screen of 1080x1920 (set the real size)"),
+        ):
+            on_screen = dataclasses.replace(geometry, screen=parse_screen_size(screen), image_on_screen=how)
+            readings.append(self._reading(on_screen, f"screen_size={screen} image_on_screen={how}", text))
         raise AmbiguousError(
             "the positions are on the screen, and where it showed the images is not known:", readings
         )
@@ -431,14 +424,15 @@ class _Reader:
         return bool(max(high_x, high_y) < CORNER or min(low_x, low_y) > 1 - CORNER)
 
     def _other_origins(self, best: Geometry, geometries: Sequence[Geometry]) -> list[Geometry]:
-        """Geometries from the centre that have nearly all positions inside, if these are at the left and top alone.
+        """Geometries from the centre that have nearly all positions inside, if these are at the left and top
+        alone.
 
         People seldom look at the borders, and no more at one than at the other.
         """
         if len(self.images) < MIN_FOR_CORNER:
             return []
         for share in best.shares(self.positions):
-            before, behind = np.count_nonzero(share < BORDER), np.count_nonzero(share > 1 - BORDER)
+            before, behind = int((share < BORDER).sum()), int((share > 1 - BORDER).sum())
             if before < max(MIN_ONE_SIDED, ONE_SIDED * behind):
                 return []
         centered = [each for each in geometries if each.unit in CENTERED]
@@ -461,7 +455,7 @@ class _Reader:
         return Reading(text, setting, rows, _by_image(points, np.array(self.images)[is_inside].tolist()))
 
 
-def _by_image(points: Points, images: Sequence[str]) -> dict[str, Points]:
+def _by_image(points: Points, images: Sequence[str]) -> dict[str, NDArray[np.float64]]:
     """Some fixations of some images; the images are those of many points."""
     chosen: dict[str, list[NDArray[np.int64]]] = {}
     for image, point in zip(images, points, strict=True):
@@ -469,4 +463,4 @@ def _by_image(points: Points, images: Sequence[str]) -> dict[str, Points]:
             own = chosen.setdefault(image, [])
             if len(own) < DRAWN_FIXATIONS:
                 own.append(point)
-    return {image: np.stack(own) for image, own in chosen.items()}
+    return {image: np.stack(own).astype(np.float64) for image, own in chosen.items()}

@@ -112,10 +112,11 @@ class Source:
 
     @property
     def form(self) -> tuple[object, ...]:
-        """What tables of one kind share: what their columns hold, and the names of those of positions."""
-        x_and_y = tuple(plain(self.names[role])[0] for role in ("x", "y"))
-        known = x_and_y if self.columns.unit and self.columns.on else tuple(sorted(self.columns.index))
-        return (*x_and_y, bool(self.columns.mapped), bool(self.labels), known)
+        """What tables of one kind share: the names of all columns, or of a known export those of positions."""
+        words = [plain(name)[0] for name in self.head.header]
+        x_and_y = [plain(self.names[role])[0] for role in ("x", "y")]
+        is_known = self.columns.unit and self.columns.on
+        return (*x_and_y, bool(self.labels)) if is_known else (*x_and_y, *sorted(words))
 
 
 # === Find the tables of positions ===

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from PIL import Image
 
 from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
+from trainer.data.recordings.ambiguous import AmbiguousError
 from trainer.errors import check, format_duration, now
 from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders, seen
 from trainer.evaluation.compare import (
@@ -27,6 +30,7 @@ from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerIm
 from trainer.evaluation.reports import gallery, pages, score_tables
 from trainer.evaluation.reports.score_tables import number
 from trainer.io import files, package_version
+from trainer.io.pictures import Pixels
 from trainer.models import model_folder, provenance
 from trainer.prediction.heat import blend
 
@@ -57,6 +61,10 @@ VERDICTS = {
     confidence.SAME: ("plain", "The same"),
 }
 """Significance -> colour and headline."""
+READING_PX = 320
+"""Longer side of the images that show the readings of ambiguous recordings."""
+LARGEST_SHARE = 2.0
+"""Positions up to this number are taken for shares of the sides of an image, to draw them."""
 PREVIEW_IMAGES = {"train": 15, "valid": 10, "test": 15}
 """Split -> number of its images on the page of a dataset."""
 Path = str | os.PathLike[str]
@@ -105,6 +113,43 @@ def write_preview(dataset: Path, html: Path) -> None:
         has_dots=manifest.has_fixations,
         facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
     )
+
+
+def write_readings(error: AmbiguousError, html: Path) -> None:
+    """Write a page with the fixations of each reading of ambiguous recordings, on the same images."""
+    pages.write_page(
+        html,
+        "readings.html.jinja",
+        title="Which is right?",
+        head=[("Date", now())],
+        question=error.question,
+        readings=[
+            {
+                "text": reading.text,
+                "rows": reading.rows,
+                "setting": reading.setting,
+                "images": [
+                    _drawn(path, error.pictures[path], points) for path, points in reading.fixations.items()
+                ],
+            }
+            for reading in error.readings
+        ],
+    )
+
+
+def _drawn(path: str, picture: Pixels, points: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """An image with points (n, 2) of (y, x) in its pixels, or in shares of its sides."""
+    small = Image.fromarray(picture)
+    small.thumbnail((READING_PX, READING_PX))
+    shares = points if np.abs(points).max(initial=0) <= LARGEST_SHARE else points / picture.shape[:2]
+    placed = shares * (small.height, small.width)
+    return {
+        "name": path,
+        "width": small.width,
+        "height": small.height,
+        "stimulus": gallery.image_uri(np.asarray(small)),
+        "dots": "".join(f"M{x:.1f} {y:.1f}h0" for y, x in placed.tolist()),  # the path of an SVG
+    }
 
 
 def _title(split: str) -> str:

@@ -263,6 +263,11 @@ def _own(draw: Draw) -> tuple[Study, list[Table], bool, bool]:
         half = len(study.people) // 2
         study.people = study.people[:half] + study.people[: len(study.people) - half]
     columns = _Columns(draw, study, form, damage)
+    if (
+        columns.tells_people
+        and draw.pick("places", {"all different": 3, "some the same for two people": 1}) != "all different"
+    ):
+        _share_places(draw, study)
     rows = _damaged(damage, [Row(each, each.x, each.y) for each in study.fixations], draw, study)
     if damage not in ("samples", "samples with numbers"):
         order = draw.pick("order of rows", {"person": 3, "picture": 1.5, "picture, then number": 0.5})
@@ -277,6 +282,20 @@ def _own(draw: Draw) -> tuple[Study, list[Table], bool, bool]:
         draw.ask("many rows of pictures that are not there")
         study.n_lost = len(study.paths) // 3
     return study, tables, columns.tells_people, damage not in UNREADABLE
+
+
+def _share_places(draw: Draw, study: Study) -> None:
+    """Let people look where another one looked, in one fixation of 30."""
+    by_picture = collections.defaultdict(list)
+    copied = set()
+    for index, each in enumerate(study.fixations):
+        others = [other for other in by_picture[each.picture] if other.person != each.person]
+        if others and draw.chance(1 / 30):
+            other = draw.any_of(others)
+            if other not in copied:
+                study.fixations[index] = each._replace(x=other.x, y=other.y)
+                copied.add(other)
+        by_picture[each.picture].append(each)
 
 
 class _Columns:

@@ -46,6 +46,9 @@ PEOPLE = {"S01": 4, "1": 3, "101": 1, "first names": 2, "0": 1}
 """How people are labelled."""
 LEAST_OUTSIDE_PX, MOST_OUTSIDE_PX = 3, 25
 """How far a fixation outside of its picture is from it."""
+NEAR_PX = 2
+"""Fixations of one picture are further apart than this in x or in y."""
+STEPS = (-1, 0, 1)
 
 
 class Fixation(NamedTuple):
@@ -199,11 +202,15 @@ def _people(kind: str, n: int) -> list[str]:
 
 
 def _look(study: Study, draw: Draw, looks: str) -> None:
-    """Add fixations near hot spots, which tend to the centre, and a few outside of the picture."""
+    """Add fixations near hot spots, which tend to the centre, and a few outside of the picture.
+
+    No two of a picture are at one place, so that a reader who counts one for two is wrong for certain.
+    """
     random = draw.random
     hot_spots = [
         np.clip(random.normal(0.5, 0.18, (draw.integer(2, 4), 2)), 0.1, 0.9) for _ in range(len(study.paths))
     ]
+    taken = [set() for _ in study.paths]
     outside = random.uniform(0.01, 0.04) if looks == "everywhere" else 0
     skipped = 0.05 if draw.pick("trials", {"all": 4, "some skipped": 1}) == "some skipped" else 0
     for person in range(len(study.people)):
@@ -213,7 +220,12 @@ def _look(study: Study, draw: Draw, looks: str) -> None:
                 continue
             trial, time_ms = trial + 1, draw.integer(80, 250)
             for number in range(1, draw.integer(4, 10) + 1):
-                x, y = _position(random, hot_spots[picture], study.sizes[picture], outside, looks)
+                while True:
+                    x, y = _position(random, hot_spots[picture], study.sizes[picture], outside, looks)
+                    near = {(round(x / NEAR_PX) + dx, round(y / NEAR_PX) + dy) for dx in STEPS for dy in STEPS}
+                    if not near & taken[picture]:
+                        break
+                taken[picture].add((round(x / NEAR_PX), round(y / NEAR_PX)))
                 duration_ms = int(np.clip(random.lognormal(5.45, 0.35), 80, 900))
                 study.fixations.append(Fixation(int(picture), person, number, trial, x, y, time_ms, duration_ms))
                 time_ms += duration_ms + draw.integer(20, 60)

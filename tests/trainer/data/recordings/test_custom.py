@@ -131,10 +131,12 @@ def test_a_table_for_each_image_or_for_each_observer(tmp_path):
     assert gaze_of(tmp_path / "set") == dict.fromkeys(("a.png", "b.png"), ([[5, 10], [6, 20]], None))
     shutil.rmtree(tmp_path / "set" / "fixations")
     for observer in ("p2", "p1"):
-        write_table(tmp_path / "set" / f"{observer}.csv", rows("image,x,y", f"a,{observer[1]},5", "b,10,5"))
-    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], [0, 1])
-    (tmp_path / "set" / "p1.csv").rename(tmp_path / "set" / "fixations.csv")
-    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], [0, 1])
+        write_table(
+            tmp_path / "set" / f"{observer}.csv", rows("image,x,y", f"a,{observer[1]},5", f"b,1{observer[1]},5")
+        )
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], None)  # two people or two groups
+    write_table(tmp_path / "set" / "fixations.csv", rows("image,x,y", "a,3,5", "b,20,5"))
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 3], [5, 1], [5, 2]], [0, 1, 2])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.small_sources import density_map, save
 from tests.trainer.data.recordings.recorded import SIZE, plain_rows, rows, understand, write_images, write_table
-from trainer.data.recordings.readings import AmbiguousError
+from trainer.data.recordings.ambiguous import AmbiguousError
 from trainer.errors import UserError
 
 

@@ -121,7 +121,7 @@ def test_gazepoint_has_an_observer_for_each_table_and_a_row_for_each_sample(tmp_
         table = GAZEPOINT.replace("0.50,0.04", y)
         write_table(tmp_path / "set" / "result" / f"User {user}_all_gaze.csv", table)
         write_table(tmp_path / "set" / "result" / f"User {user}_fixations.csv", table)
-    assert gaze_of(tmp_path / "set") == {
+    assert gaze_of(tmp_path / "set", screen_size="48x64") == {
         "a.png": ([[12, 16], [24, 32], [12, 16], [36, 32]], [0, 0, 1, 1]),
         "b.png": ([[24, 48]] * 2, [0, 1]),
     }
