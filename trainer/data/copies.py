@@ -17,7 +17,7 @@ from scipy import fft
 from trainer.data.source_layout import MAX_PIXELS, MOST_IMAGE_BYTES, Item
 from trainer.errors import some
 from trainer.io.archive_files import Member
-from trainer.io.pictures import open_header
+from trainer.io.pictures import as_seen, open_header
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
 SIDE_PX = 64
@@ -83,14 +83,9 @@ def first_copies(hashes: Sequence[Bits | None]) -> list[int]:
 
 def hash_of(picture: Image.Image) -> Bits | None:
     """The perceptual hash of a picture, (255,) bits; None for a sparse one, which resembles others."""
-    if picture.mode.startswith(("I", "F")):
-        levels = np.asarray(picture, np.float32)
-        grey = Image.fromarray(levels / max(1.0, float(levels.max())) * 255)
-    else:
-        # JPEG decodes an eighth of its pixels in a fifth of the time.
-        picture.draft("L", (4 * SIDE_PX, 4 * SIDE_PX))
-        grey = picture.convert("L")
-    small = np.asarray(grey.resize((SIDE_PX, SIDE_PX), Image.Resampling.BOX), np.float64)
+    # JPEG decodes an eighth of its pixels in a fifth of the time.
+    picture.draft("L", (4 * SIDE_PX, 4 * SIDE_PX))
+    small = np.asarray(as_seen(picture).convert("L").resize((SIDE_PX, SIDE_PX), Image.Resampling.BOX), np.float64)
     parts = small.reshape(8, SIDE_PX // 8, 8, SIDE_PX // 8)
     if (np.ptp(parts, axis=(1, 3)) >= CONTRAST).mean() < LEAST_FILLED:
         return None

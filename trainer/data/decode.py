@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from PIL import Image
 from scipy import ndimage
 
 from trainer.data.source_layout import (
@@ -21,7 +22,7 @@ from trainer.data.source_layout import (
 )
 from trainer.errors import ContentError, first_line
 from trainer.io.archive_files import Member
-from trainer.io.pictures import open_header
+from trainer.io.pictures import Picture, open_header, read_picture, upright
 
 Pixels = NDArray[np.uint8]
 
@@ -35,6 +36,12 @@ GREY_LEVELS: Pixels = (np.linspace(0, 1, 256) * 255).astype(np.uint8)
 """matplotlib's colours `gray`; rounding down makes 24 of them one level darker (matplotlib 3.7 to 3.11)."""
 DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}
 """Formats and modes that TensorFlow decodes, as the reference does; Pillow decodes the others."""
+
+
+MOST_STEP = 8
+"""Levels that differ by more are of two colours, or of two grey levels; compression changes some by less."""
+MOST_DIFFERENT = 0.01
+"""Share of the pixels of a grey map that may look otherwise."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +58,27 @@ class Decoded:
     """The form of the map's file: `density` or `points`."""
 
 
-def decode(item: Item, blur_sigma_px: float) -> Decoded:
+def decode(item: Item, blur_sigma_px: float, as_seen: bool = False) -> Decoded:
     """Read and check the files of one image.
 
     If the map is points, these are the fixations; a Gaussian of `blur_sigma_px` pixels makes the density.
 
+    Args:
+        item: the files.
+        blur_sigma_px: standard deviation of the Gaussian.
+        as_seen: whether pictures are decoded as people see them, and maps of another form than grey levels are
+            refused; else the files are decoded as the reference decodes those of published datasets.
+
     Raises:
         ContentError: a file cannot be decoded, or the map is empty or has another aspect ratio than the stimulus.
     """
-    stimulus = decode_stimulus(item.stimulus)
+    stimulus = decode_stimulus(item.stimulus, as_seen)
     size = (stimulus.shape[0], stimulus.shape[1])
-    gaze = read_gaze(item.fixations, size) if item.fixations else None
+    gaze = read_gaze(item.fixations, size, as_seen) if item.fixations else None
     if item.map is None:
         assert gaze is not None
         return Decoded(stimulus, blur(gaze.points, size, blur_sigma_px), gaze, "points")
-    levels = _decode_map(item.map, size)
+    levels = _decode_map(item.map, size, as_seen)
     if not is_points(levels):
         return Decoded(stimulus, levels, gaze, "density")
     # A file of fixations may list a pixel repeatedly, which an image cannot show.
@@ -76,18 +89,27 @@ def decode(item: Item, blur_sigma_px: float) -> Decoded:
 # === Images ===
 
 
-def decode_stimulus(member: Member) -> Pixels:
-    """(h, w, 3) uint8 RGB of an image of any format and mode; transparency and orientation tags are ignored."""
+def decode_stimulus(member: Member, as_seen: bool = False) -> Pixels:
+    """(h, w, 3) uint8 RGB of an image of any format and mode.
+
+    It is that of `read_picture` if it is decoded `as_seen`; else transparency and orientation tags are ignored.
+    """
+    if as_seen:
+        return read_picture(member.content(MOST_IMAGE_BYTES), member.origin, MAX_PIXELS)
     return _read_pixels(member, channels=3)[0]
 
 
-def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
+def _decode_map(member: Member, stimulus_size: tuple[int, int], as_seen: bool) -> Pixels:
     """(h, w) uint8 of a map; `ContentError` if it is empty or does not fit the stimulus.
 
     Compressed points lose their faint neighbours.
     """
-    pixels, kind = _read_pixels(member, channels=1)
-    levels = _without_neighbours(pixels[..., 0]) if kind in LOSSY else pixels[..., 0]
+    if as_seen:
+        levels, kind = _read_map(member)
+    else:
+        pixels, kind = _read_pixels(member, channels=1)
+        levels = pixels[..., 0]
+    levels = _without_neighbours(levels) if kind in LOSSY else levels
     height, width = stimulus_size
     ratio = min(levels.shape[0] / height, levels.shape[1] / width)
     # Rounding may change a side by one pixel.
@@ -100,7 +122,61 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
         raise ContentError(
             f"{member.origin} is empty, all its pixels are 0; replace it, or remove it with its image"
         )
+    if as_seen and levels.min() == levels.max():
+        raise ContentError(
+            f"{member.origin} says nothing about where people looked, all its pixels are {levels.max()}; replace "
+            "it, or remove it with its image"
+        )
     return levels
+
+
+def _read_map(member: Member) -> tuple[Pixels, str]:
+    """(h, w) uint8 of a map, upright, and the name of its format.
+
+    Raises:
+        ContentError: it cannot be decoded, it is coloured, or its transparency says something else than its grey.
+    """
+    picture = Picture(member.content(MOST_IMAGE_BYTES), member.origin, MAX_PIXELS)
+    values = picture.decode(lambda opened: _grey_or_rgba(upright(opened)))
+    if values.ndim == 3:
+        return _only_levels(values, member.origin), picture.format
+    return values if values.dtype == np.uint8 else _scaled(values), picture.format
+
+
+def _grey_or_rgba(picture: Image.Image) -> Image.Image:
+    """A picture of grey levels of any depth as it is, and any other in mode RGBA."""
+    if picture.mode == "1":
+        return picture.convert("L")
+    is_grey = picture.mode.startswith(("I", "F")) or (picture.mode == "L" and not picture.has_transparency_data)
+    return picture if is_grey else picture.convert("RGBA")
+
+
+def _only_levels(rgba: Pixels, origin: str) -> Pixels:
+    """The grey levels (h, w) of a map, or its alpha channel if all that is seen has one colour."""
+    colors, alpha = rgba[..., :3], rgba[..., 3]
+    strongest = int(alpha.max())
+    is_varied = alpha.min() < strongest
+    # Where little is seen, exporters round colours, or write black.
+    seen = colors[alpha > strongest // 4] if is_varied else colors.reshape(-1, 3)
+    if is_varied and np.ptp(seen, axis=0).max() <= MOST_STEP:
+        return alpha
+    if _differs(np.ptp(seen, axis=1)):
+        raise ContentError(
+            f"{origin} is coloured, and the colours of a heat map are no density: blue and red of the palette jet "
+            "have one grey level; export plain grey maps, white where people looked most"
+        )
+    grey: Pixels = colors.max(axis=2)
+    if is_varied and _differs(grey - grey.astype(np.uint16) * alpha // 255):
+        raise ContentError(
+            f"{origin} is grey and transparent, and its transparency says something else than its grey levels; "
+            "export it without transparency"
+        )
+    return grey
+
+
+def _differs(steps: NDArray[Any]) -> bool:
+    """Whether differences of levels are more than MOST_STEP in more than MOST_DIFFERENT of the pixels."""
+    return bool(np.mean(steps > MOST_STEP) > MOST_DIFFERENT)
 
 
 def _read_pixels(member: Member, channels: int) -> tuple[Pixels, str]:
@@ -127,7 +203,8 @@ def _read_pixels(member: Member, channels: int) -> tuple[Pixels, str]:
 
 
 def _scaled(values: NDArray[Any]) -> Pixels:
-    """Scale to uint8 with the maximum at 255, rounding up so that no positive value becomes 0."""
+    """Scale to uint8 with the maximum at 255, rounding up so that no positive value becomes 0; NaN becomes 0."""
+    values = np.nan_to_num(values, nan=0, posinf=0, neginf=0)
     maximum = values.max()
     if maximum <= 0:
         return np.zeros(values.shape, np.uint8)
@@ -157,6 +234,12 @@ def _without_neighbours(map: Pixels) -> Pixels:
     return np.where(is_bright, 255, 0).astype(np.uint8) if has_gap else map
 
 
+def median_level(map: Pixels) -> float:
+    """The median of a map (h, w) that is not constant, from 0 for its lowest level to 1 for its highest."""
+    lowest, highest = int(map.min()), int(map.max())
+    return (float(np.median(map)) - lowest) / (highest - lowest)
+
+
 def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
     """Density (h, w) of fixated pixels, uint8, from 0 to 255: the binary map, blurred.
 
@@ -174,13 +257,13 @@ def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
     return GREY_LEVELS[np.minimum(blurred, 255).astype(np.uint8)]
 
 
-def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
-    """Fixated pixels, at least one, in a stimulus of `size` (h, w), of any form of file.
+def read_gaze(source: Member | Fixations, size: tuple[int, int], as_seen: bool = False) -> Gaze:
+    """Fixated pixels, at least one, in a stimulus of `size` (h, w), of any form of file; `as_seen` as in `decode`.
 
     Raises:
         ContentError: it has no fixation, or most are outside of the image.
     """
-    gaze = source.read(size) if isinstance(source, Fixations) else _read_file(source, size)
+    gaze = source.read(size) if isinstance(source, Fixations) else _read_file(source, size, as_seen)
     if gaze.n_outside > len(gaze.points):
         raise ContentError(
             f"{source.origin} has {gaze.n_outside} of {len(gaze.points) + gaze.n_outside} fixations outside of "
@@ -193,10 +276,10 @@ def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
     return gaze
 
 
-def _read_file(member: Member, size: tuple[int, int]) -> Gaze:
+def _read_file(member: Member, size: tuple[int, int], as_seen: bool) -> Gaze:
     if member.path.lower().endswith(POINTS):
         return read_matlab(member, size)
-    levels = _decode_map(member, size)
+    levels = _decode_map(member, size, as_seen)
     if not is_points(levels):
         levels = _without_neighbours(levels)
     if not is_points(levels):

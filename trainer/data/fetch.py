@@ -94,7 +94,7 @@ def fetch_dataset(
             from trainer.data.prepare import prepare_dataset
 
             name, blur_px = prepared_name(config.dataset, source.name), found.row.blur_sigma_px
-            facts = prepare_dataset(items, blur_px, image_size, partial, name, bad, refuse_copies=row.any_count)
+            facts = prepare_dataset(items, blur_px, image_size, partial, name, bad, is_own=row.any_count)
             if row.any_count:  # `find_recordings` prints its notes itself; these came later
                 print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
         manifest = _manifest(config, source, image_size, found, facts)
@@ -222,6 +222,7 @@ def _manifest(
         test_share=config.test_share,
         notes=[*found.notes, *facts.notes],
         bad_images=facts.bad.listed(),
+        as_seen=row.any_count,
         map_variation=statistics.variation(facts.bias_cells) if facts.bias_cells else 0.0,
     )
 

@@ -28,6 +28,12 @@ from trainer.io.files import write_array
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
 MAX_WORKERS = 32
+MOST_MEDIAN_LEVEL = 0.6
+"""Maps of one's own whose median levels are above this on average are inverted. It is .04 for 300 maps of SALICON,
+.01 to .42 for 150 images of fixationadd1000 with a blur of 1/60 to 1/8 of the width, and .49 for evenly spread
+points with a blur of 1/8."""
+JPEG_START = b"\xff\xd8"
+"""The first bytes of a JPEG."""
 
 NO_GAZE = Gaze(np.zeros((0, 2), np.int64), None)
 FloatMap = NDArray[np.float64]
@@ -55,6 +61,8 @@ class _Prepared:
     original_size: tuple[int, int]
     histogram: FloatMap | None
     """What the image adds to the centre bias; None for validation images."""
+    median_level: float
+    """Of its map, as `decode.median_level`; 0 for points."""
 
 
 @dataclass
@@ -78,6 +86,8 @@ class Facts:
     n_outside: int = 0
     n_blinks: int = 0
     """Fixations that are left out, as in `Gaze`."""
+    median_levels: float = 0.0
+    """Sum of the median levels of the maps."""
     n_copies: int = 0
     """Images of one split that are copies of one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros((center_bias.FOLDS, *center_bias.SIZE)))
@@ -87,7 +97,7 @@ class Facts:
     _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
     """`Item.picture` or digest of the pixels -> split and origin of the first image of this picture."""
 
-    def add(self, image: _Prepared, split: str, picture: str, refuse_copies: bool) -> None:
+    def add(self, image: _Prepared, split: str, picture: str, is_own: bool) -> None:
         """Add an image; raises `ContentError` if its map is of another kind, or for a copy that is refused."""
         first = self.first = self.first or image
         if image.ground_truth != first.ground_truth:
@@ -98,7 +108,7 @@ class Facts:
         twins = [self._first_copies.setdefault(key, (split, image.stimulus)) for key in (picture, image.digest)]
         twin_split, twin = next((each for each in twins if each[0] != split), twins[0])
         if twin_split != split:
-            if refuse_copies:
+            if is_own:
                 raise ContentError(
                     f"{twin} and {image.stimulus} are the same image, or copies of one that were scaled, "
                     "compressed again or cropped, one for training and one for validation; remove one of them, or "
@@ -111,6 +121,7 @@ class Facts:
         self.n_pictured += len(gaze.points) if gaze.is_pictured else 0
         self.n_outside += gaze.n_outside
         self.n_blinks += gaze.n_blinks
+        self.median_levels += image.median_level
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.histogram is not None:
             self.bias[center_bias.fold_of(len(self.bias_cells))] += image.histogram
@@ -153,7 +164,7 @@ def prepare_dataset(
     folder: pathlib.Path,
     dataset: str,
     bad: BadImages,
-    refuse_copies: bool = False,
+    is_own: bool = False,
 ) -> Facts:
     """Write the shards and originals of all splits, `IMAGES`, and the centre bias of the training or test images.
 
@@ -167,10 +178,12 @@ def prepare_dataset(
         folder: an existing folder, to write into.
         dataset: its name, for the progress line.
         bad: the images that were put aside before; those that are put aside here are added.
-        refuse_copies: whether copies of a picture in two splits are an error; else `Facts.notes` count them.
+        is_own: whether these are recordings of one's own: pictures are decoded as people see them, maps of another
+            form than grey levels are errors, and copies of a picture in two splits, too. For a published dataset
+            `Facts.notes` count those.
 
     Raises:
-        UserError: too many images are put aside, or all of a split.
+        UserError: too many images are put aside, or all of a split; or most maps of one's own are inverted.
         OSError: the folder cannot be written to.
     """
     facts = Facts(bad)
@@ -184,7 +197,7 @@ def prepare_dataset(
         images = csv.writer(file)
         images.writerow(["split", "image", "digest", "group", *statistics.FEATURES])
         for split, split_items in items.items():
-            prepare_one = functools.partial(_prepare_one, split_items, split, blur_sigma_px, image_size)
+            prepare_one = functools.partial(_prepare_one, split_items, split, blur_sigma_px, image_size, is_own)
             n_items = len(split_items)
             with (
                 tfrecords.ShardWriter(folder, split, n_items, image_size) as writer,
@@ -196,7 +209,7 @@ def prepare_dataset(
                     try:
                         if isinstance(image, ContentError):
                             raise image
-                        facts.add(image, split, item.picture, refuse_copies)
+                        facts.add(image, split, item.picture, is_own)
                     except ContentError as error:
                         bad.add(item.name, error)
                         bad.check()
@@ -212,17 +225,28 @@ def prepare_dataset(
             if not facts.counts[split]:
                 first = next(iter(bad.reasons.values()))
                 raise UserError(f"none of the {len(split_items):,} {KINDS[split]} images can be used: {first}")
+    n_maps = sum(facts.counts.values())
+    if (median_level := facts.median_levels / n_maps) > MOST_MEDIAN_LEVEL:
+        raise UserError(
+            f"the {n_maps:,} maps are bright in most of their area (their medians are at {median_level:.0%} between "
+            "black and white): are they black where people looked? Invert them, to be white where people looked most"
+        )
     write_array(folder / CENTER_BIAS, facts.bias.astype(np.float32))
     return facts
 
 
 def _prepare_one(
-    items: Sequence[Item], split: str, blur_sigma_px: float, image_size: tuple[int, int], index: int
+    items: Sequence[Item],
+    split: str,
+    blur_sigma_px: float,
+    image_size: tuple[int, int],
+    is_own: bool,
+    index: int,
 ) -> _Prepared | ContentError:
     """Prepare one image; an error about its files is returned."""
     item = items[index]
     try:
-        image = decode.decode(item, blur_sigma_px)
+        image = decode.decode(item, blur_sigma_px, as_seen=is_own)
     except ContentError as error:
         return error
     original_size = (image.stimulus.shape[0], image.stimulus.shape[1])
@@ -252,7 +276,7 @@ def _prepare_one(
         origin=(item.map or item.stimulus).origin,
         stimulus=item.stimulus.origin,
         name=item.name,
-        digest=_digest(image.stimulus),
+        digest=_digest(item, image.stimulus, is_own),
         record=tfrecords.serialize(example),
         original=tfrecords.serialize_original(original) if original else b"",
         features=statistics.measure_image(
@@ -262,6 +286,7 @@ def _prepare_one(
         gaze=image.gaze,
         original_size=original_size,
         histogram=_histogram(image.gaze, original_size, density, box) if split in ("train", TEST) else None,
+        median_level=decode.median_level(image.density) if is_own and image.ground_truth == "density" else 0.0,
     )
 
 
@@ -271,8 +296,11 @@ def _original(item: Item, density: NDArray[np.uint8], original_size: tuple[int, 
     return tfrecords.Original(item.name, item.stimulus.content(MOST_IMAGE_BYTES), compared, item.group)
 
 
-def _digest(stimulus: NDArray[np.uint8]) -> str:
-    """Digest (hex) of the pixels and the size: the same for copies of a file, also under another name."""
+def _digest(item: Item, stimulus: NDArray[np.uint8], is_own: bool) -> str:
+    """Digest (hex) of the pixels and the size: equal for copies of a file, in any dataset and under any name."""
+    if is_own and item.stimulus.content(MOST_IMAGE_BYTES).startswith(JPEG_START):
+        # A JPEG of one's own was decoded by Pillow, which rounds otherwise than TensorFlow.
+        stimulus = decode.decode_stimulus(item.stimulus)
     digest = hashlib.blake2b(str(stimulus.shape).encode(), digest_size=16)
     digest.update(np.ascontiguousarray(stimulus).data)
     return digest.hexdigest()

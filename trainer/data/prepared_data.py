@@ -80,6 +80,9 @@ class Manifest:
     """Sentences for people: how the source was understood, and what was left out and why."""
     bad_images: dict[str, str] = dataclasses.field(default_factory=dict)
     """Name of an image that cannot be used -> why; the first `trainer.data.bad_images.MOST_LISTED` of them."""
+    as_seen: bool = False
+    """Whether pictures are decoded as people see them (`trainer.io.pictures.read_picture`), as those of one's own
+    are; else as the reference decodes published datasets, without orientation tags and transparency."""
     map_variation: float = 0.0
     """Mean chi-squared divergence of an image's histogram from the centre bias, in coarse cells."""
     schema: int = SCHEMA

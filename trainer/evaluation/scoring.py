@@ -179,7 +179,7 @@ class Scorer:
         with open_pool() as pool:
             for predicted in self._predict(pool, chosen):
                 original, stem = predicted.original, stems[predicted.original.name]
-                stimulus = preprocess.prepare_stimulus(_pixels(original), MAP_SIZE)
+                stimulus = preprocess.prepare_stimulus(self._pixels(original), MAP_SIZE)
                 maps = {"density": original.density / original.density.max()}
                 maps |= {model: _compared(each) for model, each in self._restored(predicted).items()}
                 panels = {
@@ -214,9 +214,14 @@ class Scorer:
     def _prepare(self, pair: tuple[Example, Original]) -> _Image:
         """The image fitted into the input of each network."""
         example, original = pair
-        pixels = _pixels(original)
+        pixels = self._pixels(original)
         by_size = {predictor.image_size: predictor for predictor in self._predictors.values()}
         return _Image(example, original, {size: each.prepare(pixels) for size, each in by_size.items()})
+
+    def _pixels(self, original: Original) -> npt.NDArray[np.uint8]:
+        """(h, w, 3) RGB, decoded as for the training."""
+        member = Member(original.name, original.name, lambda: original.file)
+        return decode.decode_stimulus(member, self._manifest.as_seen)
 
     def _forward(self, model: str, batch: Sequence[_Image]) -> list[Map]:
         """What a model answers for each image of a batch: (n, H, W) for its n screens."""
@@ -269,11 +274,6 @@ class Scorer:
                 self.n_observers = max(self.n_observers, len(np.unique(example.observers)))
                 yield example
                 tracker.advance()
-
-
-def _pixels(original: Original) -> npt.NDArray[np.uint8]:
-    """(h, w, 3) RGB, decoded as for the training."""
-    return decode.decode_stimulus(Member(original.name, original.name, lambda: original.file))
 
 
 def _content(values: npt.NDArray[Any], size: Size) -> npt.NDArray[Any]:

@@ -1,11 +1,13 @@
 """Decode image files to RGB pixels as people see them.
 
-Datasets are read by `decode.py`, as the reference reads them: without orientation tags and transparency.
+Published datasets are read by `trainer.data.decode` as the reference reads them: without orientation tags and
+transparency.
 """
 
 import io
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
-from trainer.errors import UserError, first_line
+from trainer.errors import ContentError, first_line
 from trainer.io.files import MEGAPIXEL, MOST_MEGAPIXELS
 
 Pixels = npt.NDArray[np.uint8]
@@ -23,6 +25,14 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
 REMEDY = "download or export it again"
 NAMES = "JPEG, PNG, WebP, GIF, TIFF or BMP"
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
+"""File name endings of these formats."""
+OTHER_FORMATS = {
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "HEIC"),
+}
+"""Brand, bytes 8 to 11 of an ISO media file (ISO/IEC 23008-12; AV1 Image File Format) -> the name of its format,
+which is not read."""
+OTHER_SUFFIXES = (".avif", ".heic", ".heif")
 """File name endings of these formats."""
 MAX_PIXELS = int(MOST_MEGAPIXELS * MEGAPIXEL)
 """Pixels of the largest image that is read by default."""
@@ -60,16 +70,28 @@ def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixe
         maximum.
 
     Raises:
-        UserError: the data is not such an image, is damaged, or too large.
+        ContentError: the data is not such an image, is damaged, or too large.
     """
     return Picture(data, origin, max_pixels).decode()
 
 
+def as_seen(picture: Image.Image) -> Image.Image:
+    """An opened image in mode RGB, as `read_picture` decodes it; raises whatever Pillow raises."""
+    return _rgb(upright(picture))
+
+
+def upright(picture: Image.Image) -> Image.Image:
+    """An opened image in its own mode, turned by its EXIF orientation; raises whatever Pillow raises."""
+    picture.load()
+    method = UPRIGHT.get(orientation_of(picture))
+    return picture if method is None else picture.transpose(method)
+
+
 class Picture:
-    """An image whose header has been read and whose pixels have not been decoded yet.
+    """An image whose header has been read. Its pixels are decoded later, unless a PNG has EXIF tags behind them.
 
     Raises:
-        UserError: the data is not an image of FORMATS, or it is too large.
+        ContentError: the data is not an image of FORMATS, or it is damaged or too large.
     """
 
     def __init__(self, data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> None:
@@ -80,30 +102,45 @@ class Picture:
         if width * height > max_pixels:
             megapixels = f"{width * height / MEGAPIXEL:,.0f} megapixels"
             allowed = f"{max_pixels / MEGAPIXEL:,g}"
-            raise UserError(
+            raise ContentError(
                 f"{shape}, {megapixels}; at most {allowed} are allowed: shrink it (or raise the limit with "
                 "`predict --most-megapixels`)"
             )
         if max(width, height) > MAX_SIDE_PX:
-            raise UserError(f"{shape}; a side has at most {MAX_SIDE_PX:,}: cut it into parts")
+            raise ContentError(f"{shape}; a side has at most {MAX_SIDE_PX:,}: cut it into parts")
+        if self._picture.format == "PNG" and "exif" not in self._picture.info and b"eXIf" in data:
+            self._load()
 
     @property
     def size(self) -> tuple[int, int]:
-        """(h, w) of the upright pixels. EXIF tags behind a PNG's pixels are known after `decode` only."""
+        """(h, w) of the upright pixels."""
         width, height = self._picture.size
         return (width, height) if orientation_of(self._picture) >= 5 else (height, width)
 
-    def decode(self) -> Pixels:
-        """(h, w, 3) uint8 RGB. Can be called once, because it frees the decoder's memory."""
+    @property
+    def format(self) -> str:
+        """Pillow's name of the format."""
+        return self._picture.format or ""
+
+    def decode(self, convert: Callable[[Image.Image], Image.Image] = as_seen) -> npt.NDArray[Any]:
+        """(h, w, 3) uint8 RGB, or the pixels of the image that `convert` makes of the opened one.
+
+        Can be called once, because it frees the decoder's memory.
+        """
+        self._load()
         try:
-            self._picture.load()
-            method = UPRIGHT.get(orientation_of(self._picture))
-            picture = _rgb(self._picture)
-            return np.asarray(picture if method is None else picture.transpose(method))
-        except Exception as error:  # Pillow's decoders raise whatever their parsing meets, down to struct.error
+            return np.asarray(convert(self._picture))
+        except Exception as error:
             raise _undecodable(self._origin, error, self._picture.format) from None
         finally:
             self._picture.close()
+
+    def _load(self) -> None:
+        try:
+            self._picture.load()
+        except Exception as error:  # Pillow's decoders raise whatever their parsing meets, down to struct.error
+            self._picture.close()
+            raise _undecodable(self._origin, error, self._picture.format) from None
 
 
 def open_header(data: bytes) -> ImageFile:
@@ -113,24 +150,27 @@ def open_header(data: bytes) -> ImageFile:
 
 def _open(data: bytes, origin: str) -> ImageFile:
     if not data:
-        raise UserError(f"{origin} is empty (0 bytes); {REMEDY}")
+        raise ContentError(f"{origin} is empty (0 bytes); {REMEDY}")
     try:
         return open_header(data)
     except UnidentifiedImageError:
-        raise UserError(f"{origin} is not a {NAMES}, or its header is damaged") from None
+        other = OTHER_FORMATS.get(data[8:12], "") if data[4:8] == b"ftyp" else ""
+        if other:
+            raise ContentError(f"{origin} is {other}, which is not read; save it as PNG") from None
+        raise ContentError(f"{origin} is not a {NAMES}, or its header is damaged") from None
     except Exception as error:
         raise _undecodable(origin, error) from None
 
 
-def _undecodable(origin: str, error: Exception, format: str | None = None) -> UserError:
+def _undecodable(origin: str, error: Exception, format: str | None = None) -> ContentError:
     """The error about a file of which Pillow decodes no pixels."""
     reason = first_line(error)
     if format == "PNG" or "truncated" in reason.lower():  # Pillow has a dozen texts for a cut or damaged PNG
-        return UserError(f"{origin} is cut short or damaged; {REMEDY}")
-    return UserError(f"{origin} does not decode{f' as {format}' if format else ''} ({reason}); {REMEDY}")
+        return ContentError(f"{origin} is cut short or damaged; {REMEDY}")
+    return ContentError(f"{origin} does not decode{f' as {format}' if format else ''} ({reason}); {REMEDY}")
 
 
-def orientation_of(picture: ImageFile) -> int:
+def orientation_of(picture: Image.Image) -> int:
     """The EXIF orientation, without decoding the pixels; 1 if there is none, or if Pillow applies it itself."""
     if picture.format == "TIFF" or (picture.format == "PNG" and "exif" not in picture.info):
         return 1  # Pillow turns a TIFF itself, and would decode a PNG to look for tags behind its pixels

@@ -38,7 +38,7 @@ def damaged(tree):
     save(tree / "fixations" / densely, density_map(1))
     Image.fromarray(stimulus(99)).save(tree / "stimuli" / "1.bmp")  # a second image of this name
     return tree, {
-        cut: "does not decode",
+        cut: "cut short or damaged",
         empty: "is empty",
         other: "aspect ratio",
         alone.removesuffix(".png"): "without a fixations file",

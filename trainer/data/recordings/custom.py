@@ -32,6 +32,7 @@ from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import (
     IMAGE_SUFFIXES,
     KINDS,
+    MAX_PIXELS,
     MOST_IMAGE_BYTES,
     ROLES,
     SPLIT_LABELS,
@@ -45,7 +46,7 @@ from trainer.data.source_layout import (
 from trainer.data.splits import SplitImages
 from trainer.errors import ContentError, UserError, check, some, visible
 from trainer.io.archive_files import Member
-from trainer.io.pictures import open_header, orientation_of, read_picture
+from trainer.io.pictures import Picture, read_picture
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
 BLUR_SHARE = 1 / 30
@@ -66,15 +67,6 @@ SHOWN_FORMS = 5
 SHOWN_COLUMNS = 8
 
 
-@dataclasses.dataclass(frozen=True)
-class PictureHeader:
-    """What is read of an image before it is prepared."""
-
-    size: Size
-    is_turned: bool
-    """Whether viewers turn it, by its EXIF orientation."""
-
-
 @dataclasses.dataclass
 class Usable:
     """The images that can be used."""
@@ -82,7 +74,8 @@ class Usable:
     items: list[Item]
     labels: list[str]
     """The split of each item: of its folder or of a column; empty if neither tells."""
-    pictures: list[PictureHeader]
+    sizes: list[Size]
+    """(h, w) of each item's upright picture."""
     n_fixations: list[int]
     """Number of fixations of each item; empty if tables have none."""
 
@@ -125,7 +118,7 @@ def find_recordings(
         )
     drawn = HASH if config.split in ("auto", "folders", "column") else config.split
     split = "column" if by_column else "given" if images.by_folder else drawn
-    used = dataclasses.replace(row, split=split, blur_sigma_px=_blur_px(config, usable.pictures))
+    used = dataclasses.replace(row, split=split, blur_sigma_px=_blur_px(config, usable.sizes))
     pairs = zip(usable.items, usable.labels, strict=True)
     for_tests = images.for_tests or [item.stimulus.path for item, label in pairs if label == TEST]
     check(
@@ -147,7 +140,6 @@ def find_recordings(
             about_split.insert(0, f"Images for tests, left out: {len(for_tests):,} ({some(for_tests)}).")
     in_use = splits.only_tested(items, used) if is_test_set else {name: items[name] for name in SPLITS}
     report.count(in_use, usable)
-    report.remarks += _about_turned(usable)
     if usable.items[0].map is None:
         report.remarks.append(_about_blur(config, used.blur_sigma_px))
     report.remarks += about_copies
@@ -249,12 +241,12 @@ def _label_of(path: str) -> str:
     return folder_word(path, SPLIT_LABELS)
 
 
-def _read_pictures(items: Sequence[Item], indices: Sequence[int], bad: BadImages) -> dict[int, PictureHeader]:
-    """The headers of the images at these positions, without those that are no images, which are put aside."""
+def _read_pictures(items: Sequence[Item], indices: Sequence[int], bad: BadImages) -> dict[int, Size]:
+    """The upright (h, w) of the images at these positions; those that are no images are put aside."""
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
     pictures = {}
     with Tracker("read images", len(indices), "images") as tracker, open_pool(n_threads) as pool:
-        read = map_ahead(pool, lambda index: _read_picture(items[index].stimulus), indices, 4 * n_threads)
+        read = map_ahead(pool, lambda index: _read_size(items[index].stimulus), indices, 4 * n_threads)
         for index, picture in zip(indices, read, strict=True):
             if isinstance(picture, ContentError):
                 bad.add(items[index].name, picture)
@@ -265,14 +257,11 @@ def _read_pictures(items: Sequence[Item], indices: Sequence[int], bad: BadImages
     return pictures
 
 
-def _read_picture(member: Member) -> PictureHeader | ContentError:
+def _read_size(member: Member) -> Size | ContentError:
     try:
-        picture = open_header(member.content(MOST_IMAGE_BYTES))
-        return PictureHeader((picture.height, picture.width), orientation_of(picture) != 1)
+        return Picture(member.content(MOST_IMAGE_BYTES), member.origin, MAX_PIXELS).size
     except ContentError as error:
         return error
-    except (OSError, ValueError, SyntaxError):
-        return ContentError(f"{member.origin} does not decode as an image; export it again")
 
 
 # === Fixations ===
@@ -336,7 +325,7 @@ def _with_fixations(
         left_out[f"of images that are not there ({shown})"] += unknown
     rows = rows.filter(pl.col("image").is_in(list(pictures)))
     sizes = np.zeros((len(items), 2), np.int64)
-    sizes[list(pictures)] = [picture.size for picture in pictures.values()]
+    sizes[list(pictures)] = list(pictures.values())
     some_rows = rows.gather_every(1 + len(rows) // MOST_EVIDENCE)
     geometry, report.positions = choose_geometry(
         config,
@@ -517,8 +506,8 @@ def tested_items(usable: Usable, split: str, source: str) -> tuple[dict[str, lis
 # === Blur ===
 
 
-def _blur_px(config: FetchConfig, pictures: Sequence[PictureHeader]) -> float:
-    longer = float(np.median([max(picture.size) for picture in pictures]))
+def _blur_px(config: FetchConfig, sizes: Sequence[Size]) -> float:
+    longer = float(np.median([max(size) for size in sizes]))
     blur_px = config.blur_px or config.pixels_per_degree
     if blur_px > MAX_BLUR_SHARE * longer:
         name = "blur_px" if config.blur_px else "pixels_per_degree"
@@ -539,18 +528,6 @@ def _about_blur(config: FetchConfig, blur_px: float) -> str:
 
 
 # === Report ===
-
-
-def _about_turned(usable: Usable) -> list[str]:
-    """A list with a sentence about images that viewers turn; empty without such an image."""
-    pairs = zip(usable.items, usable.pictures, strict=True)
-    turned = [item.stimulus.path for item, picture in pairs if picture.is_turned]
-    if not turned:
-        return []
-    return [
-        f"Images with an orientation tag, by which viewers turn them: {len(turned):,} ({some(turned)}). They are "
-        "read without it, so fixations on the turned image are misplaced."
-    ]
 
 
 @dataclasses.dataclass
