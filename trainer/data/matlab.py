@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-from trainer.data.source_layout import MAX_POINT_SHARE, Fixations, Gaze, Size
+from trainer.data.source_layout import FIXATION_VARIABLES, MAX_POINT_SHARE, Fixations, Gaze, Size
 from trainer.errors import ContentError, UserError
 
 OSIE_SIZE = (600, 800)
@@ -47,7 +47,7 @@ def read_one(origin: str, content: bytes, size: Size) -> Gaze:
     `origin` is the name of the file in messages; raises `ContentError` if it is of an image of another size.
     """
     file = _File(origin, content)
-    variables = _variables(file, "gaze", "fixLocs", "s", "fixations")
+    variables = _variables(file, *FIXATION_VARIABLES)
     if "fixLocs" in variables:
         return _of_matrix(variables["fixLocs"], file, size)
     if "s" in variables:

@@ -228,8 +228,8 @@ def prepare_dataset(
     n_maps = sum(facts.counts.values())
     if (median_level := facts.median_levels / n_maps) > MOST_MEDIAN_LEVEL:
         raise UserError(
-            f"the {n_maps:,} maps are bright in most of their area (their medians are at {median_level:.0%} between "
-            "black and white): are they black where people looked? Invert them, to be white where people looked most"
+            f"the {n_maps:,} maps are bright in most of their area (their medians are at {median_level:.0%} from "
+            "black to white): are they black where people looked? Invert them, so that they are white there"
         )
     write_array(folder / CENTER_BIAS, facts.bias.astype(np.float32))
     return facts

@@ -6,7 +6,9 @@ folder, apart from their suffixes.
 """
 
 import functools
+import itertools
 import pathlib
+import posixpath
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +20,10 @@ from numpy.typing import NDArray
 from trainer.data.bad_images import BadImages
 from trainer.data.datasets import Dataset, FileRule
 from trainer.data.prepared_data import TEST
-from trainer.errors import UserError, some
+from trainer.errors import ContentError, UserError, some
 from trainer.io import untrusted
 from trainer.io.archive_files import Member
+from trainer.io.pictures import OTHER_SUFFIXES
 
 Size = tuple[int, int]
 Points = NDArray[np.int64]
@@ -48,17 +51,27 @@ OF_ALL = "fixations of all images"
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
+PICTURE_SUFFIXES = (*IMAGE_SUFFIXES, *OTHER_SUFFIXES)
+"""Suffixes of files that are taken as images; of some formats only to say that they are not read."""
 POINTS = ".mat"
 MAX_PIXELS = 180_000_000
 """Pixels of the largest image that is decoded."""
 MOST_IMAGE_BYTES = 720_000_000
 """Size of the largest file of an image: 4 bytes for each pixel of the largest one that is decoded."""
+FIXATION_VARIABLES = ("gaze", "fixLocs", "s", "fixations")
+"""The variables that are read of a MATLAB file with the fixations of one image."""
+MATLAB_7_3 = b"MATLAB 7.3 MAT-file"
+"""The first bytes of a file that MATLAB saves with -v7.3."""
 MATLAB, MATLAB_REMEDY = "trainer.data.matlab", "download or export it again"
 """The module that reads MATLAB files, in the worker alone, and the end of messages about them."""
 MOST_MATLAB_BYTES = 2**28
 """Size of the largest MATLAB file that is read; those of the authors have some 10 MB."""
+MAP_WORDS = re.compile("saliency|heat|density|fixmap|maps", re.IGNORECASE)
+"""In the name of a folder that seems to hold maps."""
 MAX_POINT_SHARE = 0.02
 """Fixated pixels are less than this share of an image; a map with more is a density."""
+TRIED = 10
+"""Number of files by which a common affix of their names is found."""
 MARGIN_PX = 1
 """How far outside of its image a fixation may be to count for the pixel at the border: eye trackers, and those who
 convert their files, count from 0 or from 1, and round."""
@@ -184,6 +197,10 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
             all images cannot be read.
     """
     assigned, notes = assign_roles(members, row)
+    if row.any_count:
+        for role in ("map", "fixations"):
+            assigned, about_affix = _without_affix(assigned, role)
+            notes += about_affix
     files, ambiguous = _by_role(assigned, bad)
     stimuli, maps = files["stimulus"], files["map"]
     fixations: Mapping[str, Member | Fixations] = {key: member for key, (_, member) in files["fixations"].items()}
@@ -195,7 +212,10 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
             counts = f"{left_out} of {len(of_all)}"
             notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
     _check_some(stimuli, maps, fixations, row, source)
-    bad.n_images = len(stimuli)
+    for _, (_, first) in itertools.islice(files["fixations"].items(), 1):
+        if first.path.lower().endswith(POINTS):
+            _read_matlab_file(first)  # the others are like it, and preparing the images takes long
+    bad.n_images = max(len(stimuli), len(maps), len(fixations))
     unusable = ambiguous | _unpaired(stimuli, maps, fixations, bad)
     bad.check()
     used = {key: file for key, file in stimuli.items() if key not in unusable}
@@ -245,14 +265,18 @@ def _check_some(
 def _unpaired(
     stimuli: Mapping[str, object], maps: Mapping[str, object], fixations: Mapping[str, object], bad: BadImages
 ) -> set[str]:
-    """The keys of images and of maps without a counterpart, which are put aside."""
+    """The keys of images and of maps without a counterpart, which are put aside.
+
+    An image and a map that both have none may be of one image under two names, and count once.
+    """
     unpaired: set[str] = set()
     for what, keys in (("map", maps), ("fixations file", fixations)):
         incomplete = sorted(set(stimuli) - set(keys)) if keys else []
         orphans = sorted(set(keys) - set(stimuli))
+        others = f" (without an image: {some(list(map(repr, orphans)))})" if orphans else ""
         for key in incomplete:
-            bad.add(key, f"image without a {what}: {key!r}; add it, or remove the image")
-        for key in orphans:
+            bad.add(key, f"image without a {what}: {key!r}{others}; add it, or remove the image")
+        for key in orphans[len(incomplete) :]:
             bad.add(key, f"{what} without an image: {key!r}; add the image, or remove the {what}")
         unpaired.update(incomplete, orphans)
     return unpaired
@@ -264,9 +288,20 @@ def read_matlab(member: Member, size: Size) -> Gaze:
     Raises:
         UserError: the file is damaged, has another form, or is of an image of another size.
     """
-    content = member.origin, member.content(MOST_MATLAB_BYTES)
+    content = member.origin, _read_matlab_file(member)
     gaze: Gaze = untrusted.call(f"{MATLAB}.read_one", *content, size, file=member.origin, remedy=MATLAB_REMEDY)
     return gaze
+
+
+def _read_matlab_file(member: Member) -> bytes:
+    """The content of a MATLAB file of one image; raises `ContentError` for one that was saved with -v7.3."""
+    content = member.content(MOST_MATLAB_BYTES)
+    if content.startswith(MATLAB_7_3):
+        raise ContentError(
+            f"{member.origin} is a file of MATLAB 7.3, which is not read; save it with -v7, the fixations in a "
+            f"variable named {' or '.join(FIXATION_VARIABLES)}"
+        )
+    return content
 
 
 def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixations]:
@@ -308,6 +343,69 @@ def assign_roles(members: Sequence[Member], row: Dataset) -> tuple[Assigned, lis
 def _as_map(file: FileRole) -> FileRole:
     is_picture = file.role == "fixations" and not file.name.lower().endswith(POINTS)
     return replace(file, role="map") if is_picture else file
+
+
+# === Affixes ===
+
+
+def _without_affix(assigned: Assigned, role: str) -> tuple[Assigned, list[str]]:
+    """Files of a role named after their images, without what all their stems have before or behind the image's.
+
+    It is left out if it pairs more than half of the files, and less than half have the names of images; a sentence
+    says so.
+    """
+    images = {file.key for file, _ in assigned if file.role == "stimulus"}
+    keys = [file.key for file, _ in assigned if file.role == role]
+    if 2 * len(images.intersection(keys)) >= len(keys):
+        return assigned, []
+    # The affixes of a few files; the first ones may be of no image.
+    affixes = {affix for key in keys[:TRIED] for affix in _affixes(key, images)}
+    n_paired = {affix: len({_stripped(key, *affix) for key in keys} & images) for affix in affixes}
+    # Of affixes that pair as many, such as `map_` and `map_1` of `map_11`, the shortest.
+    affix = max(sorted(affixes), key=lambda each: (n_paired[each], -len("".join(each))), default=("", ""))
+    if 2 * n_paired.get(affix, 0) <= len(keys):
+        return assigned, []
+    renamed = [
+        (replace(file, key=_stripped(file.key, *affix)) if file.role == role else file, member)
+        for file, member in assigned
+    ]
+    named = " and ".join(
+        f"{text!r} {where}" for text, where in zip(affix, ("before", "behind"), strict=True) if text
+    )
+    what = "maps" if role == "map" else "files of fixations"
+    return renamed, [f"The names of {what} have {named} the names of their images ({n_paired[affix]:,})."]
+
+
+def _affixes(key: str, images: Collection[str]) -> set[tuple[str, str]]:
+    """What may stand before and behind the stem of an image in the stem of a file in the same folder."""
+    folder, stem = posixpath.split(key)
+    stems = [posixpath.basename(image) for image in images if posixpath.dirname(image) == folder]
+    return {
+        (stem[: match.start()], stem[match.end() :])
+        for each in stems
+        for match in re.finditer(re.escape(each), stem)
+    }
+
+
+def _stripped(key: str, before: str, behind: str) -> str:
+    """The key without an affix of its stem; as it is if it does not have both parts."""
+    folder, stem = posixpath.split(key)
+    if not (stem.startswith(before) and stem.endswith(behind) and len(stem) > len(before + behind)):
+        return key
+    return posixpath.join(folder, stem[len(before) : len(stem) - len(behind)])
+
+
+def about_map_folders(paths: Collection[str]) -> str:
+    """The end of a sentence about the folders of images that seem to hold maps; empty without such a folder."""
+    folders = {posixpath.dirname(path) for path in paths}
+    alike = sorted(
+        folder for folder in folders if MAP_WORDS.search(folder) and not folder_word(f"{folder}/", ROLES)
+    )
+    return (
+        f"; {some(alike)} {'look' if alike[1:] else 'looks'} like maps: move one folder into maps/"
+        if alike
+        else ""
+    )
 
 
 # === The authors' form ===
@@ -356,7 +454,7 @@ def _by_folder(path: str, row: Dataset) -> FileRole | None:
     role = ROLES[folders[depth].lower()]
     below = folders[depth + 1 :]
     suffix = pathlib.PurePosixPath(file).suffix
-    kinds = (*IMAGE_SUFFIXES, POINTS) if role == "fixations" else IMAGE_SUFFIXES
+    kinds = (*PICTURE_SUFFIXES, POINTS) if role == "fixations" else PICTURE_SUFFIXES
     if suffix.lower() not in kinds or IGNORED in (folder.lower() for folder in below):
         return None
     split = ""

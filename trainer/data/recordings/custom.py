@@ -34,6 +34,7 @@ from trainer.data.source_layout import (
     KINDS,
     MAX_PIXELS,
     MOST_IMAGE_BYTES,
+    PICTURE_SUFFIXES,
     ROLES,
     SPLIT_LABELS,
     Fixations,
@@ -184,7 +185,7 @@ def find_images(
     pictures = [
         (member, role)
         for member, role in zip(members, roles, strict=True)
-        if member.path.lower().endswith(IMAGE_SUFFIXES)
+        if member.path.lower().endswith(PICTURE_SUFFIXES)
     ]
     if "map" in roles or "fixations" in roles:
         paths = [member.path for member, role in pictures if role == "stimulus"]
