@@ -284,9 +284,15 @@ def _usable(
     items, named = images.items, parse_columns(config.columns)
     names = ImageNames([item.stimulus.path for item in items])
     has_maps = items[0].map is not None or items[0].fixations is not None
-    with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
-        opened, report.other_tables = open_tables(tables, named, not has_maps, pathlib.Path(unpacked))
-        found = find_fixations(opened, names, config, not has_maps, report.left_out)
+    map_folders = "" if has_maps else source_layout.about_map_folders([item.stimulus.path for item in items])
+    try:
+        with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
+            opened, report.other_tables = open_tables(tables, named, not has_maps, pathlib.Path(unpacked))
+            found = find_fixations(opened, names, config, not has_maps, report.left_out)
+    except UserError as error:
+        if not map_folders:
+            raise
+        raise UserError(f"{error}{map_folders}") from None
     if found is not None:
         if items[0].fixations is not None:
             raise UserError(
@@ -300,7 +306,7 @@ def _usable(
         raise UserError(
             f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
             "fixations (.csv, .tsv, .txt or .parquet) beside them; or the images into a folder named stimuli, and "
-            "their maps into one named maps, or fixations"
+            f"their maps into one named maps, or fixations{map_folders}"
         )
     if named:
         raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
