@@ -166,6 +166,8 @@ ROLES = {
 }
 """What a column holds -> its usual names in the order of preference, in the form that `plain` returns. `media x`
 and `media y` are where the screen shows the image, `media width` and `media height` its size there, in pixels."""
+IMAGE_WORDS = ("image", "img", "picture", "pic", "photo", "stimulus", "stim")
+"""A column whose name ends in one of these words holds images."""
 MEDIA = ("media x", "media y", "media width", "media height")
 
 
@@ -178,6 +180,11 @@ def plain(name: str) -> tuple[str, str]:
     if not unit and (match := re.fullmatch(r"(.+) (px|pix|pixels|ms|norm|deg|pct|percent)", words)):
         words, unit = match[1], match[2]
     return words, unit
+
+
+def is_usual(words: str) -> bool:
+    """Whether a column of images may have this name, in the form that `plain` returns."""
+    return words in ROLES["image"] or words.rpartition(" ")[2] in IMAGE_WORDS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from trainer.data.recordings.ambiguous import AmbiguousError, Reading
-from trainer.data.recordings.columns import AREA, MEDIA, ROLES, ImageNames, plain
+from trainer.data.recordings.columns import AREA, MEDIA, ROLES, ImageNames, is_usual, plain
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.recordings.readings import (
     DRAWN_FIXATIONS,
@@ -24,6 +24,7 @@ from trainer.data.recordings.readings import (
     ImageReading,
     choose_image,
     image_readings,
+    part_of,
 )
 from trainer.data.recordings.tables import NUMBERS, Source, read_table, shown_columns
 from trainer.data.settings import FetchConfig, parse_columns
@@ -48,9 +49,12 @@ TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", 
 """Values of a column that says whether a row is valid, in lower case."""
 LOST = ((0.0, 0.0), (-1.0, -1.0))
 """Positions (x, y) that many programs write where they lost the gaze."""
+CENTERED_SHARE = 0.2
+"""Share of negative x from which on positions are from the centre, which 0, 0 then is."""
 LOST_SHARE = 0.01
 """One exact position of more fixations than this share stands for something else where others hardly repeat."""
-MIN_FOR_LOST = 50
+MIN_FOR_LOST, MIN_LOST, MOST_CODES = 50, 4, 3
+"""Fewer positions tell nothing about how often others repeat; fewer or more exact ones are by chance."""
 SAME_PLACE = 0.1
 """Share of the range of positions within which two rows may be of one fixation, and of the numbers of fixations
 that may have rows farther apart."""
@@ -58,7 +62,7 @@ BY_CHANCE = 0.05
 """Share of the rows of positions alone that may be equal by chance."""
 MAX_SEVERAL = 0.1
 """Largest share of images on which several people may have one name."""
-MOSTLY = 0.5
+MOSTLY = 0.25
 """Share of the numbers with rows farther apart from which on rows of one number are different fixations."""
 SAMPLE_STEP = 0.1
 """Single samples of the gaze are nearer to the next than this share of the distance between any two."""
@@ -313,7 +317,7 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
         labels = {
             position
             for position, word in enumerate(words)
-            if position not in taken and (word in ROLES["image"] or names.named_by(head.cells(position)))
+            if position not in taken and (is_usual(word) or names.named_by(head.cells(position)))
         }
     columns.index.pop("image", None)
     if "event" not in named:
@@ -381,14 +385,11 @@ def _owner(path: tuple[str, ...], part: tuple[int, int, int] | None) -> str:
     It is perhaps the name of an observer, who has a table for each image.
     """
     names = list(path)
-    if part is not None:
-        depth, before, after = part
-        own = names[-1 - depth]
-        words = list(re.finditer(r"[^_\-\s.()]+", own))
-        begin, end = (
-            (words[before].start(), words[len(words) - 1 - after].end()) if before + after else (0, len(own))
-        )
-        names[-1 - depth] = f"{own[:begin]}*{own[end:]}"
+    if part is not None and part_of(path, part):
+        depth, before, _ = part
+        own, image = names[-1 - depth], part_of(path, part)
+        begin = own.rindex(image) if before else 0
+        names[-1 - depth] = f"{own[:begin]}*{own[begin + len(image) :]}"
     names[-1] = re.sub(r"(?i)[ _-]*(all[ _-]?gaze|fixations?|fix)$", "", names[-1]) or names[-1]
     return "/".join(names)
 
@@ -403,12 +404,12 @@ def _without_lost(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     images or observers where others hardly repeat.
     """
     places = rows.select("image", "observer", "owner", "x", "y").unique()
-    counts = places.group_by("x", "y").len().sort("len", "x", "y", descending=True)
-    is_centered = rows.select(((pl.col("x") < -1) | (pl.col("y") < -1)).mean()).item() > 0.2
-    frequent = counts.filter(pl.col("len") > max(2, LOST_SHARE * len(places)))
-    others = counts.filter(pl.col("len") <= max(2, LOST_SHARE * len(places)))
+    counts = places.group_by("x", "y").agg(pl.len(), pl.col("image").n_unique().alias("images"))
+    is_centered = _share(rows.select((pl.col("x") < 0) & (pl.col("x") != -1)).to_series()) > CENTERED_SHARE
+    is_frequent = (pl.col("len") > max(MIN_LOST, LOST_SHARE * len(places))) & (pl.col("images") > 2)
+    frequent, others = counts.filter(is_frequent), counts.filter(~is_frequent)
     stands_out = len(places) >= MIN_FOR_LOST and others["len"].sum() < 2 * len(others)
-    codes = {(x, y) for x, y, _ in frequent.rows()} if stands_out and len(frequent) <= 3 else set()
+    codes = {(x, y) for x, y, *_ in frequent.rows()} if stands_out and len(frequent) <= MOST_CODES else set()
     codes |= set() if is_centered else {*LOST}
     for x, y in sorted(codes):
         is_lost = rows.select((pl.col("x") == x) & (pl.col("y") == y)).to_series()
@@ -673,7 +674,7 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
 
 def _likely_cause(found: Found, names: ImageNames) -> str:
     """What the names of images that are not there have too much, or that their encoding is wrong; or empty."""
-    for cut in (r"[\s_\-.]*\(?\w+\)?$", r"^\w+[\s_\-]+"):
+    for cut in (r"[\s_\-.(]+[^\s_\-.()]+\)?$", r"^[^\s_\-.()]+[\s_\-.]+"):
         shorter = {}
         for label in found.unknown:
             stem, dot, suffix = label.rpartition(".")

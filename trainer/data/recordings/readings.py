@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainer.data.recordings.ambiguous import AmbiguousError, Reading
-from trainer.data.recordings.columns import CENTERED, IMAGE, ROLES, SCREEN, Columns, ImageNames, is_number
+from trainer.data.recordings.columns import CENTERED, IMAGE, SCREEN, Columns, ImageNames, is_number, is_usual
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.recordings.tables import Source
 from trainer.data.settings import (
@@ -50,6 +50,8 @@ folder, a part of it, a column of names with the suffix of an image, or of other
 tables, and a column of numbers, which may count anything."""
 
 
+WORD = r"[^_\-\s.()]+"
+"""A word of the name of a table or a folder."""
 MIN_RUN = 1.5
 """Mean number of rows of one image that follow one another, if a column of numbers may name images."""
 
@@ -66,7 +68,7 @@ class ImageReading:
     """For each table, the position of the image of each row: -1 if it is none of the source, null if it is
     empty."""
     part: tuple[int, int, int] | None = None
-    """The part of the path of tables that names it (see `_part`); None for a column."""
+    """The part of the path of tables that names it (see `part_of`); None for a column."""
 
     @property
     def n_used(self) -> int:
@@ -117,7 +119,7 @@ def _by_column(sources: Sequence[Source], names: ImageNames, named: str) -> Iter
             found = names.named_by(source.rows[column].drop_nulls().unique().to_list())
             labels |= found.keys()
             images.append(_replaced(source.rows[column], found))
-        rank = USUAL if named or word in ROLES["image"] else TEXT
+        rank = USUAL if named or is_usual(word) else TEXT
         if rank == TEXT and all(map(is_number, labels)):
             if not _repeats(images):
                 continue
@@ -150,7 +152,7 @@ def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterat
     for depth in depths:
         spans = [(0, 0), *(pair for pair in itertools.product(range(5), range(4)) if pair != (0, 0))]
         for before, after in spans:
-            found = {path: _part(path, depth, before, after) for path in paths}
+            found = {path: part_of(path, (depth, before, after)) for path in paths}
             labels = [label for label in found.values() if label]
             matches = names.named_by(set(labels))
             if len([label for label in labels if label in matches]) < max(1, len(found) / 2):
@@ -185,16 +187,20 @@ def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterat
         yield ImageReading("each table is of the only image in its folder", FOLDER, PART_OF_PATH, images)
 
 
-def _part(path: tuple[str, ...], depth: int, before: int, after: int) -> str:
-    """The name at a depth of a path, 0 for the table's, without some of its words before and after; or empty."""
+def part_of(path: tuple[str, ...], part: tuple[int, int, int]) -> str:
+    """The name at a depth of a path, 0 for the table's, without some of its words before and after; or empty.
+
+    `part` is the depth, and the numbers of words before and after.
+    """
+    depth, before, after = part
     if depth >= len(path):
         return ""
-    words = list(re.finditer(r"[^_\-\s.()]+", path[-1 - depth]))
-    if (before, after) == (0, 0):
-        return path[-1 - depth]
-    if before + after >= len(words):
+    name = path[-1 - depth]
+    words = list(re.finditer(WORD, name))
+    if before + after >= max(1, len(words)):
         return ""
-    return path[-1 - depth][words[before].start() : words[len(words) - 1 - after].end()]
+    begin = words[before].start() if before else 0
+    return name[begin : words[len(words) - 1 - after].end() if after else len(name)]
 
 
 def choose_image(
@@ -217,7 +223,7 @@ def choose_image(
     numbers = [each for each in readings if each.rank == NUMBER]
     if not fitting:
         if not told:
-            return numbers or None
+            return [each for each in numbers if fits(each)] or numbers or None
         return max(told, key=lambda each: (each.n_used, each.rank, each.n_labelled))
     best = max(fitting, key=lambda each: (each.rank, each.n_used))
     rivals = [each for each in fitting if each.rank == best.rank]
@@ -248,13 +254,16 @@ CENTER_SIGMA = 0.2
 """Standard deviation of where people look, in sides of the image."""
 OUTSIDE = 0.0005
 """Density of positions outside of the image, where that inside is 1."""
-CORNER = 0.65
+CORNER = 0.75
 """Positions within this share of both sides of nearly all images, from one corner, fill a corner."""
-MIN_FOR_CORNER = 20
+MIN_FOR_CORNER = 30
 """Number of fixations from which it is improbable that people look at one corner alone."""
 FULL, OFF_CENTER = 0.9, 0.15
 """Share of the positions on the screen that are inside of images that filled it, and how far the median may be
 from the middle, in sides of the image."""
+SCREEN_BORDER, MIN_AT_BORDER = 0.04, 0.01
+"""More than this share of the positions is this near to both pairs of sides of a screen that the images filled:
+people seldom look beside an image that did not."""
 BORDER = 0.05
 """Share of a side within which positions are at the border of an image, or beside it."""
 ONE_SIDED, MIN_ONE_SIDED = 5, 5
@@ -379,6 +388,10 @@ class _Reader:
         y, x = geometry.shares(self.positions)
         height, width = self.positions.sizes[0]
         is_one_shape = len(np.unique(self.positions.sizes, axis=0)) == 1
+        if geometry.unit == FRACTION and is_one_shape and width > height:
+            at_border = [np.mean((side < SCREEN_BORDER) | (side > 1 - SCREEN_BORDER)) for side in (y, x)]
+            if min(at_border) > MIN_AT_BORDER:
+                return
         if geometry.unit != FRACTION and is_one_shape and not self._fills_corner(geometry):
             inside = np.mean((x >= 0) & (x <= 1) & (y >= 0) & (y <= 1))
             if inside > FULL and max(abs(np.median(x) - 0.5), abs(np.median(y) - 0.5)) < OFF_CENTER:
@@ -393,6 +406,8 @@ class _Reader:
             ),
             ("1080x1920", "center", "each image was in the middle of a screen of 1080x1920 (set the real size)"),
         ):
+            if "filled" in text and not is_one_shape:
+                continue
             on_screen = dataclasses.replace(geometry, screen=parse_screen_size(screen), image_on_screen=how)
             readings.append(self._reading(on_screen, f"screen_size={screen} image_on_screen={how}", text))
         raise AmbiguousError(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import polars as pl
 
-from trainer.data.recordings.columns import MEDIA, Columns, find_columns, plain
+from trainer.data.recordings.columns import MEDIA, Columns, find_columns, is_usual, plain
 from trainer.errors import UserError, first_line
 from trainer.io import untrusted
 from trainer.io.archive_files import DAMAGED, Member
@@ -116,7 +116,7 @@ class Source:
         words = [plain(name)[0] for name in self.head.header]
         x_and_y = [plain(self.names[role])[0] for role in ("x", "y")]
         is_known = self.columns.unit and self.columns.on
-        return (*x_and_y, bool(self.labels)) if is_known else (*x_and_y, *sorted(words))
+        return (*x_and_y, any(map(is_usual, self.labels))) if is_known else (*x_and_y, *sorted(words))
 
 
 # === Find the tables of positions ===

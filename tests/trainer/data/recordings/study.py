@@ -216,7 +216,7 @@ def _look(study: Study, draw: Draw, looks: str) -> None:
     for person in range(len(study.people)):
         trial = 0
         for picture in random.permutation(len(study.paths)):
-            if draw.chance(skipped):
+            if draw.chance(skipped) and person != picture % len(study.people):  # each picture has someone
                 continue
             trial, time_ms = trial + 1, draw.integer(80, 250)
             for number in range(1, draw.integer(4, 10) + 1):
