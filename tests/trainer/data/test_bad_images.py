@@ -81,7 +81,7 @@ def test_too_many_bad_images_end_the_preparation_with_their_share_and_the_first_
 
 
 def test_an_image_of_a_table_that_does_not_decode_is_put_aside_with_its_rows(tmp_path):
-    rows = ["image,x,y"]
+    rows = ["image,x [px],y [px]"]
     for index in range(N):
         save(tmp_path / "lab" / f"{index}.png", stimulus(index))
         rows += [f"{index}.png,{x},5" for x in (3, 9)]

@@ -59,7 +59,7 @@ SAME_PLACE = 0.1
 """Share of the range of positions within which two rows may be of one fixation, and of the numbers of fixations
 that may have rows farther apart."""
 BY_CHANCE = 0.05
-"""Share of the rows of positions alone that may be equal by chance."""
+"""Share of the rows that may be equal by chance, as those of two people whom no column tells apart."""
 MAX_SEVERAL = 0.1
 """Largest share of images on which several people may have one name."""
 MOSTLY = 0.25
@@ -434,10 +434,8 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
         return rows
     numbered = ("image", "observer", "owner", "trial", "fixation")
     is_repeated = ~_hashes(rows, *numbered, *NUMBERS).is_last_distinct()
-    if _share(is_repeated) < BY_CHANCE:  # rows of positions alone may be equal by chance
-        is_repeated &= rows.select(
-            pl.any_horizontal(pl.col("fixation", "time", "duration").is_not_null())
-        ).to_series()
+    if _share(is_repeated) < BY_CHANCE:
+        is_repeated = pl.repeat(False, len(rows), eager=True)
     rows, n_dropped = _filtered(rows, ~is_repeated)
     left_out["that repeat another row in all columns"] += n_dropped
     n_before = len(rows)

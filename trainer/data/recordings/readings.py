@@ -254,8 +254,8 @@ CENTER_SIGMA = 0.2
 """Standard deviation of where people look, in sides of the image."""
 OUTSIDE = 0.0005
 """Density of positions outside of the image, where that inside is 1."""
-CORNER = 0.75
-"""Positions within this share of both sides of nearly all images, from one corner, fill a corner."""
+CORNER = 0.5
+"""Positions within this share of nearly all images, from one corner, fill a corner."""
 MIN_FOR_CORNER = 30
 """Number of fixations from which it is improbable that people look at one corner alone."""
 FULL, OFF_CENTER = 0.9, 0.15
@@ -436,7 +436,7 @@ class _Reader:
         if len(x) < MIN_FOR_CORNER:
             return False
         (low_y, high_y), (low_x, high_x) = (np.quantile(side, (0.01, 0.99)) for side in (y, x))
-        return bool(max(high_x, high_y) < CORNER or min(low_x, low_y) > 1 - CORNER)
+        return bool(min(high_x, 1 - low_x) * min(high_y, 1 - low_y) < CORNER)
 
     def _other_origins(self, best: Geometry, geometries: Sequence[Geometry]) -> list[Geometry]:
         """Geometries from the centre that have nearly all positions inside, if these are at the left and top
