@@ -35,7 +35,7 @@ class AmbiguousError(UserError):
     """
 
     def __init__(self, question: str, readings: Sequence[Reading]) -> None:
-        super().__init__("\n".join([question, *(f"- {_line(reading)}" for reading in readings)]))
+        super().__init__("\n".join([f"{question}:", *(f"- {_line(reading)}" for reading in readings)]))
         self.question = question
         self.readings = readings
         self.pictures: dict[str, Pixels] = {}

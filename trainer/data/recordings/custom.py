@@ -388,7 +388,7 @@ def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None
         pairs = rows.select("image", column).unique()
         if pairs["image"].n_unique() == len(pairs) or not fixations.is_one_person_each(rows):
             return None
-        if pairs[column].n_unique() < FEW_OBSERVERS and not rows["fixation"].count() + rows["time"].count():
+        if pairs[column].n_unique() < FEW_OBSERVERS and not rows["time"].count():
             report.remarks.append(
                 "Two tables, or two folders of them, may be two people or two groups, so observers are not told "
                 "apart."

@@ -246,15 +246,15 @@ def _ambiguous_form(
         setting = f"columns={_with_named(config, **named)}" if named else "remove the other tables"
         what = f"{some([source.origin for source in form])} ({', '.join(own.values())})"
         readings.append(_image_reading(form, image, names, what, setting))
-    return AmbiguousError("tables of several forms have positions; which hold the fixations?", readings)
+    return AmbiguousError("tables of several forms have positions, and only one may hold the fixations", readings)
 
 
 def _ambiguous_image(
     form: Sequence[Source], readings: Sequence[ImageReading], names: ImageNames, config: FetchConfig
 ) -> AmbiguousError:
-    question = f"what names the image of each row of {form[0].origin} is not clear:"
+    question = f"what names the image of each row of {form[0].origin} is not clear"
     if all(reading.rank == NUMBER for reading in readings):
-        question = f"{form[0].origin} names the image of each row by numbers alone, which may count anything:"
+        question = f"{form[0].origin} names the image of each row by numbers alone, which may count anything"
     return AmbiguousError(
         question,
         [
@@ -578,9 +578,10 @@ def is_one_person_each(rows: pl.DataFrame) -> bool:
         if not rows[role].count():
             continue
         steps = pl.col(role).cast(pl.String).cast(pl.Float64, strict=False).diff()
-        falls, rises = (steps < 0).sum().alias("falls"), (steps > 0).sum().alias("rises")
-        groups = rows.group_by("image", "owner", maintain_order=True).agg(falls, rises)
-        if groups["rises"].sum() > groups["falls"].sum() and _share(groups["falls"] > 0) > MAX_SEVERAL:
+        kinds = {"falls": steps < 0, "stays": steps == 0, "rises": steps > 0}
+        groups = rows.group_by("image", "owner", maintain_order=True).agg(**{n: k.sum() for n, k in kinds.items()})
+        is_count = groups["rises"].sum() > groups["falls"].sum()
+        if is_count and _share(groups["falls"] + groups["stays"] > 0) > MAX_SEVERAL:
             return False
     return True
 

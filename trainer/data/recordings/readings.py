@@ -254,8 +254,10 @@ CENTER_SIGMA = 0.2
 """Standard deviation of where people look, in sides of the image."""
 OUTSIDE = 0.0005
 """Density of positions outside of the image, where that inside is 1."""
-CORNER = 0.5
-"""Positions within this share of nearly all images, from one corner, fill a corner."""
+CORNER = 0.45
+"""Positions within this share of nearly all images, from the upper left corner, fill that corner alone."""
+FROM_CORNER = 0.3
+"""Share of a side within which positions begin that fill the upper left corner."""
 MIN_FOR_CORNER = 30
 """Number of fixations from which it is improbable that people look at one corner alone."""
 FULL, OFF_CENTER = 0.9, 0.15
@@ -378,7 +380,7 @@ class _Reader:
         if best.unit not in NATURAL:
             raise self._ambiguous("the positions are in a unit that the columns do not name", geometries)
         if self._fills_corner(best):
-            raise self._ambiguous("the positions fill one corner of nearly all images", geometries)
+            raise self._ambiguous("the positions fill the upper left corner of nearly all images", geometries)
         if centered := self._other_origins(best, geometries):
             raise self._ambiguous("the origin of the positions is not clear", [best, *centered])
         return best
@@ -411,7 +413,7 @@ class _Reader:
             on_screen = dataclasses.replace(geometry, screen=parse_screen_size(screen), image_on_screen=how)
             readings.append(self._reading(on_screen, f"screen_size={screen} image_on_screen={how}", text))
         raise AmbiguousError(
-            "the positions are on the screen, and where it showed the images is not known:", readings
+            "the positions are on the screen, and where it showed the images is not known", readings
         )
 
     def _probability(self, geometry: Geometry) -> float:
@@ -436,7 +438,7 @@ class _Reader:
         if len(x) < MIN_FOR_CORNER:
             return False
         (low_y, high_y), (low_x, high_x) = (np.quantile(side, (0.01, 0.99)) for side in (y, x))
-        return bool(min(high_x, 1 - low_x) * min(high_y, 1 - low_y) < CORNER)
+        return bool(high_x * high_y < CORNER and max(low_x, low_y) < FROM_CORNER)
 
     def _other_origins(self, best: Geometry, geometries: Sequence[Geometry]) -> list[Geometry]:
         """Geometries from the centre that have nearly all positions inside, if these are at the left and top
@@ -462,7 +464,7 @@ class _Reader:
         if any(each.unit in CENTERED for each in shown) and DEGREES not in {each.unit for each in geometries}:
             setting = f"coordinates={DEGREES} pixels_per_degree=NUMBER"
             readings.append(Reading("degrees from the centre", setting, "depends on the pixels of one degree", {}))
-        return AmbiguousError(f"{question} ({values}); choose:", readings)
+        return AmbiguousError(f"{question} ({values})", readings)
 
     def _reading(self, geometry: Geometry, setting: str, text: str) -> Reading:
         points, is_inside = geometry.place(self.positions)

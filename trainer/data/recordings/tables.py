@@ -181,11 +181,11 @@ def _with_columns(path: pathlib.Path, member: Member, head: Head, named: dict[st
                 f"{origin} has no column {name!r}, which `columns` names; its columns are {shown}"
             )
     if not columns.has_positions:
-        if all(re.fullmatch(r"[-+\d.,eE\s]*", name) for name in head.header):
-            about = "it has no header: write the names of its columns into a first line, such as image,x,y"
+        if sum(re.fullmatch(r"[-+]?\d*[.,]?\d+([eE][-+]?\d+)?", name) is not None for name in head.header) > 1:
+            about = "it has no header: write names of columns into a first line, such as image,x,y, or remove it"
             if "_physio" in origin:
-                about = "samples of BIDS are not read: export fixations, as events"
-            raise _NoPositionsError(f"{origin} has no names of columns ({shown}); {about}")
+                about = "samples of BIDS are not read: export fixations, as events, or remove it"
+            raise UserError(f"{origin} has no names of columns ({shown}); {about}")
         raise _NoPositionsError(
             f"{origin} has no columns of positions of fixations; its columns are {shown}; export fixations, not "
             "single samples of the gaze, or name the columns with `columns`, such as image=NAME,x=NAME,y=NAME"

@@ -122,7 +122,7 @@ def write_readings(error: AmbiguousError, html: Path) -> None:
         "readings.html.jinja",
         title="Which is right?",
         head=[("Date", now())],
-        question=error.question,
+        question=error.question[:1].upper() + error.question[1:],
         readings=[
             {
                 "text": reading.text,
