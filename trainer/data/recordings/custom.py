@@ -60,8 +60,7 @@ MOST_OUTSIDE = 0.5
 """Largest share of positions outside of their images where the settings, or the tables, say what positions
 mean."""
 FEW_OBSERVERS = 3
-"""Fewer names of tables are those of observers only where numbers or times of fixations show one person in
-each."""
+"""Fewer names of tables are those of observers only where times of fixations show one person in each."""
 MOST_EVIDENCE = 100_000
 """Number of fixations that tell the unit of all."""
 SHOWN_FORMS = 5
@@ -399,8 +398,7 @@ def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None
     elif (several := fixations.share_in_several_tables(rows)) > fixations.MAX_SEVERAL:
         report.remarks.append(
             f"Several tables have the same observer's fixations on the same image ({several:.0%} of these): "
-            "perhaps "
-            "different people have one name, so observers are not told apart."
+            "perhaps different people have one name, so observers are not told apart."
         )
         return None
     if n_unknown := rows[column].null_count():

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from trainer.data.recordings.ambiguous import AmbiguousError, Reading
 from trainer.data.recordings.columns import AREA, MEDIA, ROLES, ImageNames, is_usual, plain
@@ -64,6 +65,8 @@ MAX_SEVERAL = 0.1
 """Largest share of images on which several people may have one name."""
 MOSTLY = 0.25
 """Share of the numbers with rows farther apart from which on rows of one number are different fixations."""
+MIN_ALIKE = 10
+"""Fewer fixations of two tables may rise and fall together by chance."""
 SAMPLE_STEP = 0.1
 """Single samples of the gaze are nearer to the next than this share of the distance between any two."""
 MIN_FOR_SAMPLES = 20
@@ -491,56 +494,54 @@ def _without_copies(rows: pl.DataFrame, found: Found, left_out: LeftOut) -> pl.D
     Raises:
         UserError: a table is like another one, but not equal, as one before a correction.
     """
-    owners = rows["owner"].unique(maintain_order=True).to_list()
-    parts = (
-        {owner: part for (owner,), part in rows.group_by("owner", maintain_order=True)} if len(owners) > 1 else {}
-    )
+    n_rows = dict(rows.group_by("owner").len().rows())
     dropped: set[str] = set()
-    for first, second in itertools.combinations(owners, 2):
-        if {first, second} & dropped:
-            continue
-        shared = _likeness(parts[first], parts[second])
-        if shared is None:
-            continue
-        if shared < NEARLY_ALL:
-            raise UserError(
-                f"the tables of {first} and {second} have the same images and observers and nearly the same "
-                "positions, "
-                "but are not equal: one may be the other before a correction; remove one of them"
-            )
-        dropped.add(first if len(parts[first]) < len(parts[second]) else second)
+    for first, second in _equal_tables(rows, n_rows):
+        if not {first, second} & dropped:
+            dropped.add(first if n_rows[first] < n_rows[second] else second)
+    rows_of = rows.filter(~pl.col("owner").is_in(sorted(dropped))) if dropped else rows
+    for first, second in _alike_tables(rows_of):
+        raise UserError(
+            f"the tables of {first} and {second} have the same images and observers and nearly the same positions, but "
+            "are not equal: one may be the other before a correction; remove one of them"
+        )
     if dropped:
         found.notes.append(f"Tables that are copies of others, left out: {some(sorted(dropped))}.")
-        found.sources = [
-            each for each in found.sources if not any(_is_in(each, owner) for owner in dropped)
-        ] or found.sources
-        is_copy = rows["owner"].is_in(sorted(dropped))
-        left_out["of tables that are copies of others"] += int(is_copy.sum())
-        rows = rows.filter(~is_copy)
-    return rows
+        left_out["of tables that are copies of others"] += len(rows) - len(rows_of)
+    return rows_of
 
 
-def _is_in(source: Source, owner: str) -> bool:
-    return re.fullmatch(re.escape(owner).replace(r"\*", ".*") + r".*", "/".join(source.parts)) is not None
-
-
-def _likeness(first: pl.DataFrame, second: pl.DataFrame) -> float | None:
-    """The share of the rows of the smaller table that the other one has, if it is like the other; else None."""
-    small, large = sorted((first, second), key=len)
-    keys = ["image", "observer", "x", "y"]
-    shared = _share(small.select(keys).hash_rows().is_in(large.select(keys).hash_rows().implode()))
-    if shared >= NEARLY_ALL:
-        return shared
-    if len(small) < 0.8 * len(large) or len(small) < 10:
-        return None
-    place = pl.int_range(pl.len()).over("image", "observer").alias("place")
-    pairs = small.with_columns(place).join(
-        large.with_columns(place), on=["image", "observer", "place"], nulls_equal=True, suffix=" of the other"
+def _equal_tables(rows: pl.DataFrame, n_rows: dict[str, int]) -> list[tuple[str, str]]:
+    """The pairs of owners of whom one has nearly all fixations of the other."""
+    keys = rows.select("owner", position=_hashes(rows, "image", "observer", "x", "y")).unique()
+    same = keys.join(keys, on="position", suffix=" 2").filter(
+        pl.col("owner").to_physical() < pl.col("owner 2").to_physical()
     )
-    if len(pairs) < NEARLY_ALL * len(small):
-        return None
-    correlations = [np.corrcoef(pairs[axis], pairs[f"{axis} of the other"])[0, 1] for axis in "xy"]
-    return shared if min(correlations) > NEARLY_ALL else None
+    counts = same.group_by("owner", "owner 2").len().sort("owner", "owner 2").rows()
+    return [(one, two) for one, two, n in counts if n >= NEARLY_ALL * min(n_rows[one], n_rows[two])]
+
+
+def _alike_tables(rows: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """The pairs of owners with as many fixations on each image whose positions rise and fall together."""
+    counts = rows.group_by("owner", "image", "observer").len()
+    counts = counts.select("owner", form=_hashes(counts, "image", "observer", "len"))
+    forms = counts.group_by("owner").agg(pl.col("form").sort()).group_by("form").agg("owner")["owner"].to_list()
+    place = pl.int_range(pl.len()).over("owner", "image", "observer").alias("place")
+    placed_rows = rows.with_columns(place).sort("image", "observer", "place")
+    for owners in forms:
+        parts = {
+            owner: placed_rows.filter(pl.col("owner") == owner).select("x", "y").to_numpy() for owner in owners
+        }
+        for first, second in itertools.combinations(owners, 2):
+            if len(parts[first]) >= MIN_ALIKE and _correlation(parts[first], parts[second]) > NEARLY_ALL:
+                yield first, second
+
+
+def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """The smaller one of the correlations of x and of y, (n, 2) each; 0 where a coordinate is constant."""
+    if min(first.std(axis=0).min(), second.std(axis=0).min()) == 0:
+        return 0.0
+    return float(min(np.corrcoef(first[:, axis], second[:, axis])[0, 1] for axis in (0, 1)))
 
 
 def _check_no_samples(found: Found) -> None:
