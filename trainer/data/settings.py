@@ -152,8 +152,7 @@ class FetchConfig:
         "custom: the names of the tables' columns, such as image=stimulus,x=gx,y=gy,observer=pid; also trial, "
         "time, duration, fixation (its number), valid, event, split and group. Write y=-NAME if y grows "
         "upwards, y=+NAME if downwards, image=@file or image=@folder if the name of each table or of its folder "
-        "is "
-        "that of its image. Tables without a column that is named here are left out. Empty to recognize common "
+        "is that of its image. Tables without a column that is named here are left out. Empty to recognize common "
         "names.",
         group=RECORDINGS,
     )

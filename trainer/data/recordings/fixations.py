@@ -93,10 +93,10 @@ class Found:
 def find_fixations(
     sources: Sequence[Source], names: ImageNames, config: FetchConfig, needed: bool, left_out: LeftOut
 ) -> Found | None:
-    """The fixations of tables of positions; rows that are none are counted in `left_out`. None without a table of
-    any.
+    """The fixations of tables of positions, or None if no table has any.
 
-    `needed` says that nothing else tells where people looked.
+    Rows that are no fixations are counted in `left_out`. `needed` says that nothing else tells where people
+    looked.
 
     Raises:
         AmbiguousError: it is not clear which tables hold fixations, or what names the image of each row.
@@ -115,9 +115,8 @@ def find_fixations(
     if len(unmapped) == len(kept):
         raise UserError(
             f"{kept[0].origin} has positions on the pictures of a scene camera (its column "
-            f"{kept[0].columns.scene_camera!r}), not on an image; export fixations that are mapped to the "
-            "image, or "
-            "name columns of positions on the image with `columns`, such as x=NAME,y=NAME"
+            f"{kept[0].columns.scene_camera!r}), not on an image; export fixations that are mapped to the image, "
+            "or name columns of positions on the image with `columns`, such as x=NAME,y=NAME"
         )
     others += [source.origin for source in unmapped]
     tables = [each for source in kept if not source.columns.scene_camera for each in _expanded(source)]
@@ -148,9 +147,8 @@ def find_fixations(
     form, reading = used[0]
     if not needed and "x" not in named and not _is_of_people(form):
         raise UserError(
-            f"there are maps, and {form[0].origin} has positions that may be something else than fixations, "
-            "since no "
-            "column tells who looked, when or how long; remove the table, or name its columns, such as "
+            f"there are maps, and {form[0].origin} has positions that may be something else than fixations, since "
+            "no column tells who looked, when or how long; remove the table, or name its columns, such as "
             f"columns={_with_named(config, x=form[0].names['x'], y=form[0].names['y'])}"
         )
     left_out.update(lost)
@@ -290,10 +288,8 @@ def _unusable(tables: Sequence[Source], lost: LeftOut, names: ImageNames) -> Use
         return _without_rows(tables, lost)
     return UserError(
         f"{tables[0].origin} has no column that names the image of each row, or it is named for something else; "
-        "its "
-        f"columns are {shown_columns(tables[0].head.header)}; name it with `columns`, such as image=NAME, or "
-        "give the "
-        f"table the name of its image; the source has images such as {names.paths[0]}"
+        f"its columns are {shown_columns(tables[0].head.header)}; name it with `columns`, such as image=NAME, or "
+        f"give the table the name of its image; the source has images such as {names.paths[0]}"
     )
 
 
@@ -316,11 +312,12 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
         labels = {columns.index["image"]}
     else:
         columns.index.pop("image", None)
-        taken = {*columns.index.values(), *(each for _, *pair in columns.mapped for each in pair)}
+        held = {role: position for role, position in columns.index.items() if role != "trial"}
+        taken = {*held.values(), *(each for _, *pair in columns.mapped for each in pair)}
         labels = {
             position
             for position, word in enumerate(words)
-            if position not in taken and (is_usual(word) or names.named_by(head.cells(position)))
+            if position not in taken and (is_usual(word) or (word and names.named_by(head.cells(position))))
         }
     columns.index.pop("image", None)
     if "event" not in named:
@@ -456,10 +453,8 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
         if apart > SAME_PLACE:
             raise UserError(
                 f"rows with one number of a fixation follow one another, and {apart:.0%} of these numbers have "
-                "several "
-                "positions: the number counts something else, or an observer's column is missing; name the "
-                "columns, "
-                "such as columns=observer=NAME or columns=fixation=NAME"
+                "several positions: the number counts something else, or an observer's column is missing; name "
+                "the columns, such as columns=observer=NAME or columns=fixation=NAME"
             )
         rows, _ = _filtered(rows, group.is_last_distinct() | ~grouped)
     reason = (
@@ -502,8 +497,8 @@ def _without_copies(rows: pl.DataFrame, found: Found, left_out: LeftOut) -> pl.D
     rows_of = rows.filter(~pl.col("owner").is_in(sorted(dropped))) if dropped else rows
     for first, second in _alike_tables(rows_of):
         raise UserError(
-            f"the tables of {first} and {second} have the same images and observers and nearly the same positions, but "
-            "are not equal: one may be the other before a correction; remove one of them"
+            f"the tables of {first} and {second} have the same images and observers and nearly the same "
+            "positions, but are not equal: one may be the other before a correction; remove one of them"
         )
     if dropped:
         found.notes.append(f"Tables that are copies of others, left out: {some(sorted(dropped))}.")
@@ -602,11 +597,10 @@ def positions_of(rows: pl.DataFrame, sizes: Points) -> Positions:
 def placed(
     rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut, most_outside: float
 ) -> tuple[pl.DataFrame, Points, str]:
-    """The rows inside of their images (see `source_layout.inside`), and their (n, 2) pixels (y, x); others are
-    counted.
+    """The rows inside of their images (see `source_layout.inside`), and their (n, 2) pixels (y, x).
 
-    `sizes` are (height, width) of all images. The last value says so if exchanged x and y explain the others;
-    else it is empty.
+    Others are counted in `left_out`. `sizes` are (height, width) of all images. The last value says so if exchanged
+    x and y explain the others; else it is empty.
 
     Raises:
         UserError: a larger share than `most_outside` is outside.
@@ -617,8 +611,7 @@ def placed(
     exchanged = _exchanged(positions, geometry, n_outside)
     if n_outside > most_outside * len(rows):
         remedy = exchanged or (
-            "correct coordinates, or screen_size and image_on_screen, or raise max_lost_share if people looked "
-            "there"
+            "correct coordinates, or screen_size and image_on_screen, or raise max_lost_share if people looked so"
         )
         x, y = positions.x, positions.y
         raise UserError(

@@ -254,8 +254,9 @@ CENTER_SIGMA = 0.2
 """Standard deviation of where people look, in sides of the image."""
 OUTSIDE = 0.0005
 """Density of positions outside of the image, where that inside is 1."""
-CORNER = 0.45
-"""Positions within this share of nearly all images, from the upper left corner, fill that corner alone."""
+CORNER, SHRUNK = 0.45, 0.65
+"""Positions within this share of the area of nearly all images, or in pixels of both sides, fill the upper left
+corner alone."""
 FROM_CORNER = 0.3
 """Share of a side within which positions begin that fill the upper left corner."""
 MIN_FOR_CORNER = 30
@@ -438,7 +439,9 @@ class _Reader:
         if len(x) < MIN_FOR_CORNER:
             return False
         (low_y, high_y), (low_x, high_x) = (np.quantile(side, (0.01, 0.99)) for side in (y, x))
-        return bool(high_x * high_y < CORNER and max(low_x, low_y) < FROM_CORNER)
+        # Another unit of length would shrink both sides alike.
+        is_small = max(high_x, high_y) < SHRUNK if geometry.unit == PIXELS else high_x * high_y < CORNER
+        return bool(is_small and max(low_x, low_y) < FROM_CORNER)
 
     def _other_origins(self, best: Geometry, geometries: Sequence[Geometry]) -> list[Geometry]:
         """Geometries from the centre that have nearly all positions inside, if these are at the left and top
