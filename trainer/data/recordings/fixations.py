@@ -44,7 +44,7 @@ for an empty cell."""
 NEARLY_ALL = 0.9
 """Share of the fixations outside of their images that exchanged x and y must explain to be named; share of the
 rows of a table that another one must have to be a copy of it."""
-FIXATION, NO_FIXATION = r"^(e?fix|f$)", r"^(e?sac|e?blink|[sb]$)"
+FIXATION, NO_FIXATION = r"e?fix", r"e?sac|e?blink"
 """Beginnings of the names of fixations, and of other events, in a column of events, in lower case."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
 """Values of a column that says whether a row is valid, in lower case."""
@@ -343,7 +343,8 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
         keep(pl.col("event").is_in(fixations), f"that are no fixations (column {source.names['event']!r})")
     for role in ("valid", "fixation"):
         own = {each.lower() for each in values(role)}
-        if own and own <= {*TRUE, *FALSE} and (role == "valid" or own & {*FALSE} or len(own) == 1 < len(rows)):
+        is_flag = own and own <= {*TRUE, *FALSE}
+        if is_flag and (role == "valid" or plain(source.names[role])[0] == role):
             true = [each for each in values(role) if each.lower() in TRUE]
             what = "valid" if role == "valid" else "fixations"
             keep(pl.col(role).is_in(true), f"that are not {what} (column {source.names[role]!r})")
@@ -599,8 +600,8 @@ def placed(
 ) -> tuple[pl.DataFrame, Points, str]:
     """The rows inside of their images (see `source_layout.inside`), and their (n, 2) pixels (y, x).
 
-    Others are counted in `left_out`. `sizes` are (height, width) of all images. The last value says so if exchanged
-    x and y explain the others; else it is empty.
+    Others are counted in `left_out`. `sizes` are (height, width) of all images. The last value says so if
+    exchanged x and y explain the others; else it is empty.
 
     Raises:
         UserError: a larger share than `most_outside` is outside.
