@@ -72,6 +72,13 @@ def test_exchanged_columns_are_noted_if_they_explain_the_rows_outside(tmp_path):
         ("16,36", {}),
         ("0.25,0.75", {"coordinates": "fraction"}),
         ("16,12", {"columns": "x=x,y=-y"}),  # y grows upwards
+        ("25,75", {"coordinates": "percent"}),
+        ("250,750", {"coordinates": "thousandths"}),
+        ("-16,-12", {"coordinates": "center-pixels"}),
+        ("-16,12", {"coordinates": "center-pixels", "columns": "x=x,y=+y"}),  # y grows downwards
+        ("-0.25,-0.25", {"coordinates": "center-fraction"}),
+        ("-0.5,-0.5", {"coordinates": "center-norm"}),
+        ("-0.333,-0.25", {"coordinates": "center-height"}),
         ("-2,1.5", {"coordinates": "degrees", "pixels_per_degree": 8.0}),
         ("116,136", {"screen_size": "248x264"}),
         ("66,236", {"image_on_screen": "50,200"}),
