@@ -157,6 +157,7 @@ ROLES = {
         *("valid", "is fixation"),
     ),
     "event": ("eye movement type", "gazeeventtype", "category", "event type", "event", "trial type"),
+    "eye": ("eye", "eyes", "eye used", "eye tracked", "eye l/r"),
     "split": ("split",),
     "group": (),  # by the setting alone: tables have groups of people, too
     "media x": ("presented media position x", "mediaposx"),

@@ -6,6 +6,7 @@ Rows of fixations are a frame with the columns of `COLUMNS`.
 import collections
 import dataclasses
 import itertools
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainer.data.recordings.ambiguous import AmbiguousError, Reading
-from trainer.data.recordings.columns import AREA, MEDIA, ROLES, ImageNames, is_usual, plain
+from trainer.data.recordings.columns import AREA, MEDIA, ROLES, ImageNames, is_number, is_usual, plain
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.recordings.readings import (
     DRAWN_FIXATIONS,
@@ -32,7 +33,7 @@ from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import Points
 from trainer.errors import UserError, some
 
-LABELS = ("observer", "trial", "fixation", "split", "group", "owner")
+LABELS = ("observer", "trial", "fixation", "eye", "split", "group", "owner")
 """Columns of names. `owner` is the path of the row's table, without what names the image (see `_owner`)."""
 COLUMNS = {
     "image": pl.Int32(),
@@ -44,7 +45,8 @@ for an empty cell."""
 NEARLY_ALL = 0.9
 """Share of the fixations outside of their images that exchanged x and y must explain to be named; share of the
 rows of a table that another one must have to be a copy of it."""
-FIXATION, NO_FIXATION = r"e?fix", r"e?sac|e?blink"
+FIXATION = r"(whole )?e?fix"
+NO_FIXATION = r"(whole )?e?sa[ck]|e?blink|pursuit|smooth|unclassified|none$|gap$"
 """Beginnings of the names of fixations, and of other events, in a column of events, in lower case."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
 """Values of a column that says whether a row is valid, in lower case."""
@@ -67,6 +69,8 @@ MOSTLY = 0.25
 """Share of the numbers with rows farther apart from which on rows of one number are different fixations."""
 MIN_ALIKE = 10
 """Fewer fixations of two tables may rise and fall together by chance."""
+MOST_OF_SAMPLES = 0.5
+"""Fewer numbered rows are left than this share of them if each row was a sample of the gaze."""
 SAMPLE_STEP = 0.1
 """Single samples of the gaze are nearer to the next than this share of the distance between any two."""
 MIN_FOR_SAMPLES = 20
@@ -185,6 +189,7 @@ def _found(
     rows = rows if rows.is_empty() else _without_lost(rows, left_out)
     if rows.is_empty():
         raise _without_rows(form, left_out)
+    _check_one_eye(rows, form[0])
     rows = once(rows, left_out)
     found.rows = _without_copies(rows, found, left_out)
     _check_no_samples(found)
@@ -349,6 +354,10 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
             what = "valid" if role == "valid" else "fixations"
             keep(pl.col(role).is_in(true), f"that are not {what} (column {source.names[role]!r})")
             rows = rows.drop(role)
+    if "fixation" in rows.columns:
+        is_negative = pl.col("fixation").cast(pl.String).str.contains(r"^-\d").fill_null(value=False)
+        if _share(rows.select(is_negative).to_series()) < 1:
+            keep(~is_negative, f"that belong to no fixation (column {source.names['fixation']!r} is negative)")
     keep(pl.col("x").is_finite() & pl.col("y").is_finite(), "without a position")
     # Programs write 1 as 1.0 where a cell of the column is empty.
     texts = pl.col([role for role in LABELS if role in rows.columns]).cast(pl.String)
@@ -419,6 +428,17 @@ def _without_lost(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     return rows
 
 
+def _check_one_eye(rows: pl.DataFrame, source: Source) -> None:
+    """Raise `UserError` if rows are of both eyes, each with its own fixations of the same image."""
+    eyes = pl.col("eye").cast(pl.String).str.to_lowercase().str.extract("^(l|r)(eft|ight)?$")
+    groups = rows.group_by("image", "observer", "owner", "trial").agg(eyes.drop_nulls().n_unique().alias("eyes"))
+    if _share(groups["eyes"] > 1) > MAX_SEVERAL:
+        raise UserError(
+            f"{source.origin} has the fixations of both eyes (column {source.names['eye']!r}), which would count "
+            "twice; leave the rows of one eye"
+        )
+
+
 def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     """The rows without repetitions, in their order.
 
@@ -439,7 +459,7 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
         is_repeated = pl.repeat(False, len(rows), eager=True)
     rows, n_dropped = _filtered(rows, ~is_repeated)
     left_out["that repeat another row in all columns"] += n_dropped
-    n_before = len(rows)
+    n_before, n_numbered = len(rows), rows["fixation"].count()
     for by_time in (True, False):
         has_number = pl.col("fixation").is_not_null()
         if by_time:
@@ -462,6 +482,10 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
         "that repeat a fixation (the same observer, trial, image, number and place), of which the last is counted"
     )
     left_out[reason] += n_before - len(rows)
+    if rows["fixation"].count() < MOST_OF_SAMPLES * n_numbered:  # rows without a number are samples, too
+        is_sample = pl.col("fixation").is_null() & pl.col("fixation").is_not_null().any().over(numbered[:3])
+        rows, n_dropped = _filtered(rows, ~rows.select(is_sample).to_series())
+        left_out["that belong to no fixation, between the samples of others"] += n_dropped
     return rows
 
 
@@ -644,7 +668,7 @@ def _exchanged(positions: Positions, geometry: Geometry, n_outside: int) -> str:
 
 def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig) -> None:
     """Raise `UserError` if too large a share of rows names images that are not there, or of images has no
-    fixation.
+    fixation; or if the numbers that name images seem to be those of others.
 
     `n_bad` images cannot be read.
     """
@@ -652,6 +676,14 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
     n_unknown = int((rows < 0).sum())
     unused = [path for image, path in enumerate(names.paths) if image not in set(rows.unique().to_list())]
     lost = []
+    numbers = [*found.unknown, *(posixpath.splitext(posixpath.basename(path))[0] for path in unused)]
+    if len(found.unknown) == len(unused) == 1 and all(map(is_number, numbers)):
+        first, second = (float(number.strip().replace(",", ".")) for number in numbers)
+        if abs(first - second) == len(names.paths):
+            raise UserError(
+                f"{numbers[0]!r} is no image, and {unused[0]} has no fixation, as if numbers in the tables begin "
+                f"at another one than those of images; correct the numbers, or remove the rows of {numbers[0]!r}"
+            )
     if n_unknown > most * len(rows):
         labels = some([repr(label[:60]) for label in found.unknown])
         lost.append(f"{n_unknown:,} of {len(rows):,} fixations are of images that are not there ({labels})")

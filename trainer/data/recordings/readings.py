@@ -18,7 +18,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainer.data.recordings.ambiguous import AmbiguousError, Reading
-from trainer.data.recordings.columns import CENTERED, IMAGE, SCREEN, Columns, ImageNames, is_number, is_usual
+from trainer.data.recordings.columns import (
+    CENTERED,
+    IMAGE,
+    ROLES,
+    SCREEN,
+    Columns,
+    ImageNames,
+    is_number,
+    is_usual,
+)
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.recordings.tables import Source
 from trainer.data.settings import (
@@ -69,6 +78,8 @@ class ImageReading:
     empty."""
     part: tuple[int, int, int] | None = None
     """The part of the path of tables that names it (see `part_of`); None for a column."""
+    has_numbers: bool = False
+    """Whether numbers in a column name it."""
 
     @property
     def n_used(self) -> int:
@@ -119,8 +130,10 @@ def _by_column(sources: Sequence[Source], names: ImageNames, named: str) -> Iter
             found = names.named_by(source.rows[column].drop_nulls().unique().to_list())
             labels |= found.keys()
             images.append(_replaced(source.rows[column], found))
-        rank = USUAL if named or is_usual(word) else TEXT
-        if rank == TEXT and all(map(is_number, labels)):
+        has_numbers = all(map(is_number, labels))
+        is_known = named or word in ROLES["image"] or (is_usual(word) and (has_numbers or not labels))
+        rank = USUAL if is_known else TEXT
+        if rank == TEXT and has_numbers:
             if not _repeats(images):
                 continue
             rank = NUMBER
@@ -128,7 +141,8 @@ def _by_column(sources: Sequence[Source], names: ImageNames, named: str) -> Iter
             rank = WITH_SUFFIX
         column = next(source.labels[word] for source in sources if word in source.labels)
         title = next(source.label_name(column) for source in sources if column in source.rows.columns)
-        yield ImageReading(f"the column {title!r} names the image", title, rank, images)
+        text = f"the column {title!r} names the image"
+        yield ImageReading(text, title, rank, images, has_numbers=has_numbers)
 
 
 def _repeats(images: Sequence[pl.Series]) -> bool:
@@ -232,6 +246,8 @@ def choose_image(
         rivals += [each for each in (*fitting, *numbers) if fits(each)]
     elif best.rank == USUAL and _is_numbered(sources) and not best.varies():
         rivals += [each for each in fitting if each.rank == PATH]
+    if best.rank == USUAL and best.has_numbers:
+        rivals += [each for each in fitting if each.rank == WITH_SUFFIX]
     others = [each for each in rivals if not each.agrees_with(best)]
     return [best, *others] if others else best
 

@@ -363,3 +363,32 @@ def test_odd_columns_of_parquet(tmp_path, name, column):
     table = pl.DataFrame({"image": ["a", "b"], "x": [10.0, 1.0], "y": [5.0, 2.0], name: column})
     table.write_parquet(tmp_path / "set" / "t.parquet")
     assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10]], None)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("typ", ("Fixation", "Sakkade")),
+        ("Event_type", ("Whole fixation", "Whole saccade")),
+        ("label", ("fixation", "pursuit")),
+        ("state", ("Fixation", "Unclassified")),
+        ("fixation_id", ("1", "-1")),
+    ],
+)
+def test_rows_of_other_events_than_fixations_are_left_out(column, words, tmp_path):
+    write_images(tmp_path / "pictures")
+    lines = [f"{name}.png,{10 * n},{4 + n},{word}" for name in "abcde" for n in (1, 2) for word in (words[n - 1],)]
+    write_table(tmp_path / "fix.csv", rows(f"image,x,y,{column}", *lines))
+    assert gaze_of(tmp_path)["a.png"][0] == [[5, 10]]
+
+
+def test_samples_between_fixations_are_left_out(tmp_path):
+    write_images(tmp_path / "pictures")
+    samples = [(10, 5, 1)] * 3 + [(30, 25, ""), (40, 30, "")] + [(50, 40, 2)] * 3
+    lines = [
+        f"{name}.png,{20 * index},{x},{y},{number}"
+        for name in "abcde"
+        for index, (x, y, number) in enumerate(samples)
+    ]
+    write_table(tmp_path / "fix.csv", rows("image,time,x,y,fixation_id", *lines))
+    assert gaze_of(tmp_path)["a.png"][0] == [[5, 10], [40, 50]]

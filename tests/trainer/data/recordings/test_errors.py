@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from tests.small_sources import density_map, save
-from tests.trainer.data.recordings.recorded import SIZE, plain_rows, rows, understand, write_images, write_table
+from tests.trainer.data.recordings.recorded import (
+    SIZE,
+    gaze_of,
+    plain_rows,
+    rows,
+    understand,
+    write_images,
+    write_table,
+)
 from trainer.data.recordings.ambiguous import AmbiguousError
 from trainer.errors import UserError
 
@@ -152,3 +160,46 @@ def test_splits_that_are_not_told(refused):
     text = rows("image,x,y,split", "a,1,2,A", *others)
     refused(text, "splits has 'A'", split="column")
     refused(text.replace(",A", ","), r"pictures/a\.png has rows without a split", split="column")
+
+
+# === Rows of other images, and of both eyes ===
+
+
+def test_numbers_that_begin_at_another_one_than_those_of_images(tmp_path):
+    write_images(tmp_path / "pictures", [f"{number}.png" for number in range(1, 13)])
+    lines = [f"{number},{10 * n},{4 + n}" for number in range(12) for n in (1, 2, 3)]
+    write_table(tmp_path / "fix.csv", rows("image,x,y", *lines))
+    with pytest.raises(UserError, match=r"'0' is no image.*12\.png"):
+        understand(tmp_path)
+
+
+def test_numbers_in_a_usual_column_beside_names_of_other_images(tmp_path):
+    write_images(tmp_path / "pictures", [f"{number}.png" for number in range(1, 6)])
+    lines = [f"{number},{6 - number}.png,{10 * n},{4 + n}" for number in range(1, 6) for n in (1, 2, 3)]
+    write_table(tmp_path / "fix.csv", rows("image_nr,file,x,y", *lines))
+    with pytest.raises(AmbiguousError, match=r"'image_nr' names the image.*\n.*'file' names the image"):
+        understand(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "is_asked"), [("image", False), ("current", True)])
+def test_a_column_of_next_images(name, is_asked, tmp_path):
+    write_images(tmp_path / "pictures")
+    pairs = zip("abcde", "bcdea", strict=True)
+    lines = [f"{now}.png,{after}.png,{10 * n},{4 + n}" for now, after in pairs for n in (1, 2, 3)]
+    write_table(tmp_path / "fix.csv", rows(f"{name},next_image,x,y", *lines))
+    if is_asked:
+        with pytest.raises(AmbiguousError, match="next_image"):
+            understand(tmp_path)
+    else:
+        assert gaze_of(tmp_path)["a.png"][0] == [[5, 10], [6, 20], [7, 30]]
+
+
+@pytest.mark.parametrize("eyes", [("L", "R"), ("LEFT", "RIGHT")])
+def test_fixations_of_both_eyes(eyes, refused):
+    lines = [
+        f"{name}.png,{10 * n + dx},{4 + n},{eye}"
+        for eye, dx in zip(eyes, (0, 2), strict=True)
+        for name in "abcde"
+        for n in (1, 2, 3)
+    ]
+    refused(rows("image,x,y,eye", *lines), "both eyes.*'eye'")
