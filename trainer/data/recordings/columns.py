@@ -71,7 +71,10 @@ PAIRS = (
     Pair("x coordinate", "y coordinate"),  # BIDS
     Pair("average gaze x", "average gaze y", "", SCREEN, upwards=True),  # PsychoPy's ioHub, from the centre
     *(Pair(f"fix {x}", f"fix {y}") for x, y in (("x", "y"), ("pos x", "pos y"))),
-    *(Pair(f"{name}x", f"{name}y") for name in ("fix", "pos", "mean", "mean ", "avg ", "pos ", "position ")),
+    *(
+        Pair(f"{name}x", f"{name}y")
+        for name in ("fix", "fixation", "pos", "mean", "mean ", "avg ", "pos ", "position ")
+    ),
     *(Pair(f"x{name}", f"y{name}") for name in ("pos", " pos", " position", "")),
     Pair("col", "row"),
 )
@@ -139,7 +142,14 @@ ROLES = {
         *("trial", "trial id", "trial index", "recording name", "recordingname", "recording id", "section id"),
     ),
     "duration": (
-        *("duration", "fixation duration", "gaze event duration", "gazeeventduration", "fpogd"),
+        *(
+            "duration",
+            "fixation duration",
+            "fixationduration",
+            "gaze event duration",
+            "gazeeventduration",
+            "fpogd",
+        ),
         *("current fix duration", "event duration", "dur", "fix duration", "fix dur", "fixdur"),
     ),
     "time": (

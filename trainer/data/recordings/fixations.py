@@ -46,7 +46,7 @@ NEARLY_ALL = 0.9
 """Share of the fixations outside of their images that exchanged x and y must explain to be named; share of the
 rows of a table that another one must have to be a copy of it."""
 FIXATION = r"(whole )?e?fix"
-NO_FIXATION = r"(whole )?e?sa[ck]|e?blink|pursuit|smooth|unclassified|none$|gap$"
+NO_FIXATION = r"(whole )?e?sa[ck]|e?blink|unclassified|gap$"
 """Beginnings of the names of fixations, and of other events, in a column of events, in lower case."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
 """Values of a column that says whether a row is valid, in lower case."""

@@ -370,7 +370,6 @@ def test_odd_columns_of_parquet(tmp_path, name, column):
     [
         ("typ", ("Fixation", "Sakkade")),
         ("Event_type", ("Whole fixation", "Whole saccade")),
-        ("label", ("fixation", "pursuit")),
         ("state", ("Fixation", "Unclassified")),
         ("fixation_id", ("1", "-1")),
     ],
@@ -392,3 +391,19 @@ def test_samples_between_fixations_are_left_out(tmp_path):
     ]
     write_table(tmp_path / "fix.csv", rows("image,time,x,y,fixation_id", *lines))
     assert gaze_of(tmp_path)["a.png"][0] == [[5, 10], [40, 50]]
+
+
+@pytest.mark.parametrize("pair", ["FixationX,FixationY", "fix_x,fix_y"])
+def test_usual_names_of_positions(pair, tmp_path):
+    write_images(tmp_path / "pictures")
+    write_table(tmp_path / "fix.csv", plain_rows().replace("x,y", pair, 1))
+    assert gaze_of(tmp_path)["a.png"][0] == [[5, 10], [6, 20], [7, 30]]
+
+
+def test_a_task_is_no_event(tmp_path):
+    write_images(tmp_path / "pictures")
+    lines = [
+        f"{name}.png,{10 * n},{4 + n},{('fixation', 'smooth pursuit')[n % 2]}" for name in "abcde" for n in (1, 2)
+    ]
+    write_table(tmp_path / "fix.csv", rows("image,x,y,task", *lines))
+    assert len(gaze_of(tmp_path)["a.png"][0]) == 2
