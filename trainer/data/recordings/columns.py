@@ -69,6 +69,7 @@ PAIRS = (
     Pair("fixation position x", "fixation position y", PIXELS),  # SMI BeGaze
     Pair("location x", "location y", PIXELS),  # its text of events
     Pair("x coordinate", "y coordinate"),  # BIDS
+    Pair("image x", "image y", on=IMAGE),
     Pair("average gaze x", "average gaze y", "", SCREEN, upwards=True),  # PsychoPy's ioHub, from the centre
     *(Pair(f"fix {x}", f"fix {y}") for x, y in (("x", "y"), ("pos x", "pos y"))),
     *(
@@ -164,8 +165,9 @@ ROLES = {
     ),
     "valid": (
         *("fpogv", "fixation detected on surface", "fixation detected in reference image", "on surf", "on srf"),
-        *("valid", "is fixation"),
+        *("valid", "validity", "is valid", "is fixation"),
     ),
+    "invalid": ("saccade", "is saccade", "in saccade", "blink", "is blink", "in blink", "outlier", "is outlier"),
     "event": ("eye movement type", "gazeeventtype", "category", "event type", "event", "trial type"),
     "eye": ("eye", "eyes", "eye used", "eye tracked", "eye l/r"),
     "split": ("split",),

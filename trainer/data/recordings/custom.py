@@ -394,6 +394,13 @@ def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None
             )
             return None
         owners = rows[column].cast(pl.String).unique().sort().to_list()
+        if fixations.is_grid(owners):
+            report.remarks.append(
+                f"Names of tables differ in two ways ({some(owners)}), as by people and sessions, so observers "
+                "are "
+                "not told apart."
+            )
+            return None
         report.remarks.append(f"Without a column of observers, names of tables tell them: {some(owners)}.")
     elif (several := fixations.share_in_several_tables(rows)) > fixations.MAX_SEVERAL:
         report.remarks.append(

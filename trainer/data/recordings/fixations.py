@@ -6,6 +6,7 @@ Rows of fixations are a frame with the columns of `COLUMNS`.
 import collections
 import dataclasses
 import itertools
+import math
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,8 @@ rows of a table that another one must have to be a copy of it."""
 FIXATION = r"(whole )?e?fix"
 NO_FIXATION = r"(whole )?e?sa[ck]|e?blink|unclassified|gap$"
 """Beginnings of the names of fixations, and of other events, in a column of events, in lower case."""
+EVENT_TYPES = ("eye movement type", "gazeeventtype", "event type")
+"""Names of columns of events that hold nothing else."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
 """Values of a column that says whether a row is valid, in lower case."""
 LOST = ((0.0, 0.0), (-1.0, -1.0))
@@ -74,6 +77,8 @@ MOST_OF_SAMPLES = 0.5
 SAMPLE_STEP = 0.1
 """Single samples of the gaze are nearer to the next than this share of the distance between any two."""
 MIN_FOR_SAMPLES = 20
+ALIKE = 0.1
+"""Standard deviation of durations, for their mean, up to which they are those of samples."""
 LeftOut = collections.Counter[str]
 """The reason why rows are left out -> their number, in the order in which they were found."""
 
@@ -156,11 +161,16 @@ def find_fixations(
             f"columns={_with_named(config, x=form[0].names['x'], y=form[0].names['y'])}"
         )
     left_out.update(lost)
-    return _found(form, reading, others, names, left_out)
+    return _found(form, reading, others, names, named, left_out)
 
 
 def _found(
-    form: list[Source], reading: ImageReading, others: list[str], names: ImageNames, left_out: LeftOut
+    form: list[Source],
+    reading: ImageReading,
+    others: list[str],
+    names: ImageNames,
+    named: dict[str, str],
+    left_out: LeftOut,
 ) -> Found:
     how = "" if reading.part is None and reading.name not in (FILE, FOLDER) else f"In them, {reading.text}."
     found = Found(pl.DataFrame(), form, others, how)
@@ -192,7 +202,7 @@ def _found(
     _check_one_eye(rows, form[0])
     rows = once(rows, left_out)
     found.rows = _without_copies(rows, found, left_out)
-    _check_no_samples(found)
+    _check_fixations(found, named)
     return found
 
 
@@ -346,6 +356,12 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
     fixations = [each for each in events if re.match(FIXATION, each.lower())]
     if fixations or (events and all(re.match(NO_FIXATION, each.lower()) for each in events)):
         keep(pl.col("event").is_in(fixations), f"that are no fixations (column {source.names['event']!r})")
+    elif len(events) > 1 and plain(source.names["event"])[0] in EVENT_TYPES:
+        raise UserError(
+            f"{source.origin} has {some([repr(each[:40]) for each in events])} in its column "
+            f"{source.names['event']!r}, and none begins with fix; write fixation for those that are, or leave "
+            "the other rows and the column out"
+        )
     for role in ("valid", "fixation"):
         own = {each.lower() for each in values(role)}
         is_flag = own and own <= {*TRUE, *FALSE}
@@ -354,6 +370,9 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
             what = "valid" if role == "valid" else "fixations"
             keep(pl.col(role).is_in(true), f"that are not {what} (column {source.names[role]!r})")
             rows = rows.drop(role)
+    if (own := {each.lower() for each in values("invalid")}) and own <= {*TRUE, *FALSE}:
+        false = [each for each in values("invalid") if each.lower() in FALSE]
+        keep(pl.col("invalid").is_in(false), f"that are no fixations (column {source.names['invalid']!r})")
     if "fixation" in rows.columns:
         is_negative = pl.col("fixation").cast(pl.String).str.contains(r"^-\d").fill_null(value=False)
         if _share(rows.select(is_negative).to_series()) < 1:
@@ -455,8 +474,9 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
         return rows
     numbered = ("image", "observer", "owner", "trial", "fixation")
     is_repeated = ~_hashes(rows, *numbered, *NUMBERS).is_last_distinct()
-    if _share(is_repeated) < BY_CHANCE:
-        is_repeated = pl.repeat(False, len(rows), eager=True)
+    if _share(is_repeated) < BY_CHANCE:  # then only those of one person at one time are repeated for certain
+        is_certain = pl.col("time").is_not_null() & pl.col("observer").is_not_null()
+        is_repeated &= rows.select(is_certain).to_series()
     rows, n_dropped = _filtered(rows, ~is_repeated)
     left_out["that repeat another row in all columns"] += n_dropped
     n_before, n_numbered = len(rows), rows["fixation"].count()
@@ -564,10 +584,32 @@ def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> flo
     return float(min(np.corrcoef(first[:, axis], second[:, axis])[0, 1] for axis in (0, 1)))
 
 
-def _check_no_samples(found: Found) -> None:
-    """Raise `UserError` if rows without durations are so near to the next that they are single samples."""
-    rows = found.rows
-    if rows["duration"].count() or len(rows) < MIN_FOR_SAMPLES:
+def _check_fixations(found: Found, named: dict[str, str]) -> None:
+    """Raise `UserError` if rows are samples of the gaze, summaries of it, or those of a second table like the
+    first.
+
+    Samples are near to the next, and equally long if they have durations. Of summaries, and of tables with a
+    column for each fixation, a person has one row of an image.
+    """
+    rows, origin = found.rows, found.sources[0].origin
+    if len(rows) < MIN_FOR_SAMPLES:
+        return
+    counts = rows.drop_nulls("observer").group_by("image", "observer").agg(pl.len(), pl.col("owner").n_unique())
+    if len(counts) >= MIN_FOR_SAMPLES and "x" not in named and _share(counts["len"] == 1) > NEARLY_ALL:
+        raise UserError(
+            f"{origin} has one row of nearly every observer and image, as a summary or a table with further "
+            "columns "
+            "of positions has; export one row for each fixation, or name the columns, such as "
+            f"columns=x={found.sources[0].names['x']},y={found.sources[0].names['y']}"
+        )
+    if len(counts) and _share(counts["owner"] > 1) > MOSTLY:
+        raise UserError(
+            "several tables have fixations of the same observers on the same images "
+            f"({some([each.origin for each in found.sources])}): "
+            "remove what is no table of fixations, or write another name for each person and session"
+        )
+    durations = rows["duration"].drop_nulls().to_numpy()
+    if len(durations) and durations.std() > ALIKE * durations.mean():
         return
     following = [pl.col(name).shift(-1).over("image", "observer", "owner").alias(f"next {name}") for name in "xy"]
     pairs = rows.with_columns(following).drop_nulls(["next x", "next y"])
@@ -589,6 +631,15 @@ def share_in_several_tables(rows: pl.DataFrame) -> float:
     """The share of the pairs of an image and an observer that have rows in several tables."""
     tables = rows.group_by("image", "observer").agg(pl.col("owner").n_unique())
     return _share(tables["owner"] > 1)
+
+
+def is_grid(owners: Sequence[str]) -> bool:
+    """Whether names have several words that differ, each with each of the others: perhaps people and sessions."""
+    words = [re.split(r"[/_\-\s]+", owner) for owner in owners]
+    if len({*map(len, words)}) > 1:
+        return False
+    numbers = [n for n in (len({*each}) for each in zip(*words, strict=True)) if n > 1]
+    return len(numbers) > 1 and math.prod(numbers) == len(owners)
 
 
 def is_one_person_each(rows: pl.DataFrame) -> bool:

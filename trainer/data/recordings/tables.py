@@ -112,11 +112,15 @@ class Source:
 
     @property
     def form(self) -> tuple[object, ...]:
-        """What tables of one kind share: the names of all columns, or of a known export those of positions."""
+        """What tables of one kind share: the names of the columns of positions, and what else they hold."""
         words = [plain(name)[0] for name in self.head.header]
         x_and_y = [plain(self.names[role])[0] for role in ("x", "y")]
-        is_known = self.columns.unit and self.columns.on
-        return (*x_and_y, any(map(is_usual, self.labels))) if is_known else (*x_and_y, *sorted(words))
+        columns = words
+        if self.columns.unit and self.columns.on:
+            columns = []
+        elif "observer" in self.columns.index:  # then what tables have in common is told by people
+            columns = list(self.columns.index)
+        return (*x_and_y, any(map(is_usual, self.labels)), *sorted(columns))
 
 
 # === Find the tables of positions ===

@@ -23,7 +23,6 @@ TRUTH = "missing_minus_one"
 """A case whose table has the fixations that others write in another form."""
 SAME = {
     "coordinates_x_y_exchanged": 4,
-    "correct_answer_column_names_other_picture": 4,
     "fixation_flag_column": 4,
     "missing_minus_one": 4,
     "observer_column_sub_sorted_by_picture": 4,
@@ -50,6 +49,7 @@ COUNTS = {
 }
 """Other cases that are read -> images, fixations and observers, 0 where these are not told apart."""
 ASKED = {
+    "correct_answer_column_names_other_picture": ["columns=image=prime", "columns=image=trial_image"],
     "gazepoint_letterboxed_not_set": ["screen_size=1080x1920 image_on_screen=fit"],
     "normalised_minus1_to_1_small": ["coordinates=fraction", "coordinates=center-norm"],
     "percent_plain_xy": ["coordinates=percent"],
