@@ -29,7 +29,7 @@ from trainer.data.recordings.readings import (
     image_readings,
     part_of,
 )
-from trainer.data.recordings.tables import NUMBERS, Source, read_table, shown_columns
+from trainer.data.recordings.tables import NUMBERS, Head, Source, read_table, shown_columns
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import Points
 from trainer.errors import UserError, some
@@ -46,9 +46,11 @@ for an empty cell."""
 NEARLY_ALL = 0.9
 """Share of the fixations outside of their images that exchanged x and y must explain to be named; share of the
 rows of a table that another one must have to be a copy of it."""
-FIXATION = r"(whole )?e?fix"
+FIXATION = r"(whole )?e?fi[xj]"
 NO_FIXATION = r"(whole )?e?sa[ck]|e?blink|unclassified|gap$"
 """Beginnings of the names of fixations, and of other events, in a column of events, in lower case."""
+MANY_CHANGES = 0.2
+"""Share of the rows of a column of events at which fixations begin or end."""
 EVENT_TYPES = ("eye movement type", "gazeeventtype", "event type")
 """Names of columns of events that hold nothing else."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
@@ -336,7 +338,7 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
         }
     columns.index.pop("image", None)
     if "event" not in named:
-        event = next((each for each in range(len(words)) if _is_event(head.cells(each))), None)
+        event = next((each for each in range(len(words)) if _is_event(head, each)), None)
         if event is not None and event not in (columns.index.get("x"), columns.index.get("y")):
             columns.index["event"] = event
     index = {**columns.index, **{f"@{position}": position for position in sorted(labels)}}
@@ -385,9 +387,19 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
     source.content = (*head.header, source.columns.index["x"], len(hashes), hashes.sum())
 
 
-def _is_event(cells: set[str]) -> bool:
-    """Whether the cells of a column are names of events, of which some are fixations."""
-    return all(any(re.match(kind, cell.lower()) for cell in cells) for kind in (FIXATION, NO_FIXATION))
+def _is_event(head: Head, position: int) -> bool:
+    """Whether a column names events, of which some are fixations and others are not.
+
+    The others have a known name, or follow fixations within an image, unlike the tasks of trials.
+    """
+    cells = [row[position].strip().lower() for row in head.sample if position < len(row)]
+    is_fixation = [re.match(FIXATION, cell) is not None for cell in cells]
+    if not any(is_fixation) or all(is_fixation):
+        return False
+    n_changes = sum(one != two for one, two in itertools.pairwise(is_fixation))
+    return any(re.match(NO_FIXATION, cell) for cell in cells) or (
+        len(cells) >= MIN_FOR_SAMPLES and n_changes > MANY_CHANGES * len(cells)
+    )
 
 
 def left_out_text(left_out: LeftOut) -> str:

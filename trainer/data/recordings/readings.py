@@ -283,6 +283,7 @@ from the middle, in sides of the image."""
 SCREEN_BORDER, MIN_AT_BORDER = 0.04, 0.01
 """More than this share of the positions is this near to both pairs of sides of a screen that the images filled:
 people seldom look beside an image that did not."""
+USUAL_SCREEN = "1080x1920"
 BORDER = 0.05
 """Share of a side within which positions are at the border of an image, or beside it."""
 ONE_SIDED, MIN_ONE_SIDED = 5, 5
@@ -398,6 +399,11 @@ class _Reader:
             raise self._ambiguous("the positions are in a unit that the columns do not name", geometries)
         if self._fills_corner(best):
             raise self._ambiguous("the positions fill the upper left corner of nearly all images", geometries)
+        if not best.is_set and best.unit == PIXELS and self._is_one_sided(best, at_end=True):
+            raise AmbiguousError(
+                "positions are at the right and bottom of images and beside them, not at the left and top",
+                [self._reading(best, "coordinates=pixels", best.text), *self._on_screens(best)],
+            )
         if centered := self._other_origins(best, geometries):
             raise self._ambiguous("the origin of the positions is not clear", [best, *centered])
         return best
@@ -415,23 +421,24 @@ class _Reader:
             inside = np.mean((x >= 0) & (x <= 1) & (y >= 0) & (y <= 1))
             if inside > FULL and max(abs(np.median(x) - 0.5), abs(np.median(y) - 0.5)) < OFF_CENTER:
                 return
-        readings = []
-        for screen, how, text in (
-            (f"{height}x{width}", "fit", "each image filled the screen"),
-            (
-                "1080x1920",
-                "fit",
-                "each image was enlarged to fill a screen of 1080x1920 (set the real size, height x width)",
-            ),
-            ("1080x1920", "center", "each image was in the middle of a screen of 1080x1920 (set the real size)"),
-        ):
-            if "filled" in text and not is_one_shape:
-                continue
-            on_screen = dataclasses.replace(geometry, screen=parse_screen_size(screen), image_on_screen=how)
-            readings.append(self._reading(on_screen, f"screen_size={screen} image_on_screen={how}", text))
+        readings = self._on_screens(geometry)
+        if is_one_shape:
+            filled = dataclasses.replace(geometry, screen=(int(height), int(width)), image_on_screen="fit")
+            setting = f"screen_size={height}x{width} image_on_screen=fit"
+            readings.insert(0, self._reading(filled, setting, "each image filled the screen"))
         raise AmbiguousError(
             "the positions are on the screen, and where it showed the images is not known", readings
         )
+
+    def _on_screens(self, geometry: Geometry) -> list[Reading]:
+        """The readings with the image on a screen of a usual size."""
+        readings = []
+        for how, text in (("fit", "enlarged to fill"), ("center", "in the middle of")):
+            on_screen = dataclasses.replace(geometry, screen=parse_screen_size(USUAL_SCREEN), image_on_screen=how)
+            setting = f"screen_size={USUAL_SCREEN} image_on_screen={how}"
+            text = f"each image was {text} a screen of {USUAL_SCREEN} (set the real size, height x width)"
+            readings.append(self._reading(on_screen, setting, text))
+        return readings
 
     def _probability(self, geometry: Geometry) -> float:
         """The logarithm of the density of the positions in their tables' unit, and of how frequent the unit is."""
@@ -465,14 +472,23 @@ class _Reader:
 
         People seldom look at the borders, and no more at one than at the other.
         """
-        if len(self.images) < MIN_FOR_CORNER:
+        if not self._is_one_sided(best):
             return []
-        for share in best.shares(self.positions):
-            before, behind = int((share < BORDER).sum()), int((share > 1 - BORDER).sum())
-            if before < max(MIN_ONE_SIDED, ONE_SIDED * behind):
-                return []
         centered = [each for each in geometries if each.unit in CENTERED]
         return [each for each in centered if len(each.place(self.positions)[0]) > 0.995 * len(self.images)]
+
+    def _is_one_sided(self, geometry: Geometry, at_end: bool = False) -> bool:
+        """Whether the border of images was looked at, and beside it, at the left and top alone; or at the end
+        alone.
+        """
+        if len(self.images) < MIN_FOR_CORNER:
+            return False
+        for share in geometry.shares(self.positions):
+            sides = int((share < BORDER).sum()), int((share > 1 - BORDER).sum())
+            less, more = sides if at_end else sides[::-1]
+            if more < max(MIN_ONE_SIDED, ONE_SIDED * less):
+                return False
+        return True
 
     def _ambiguous(self, question: str, geometries: Sequence[Geometry]) -> AmbiguousError:
         x, y = self.positions.x, self.positions.y
