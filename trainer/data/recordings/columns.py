@@ -327,19 +327,14 @@ class ImageNames:
                 numbers.setdefault(_as_number(name), []).extend(positions)
         self._by_number = {name: positions for name, positions in numbers.items() if len(set(positions)) == 1}
 
-    def find(self, label: str, origin: str) -> int | None:
-        """The image that `label` names, whatever the case of its letters; None if there is none.
-
-        Raises:
-            UserError: several images have this name.
-        """
-        return self.find_all([label], origin)[0]
-
     def find_all(self, labels: Sequence[str], origin: str) -> list[int | None]:
         """The image that each label of a table names; None for a label without an image.
 
         A label that is longer than what it shares with the path of an image names none if another label names
         that image better: face/a.png is not house/a.png where the table has house/a.png too.
+
+        Raises:
+            UserError: several images have this name.
         """
         matches = [self._match(label) for label in labels]
         best: dict[int, float] = {}

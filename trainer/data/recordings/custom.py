@@ -397,8 +397,7 @@ def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None
         if fixations.is_grid(owners):
             report.remarks.append(
                 f"Names of tables differ in two ways ({some(owners)}), as by people and sessions, so observers "
-                "are "
-                "not told apart."
+                "are not told apart."
             )
             return None
         report.remarks.append(f"Without a column of observers, names of tables tell them: {some(owners)}.")

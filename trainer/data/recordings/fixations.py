@@ -580,7 +580,7 @@ def _alike_tables(rows: pl.DataFrame) -> Iterator[tuple[str, str]]:
     forms = counts.group_by("owner").agg(pl.col("form").sort()).group_by("form").agg("owner")["owner"].to_list()
     place = pl.int_range(pl.len()).over("owner", "image", "observer").alias("place")
     placed_rows = rows.with_columns(place).sort("image", "observer", "place")
-    for owners in forms:
+    for owners in (each for each in forms if len(each) > 1):
         parts = {
             owner: placed_rows.filter(pl.col("owner") == owner).select("x", "y").to_numpy() for owner in owners
         }
@@ -610,8 +610,7 @@ def _check_fixations(found: Found, named: dict[str, str]) -> None:
     if len(counts) >= MIN_FOR_SAMPLES and "x" not in named and _share(counts["len"] == 1) > NEARLY_ALL:
         raise UserError(
             f"{origin} has one row of nearly every observer and image, as a summary or a table with further "
-            "columns "
-            "of positions has; export one row for each fixation, or name the columns, such as "
+            "columns of positions has; export one row for each fixation, or name the columns, such as "
             f"columns=x={found.sources[0].names['x']},y={found.sources[0].names['y']}"
         )
     if len(counts) and _share(counts["owner"] > 1) > MOSTLY:
@@ -634,8 +633,7 @@ def _check_fixations(found: Found, named: dict[str, str]) -> None:
         raise UserError(
             f"half of the rows of {found.sources[0].origin} are within {step:.3g} of the next, where any two are "
             f"{any_two:.3g} apart: they are single samples of the gaze; export fixations, or name their "
-            "durations, "
-            "such as columns=duration=NAME"
+            "durations, such as columns=duration=NAME"
         )
 
 
@@ -737,7 +735,8 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
     """
     most, rows = config.max_lost_share, found.rows["image"]
     n_unknown = int((rows < 0).sum())
-    unused = [path for image, path in enumerate(names.paths) if image not in set(rows.unique().to_list())]
+    used = set(rows.unique().to_list())
+    unused = [path for image, path in enumerate(names.paths) if image not in used]
     lost = []
     numbers = [*found.unknown, *(posixpath.splitext(posixpath.basename(path))[0] for path in unused)]
     if len(found.unknown) == len(unused) == 1 and all(map(is_number, numbers)):
@@ -756,8 +755,7 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
         cause = _likely_cause(found, names)
         raise UserError(
             f"{' and '.join(lost)}: more than max_lost_share, {most:.0%}; {cause}correct the names, name "
-            "another column "
-            "with `columns`, such as image=NAME, or raise max_lost_share"
+            "another column with `columns`, such as image=NAME, or raise max_lost_share"
         )
 
 
