@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
@@ -35,7 +34,7 @@ from trainer.api import (
 )
 
 INK, PAPER = (24, 24, 27), (255, 255, 255)
-FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
+FONT = pathlib.Path(__file__).parent / "DejaVuSans.ttf"
 """Font with the letters of most languages, for the names of files; Pillow's own font has only those of English."""
 CLEAR_PART, CLEAR_SHARE, CLEAR_MOVED = 0.25, 0.04, 0.12
 """Smallest clear changes: of a region, as a part of its larger share or as a share, and of a whole map.

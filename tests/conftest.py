@@ -12,7 +12,7 @@ import pytest
 
 from lifecycle.machines import benchmark_results
 from trainer.io import runtime
-from trainer.models import model_folder
+from trainer.models import inference, model_folder
 
 pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
 
@@ -105,6 +105,14 @@ def pytest_collection_finish():
     # modules were left out: without another one, no network of a test would be found for millions of objects.
     gc.collect()
     gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def float32():
+    """Predict in float32 on every CPU: tests compare with TensorFlow more closely than bfloat16 allows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inference, "_fastest", lambda core: "float32")
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

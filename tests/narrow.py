@@ -18,7 +18,8 @@ import tensorflow as tf
 from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
 from trainer.io import files, untrusted
-from trainer.models import compact, find, network, saved_model
+from trainer.models import architecture, compact, model_names, network, saved_model
+from trainer.models.matching import Weights
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
@@ -38,19 +39,26 @@ _load_predictor = functools.lru_cache(8)(Predictor)
 
 @contextlib.contextmanager
 def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
-    """`trainer.models.network.build_model` makes the narrow network inside the block, and in the worker of imports
-    too.
+    """MSI-Net is the narrow network inside the block, and in the worker of imports too.
 
-    A model is loaded and traced once, however many commands predict with it or score it.
+    A model is loaded once, however many commands predict with it or score it.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictor, "Predictor", _load_predictor)
         for name, width in widths.items():
-            patch.setattr(network, name, width)
+            patch.setattr(architecture, name, width)
         patch.setenv("PYTHONPATH", str(pathlib.Path(sitecustomize.__file__).parent), prepend=os.pathsep)
         untrusted.end()
         yield
         untrusted.end()
+
+
+def weights_of(model: keras.Model) -> Weights:
+    """The weights of a Keras network."""
+    return {
+        (layer, role): getattr(model.get_layer(layer), role).numpy()
+        for layer, role in architecture.weight_shapes()
+    }
 
 
 @functools.cache
@@ -59,7 +67,7 @@ def _shipped() -> pathlib.Path:
     folder = files.folder_for_now() / "pretrained"
     with narrowed():
         keras.utils.set_random_seed(0)
-        compact.write_compact(network.build_model((None, None), "float32"), (16, 16), folder, PHOTOGRAPHS)
+        compact.write_compact(weights_of(network.build_model((None, None), "float32")), folder, PHOTOGRAPHS)
     return folder
 
 
@@ -67,7 +75,7 @@ def _shipped() -> pathlib.Path:
 def narrow_pretrained() -> Iterator[None]:
     """`pretrained` is a narrow model inside the block, and in the tasks of runs too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(find, "PRETRAINED_FOLDER", _shipped())
+        patch.setattr(model_names, "PRETRAINED_FOLDER", _shipped())
         patch.setenv(SHIPPED, str(_shipped()))
         yield
 

@@ -11,7 +11,7 @@ A tool around the model takes from here too how pictures are read and long pages
 the flags and settings of a command line: `studio` imports nothing else of this project. docs/python.md has a table
 of all names.
 
-Importing this module imports no TensorFlow; `load` does.
+Predictions need no TensorFlow.
 """
 
 import os
@@ -40,7 +40,7 @@ from trainer.errors import (
 )
 from trainer.io.files import local_path, replacing
 from trainer.io.pictures import MAX_PIXELS, SUFFIXES, Pixels, read_picture
-from trainer.io.runtime import announce, load_tensorflow
+from trainer.io.runtime import announce
 from trainer.models.find import Answering, choose_model, image_size_of
 from trainer.prediction import regions
 from trainer.prediction.heat import (
@@ -163,7 +163,7 @@ def load(name: str = "") -> "Model":
 
     Raises:
         UserError: there is no such model, and the message lists those that exist; or its weights are damaged. An
-            unknown name is found before TensorFlow is imported.
+            unknown name is found before anything is loaded.
     """
     model = find(name)
     if model.notice:
@@ -172,7 +172,7 @@ def load(name: str = "") -> "Model":
 
 
 def find(name: str = "") -> "Model":
-    """Find a model as `load` does, without a warning, and leave TensorFlow and its weights to `Model.load`."""
+    """Find a model as `load` does, without a warning, and leave its weights to `Model.load`."""
     return Model(choose_model(name))
 
 
@@ -226,14 +226,13 @@ class Model:
         return self._answering.tell()
 
     def load(self) -> "Model":
-        """Load TensorFlow and the weights, once; `predict` does it where nobody has done it before.
+        """Load the weights, once; `predict` does it where nobody has done it before.
 
         Raises:
             UserError: the weights are damaged.
         """
         with self._loading:
             if self._predictor is None:
-                load_tensorflow()
                 from trainer.prediction.predictor import Predictor
 
                 self._predictor = Predictor(self.folder)

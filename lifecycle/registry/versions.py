@@ -13,7 +13,7 @@ from trainer.evaluation import evaluation_files
 from trainer.io import buckets, files, source_files
 from trainer.io.buckets import REMOTE
 from trainer.io.files import MOUNT
-from trainer.models import find, model_folder, registry_layout
+from trainer.models import model_folder, model_names, registry_layout
 from trainer.models.find import PRETRAINED_VERSION, model_at, model_in
 from trainer.models.model_names import PRETRAINED
 
@@ -111,9 +111,11 @@ class Registry(Protocol):
 def numbered(versions: Iterable[Version]) -> dict[int, Version]:
     """Number -> version, and PRETRAINED_VERSION -> `pretrained`, which no registry holds; empty without others."""
     found = {version.number: version for version in versions}
-    folder = find.PRETRAINED_FOLDER
+    folder = model_names.PRETRAINED_FOLDER
     if found:
-        config = files.read_json(folder / model_folder.MODEL_CONFIG, find.GET_PRETRAINED, model_folder.ModelConfig)
+        config = files.read_json(
+            folder / model_folder.MODEL_CONFIG, model_names.GET_PRETRAINED, model_folder.ModelConfig
+        )
         shipped = Version(PRETRAINED_VERSION, folder, PRETRAINED, {"lineage": {"model": config}})
         found = {PRETRAINED_VERSION: shipped, **found}
     return found

@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 import numpy as np
 import uvicorn
-from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 from PIL import Image
 from starlette.applications import Starlette
@@ -152,7 +151,6 @@ class _App:
 
     async def facts(self, request: Request) -> Response:
         """Return what the page shows about the model, the limits that it checks, and the colours."""
-        levels = np.linspace(0, 1, 256)
         return JSONResponse(
             {
                 "model": self.model.description,
@@ -167,8 +165,8 @@ class _App:
                 "meanings": MEANINGS,
                 "caution": CAUTION,
                 "region_colors": REGION_COLORS,
-                "heat": [to_hex(color) for color in HEAT(levels)],
-                "change": [to_hex(color) for color in CHANGE(levels)],
+                "heat": HEAT.stops(256),
+                "change": CHANGE.stops(256),
                 "change_limit": CHANGE_LIMIT,
                 "clear": {"part": CLEAR_PART, "share": CLEAR_SHARE, "moved": CLEAR_MOVED},
                 "opacity": OPACITY,

@@ -1,8 +1,8 @@
 """With this folder on PYTHONPATH, every Python process has the narrow network of `tests.narrow`.
 
 For tests whose networks are made in processes that others start, such as the tasks of a run. The constants of
-`trainer.models.network` are replaced as soon as that is imported, so that nothing is imported for it. Graphs run
-as traced: for a few steps optimizing them takes longer. If SHIPPED is set, the model in that folder is
+`trainer.models.architecture` are replaced as soon as that is imported, so that nothing is imported for it. Graphs
+run as traced: for a few steps optimizing them takes longer. If SHIPPED is set, the model in that folder is
 `pretrained`.
 """
 
@@ -20,7 +20,10 @@ WIDTHS = {
     "ASPP_FILTERS": 64,
     "DECODER_FILTERS": (32, 16, 16),
 }
-"""Constant of `trainer.models.network` -> a quarter of it, at least `convolution.MIN_CHANNELS`."""
+"""Constant of `trainer.models.architecture` -> a quarter of it, at least `convolution.MIN_CHANNELS`."""
+
+
+NETWORK = "trainer.models.network"
 
 
 class Finder:
@@ -39,7 +42,7 @@ class Finder:
         def exec_module(module):
             execute(module)
             vars(module).update(self._constants)
-            if self._constants is WIDTHS:
+            if self._name == NETWORK:
                 import tensorflow as tf  # Keras has loaded it
 
                 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
@@ -50,7 +53,8 @@ class Finder:
 
 if __name__ == "sitecustomize":
     gc.set_threshold(100_000)  # to load TensorFlow is most of what a task does, and modules are no garbage
-    sys.meta_path.insert(0, Finder("trainer.models.network", WIDTHS))
+    sys.meta_path.insert(0, Finder("trainer.models.architecture", WIDTHS))
+    sys.meta_path.insert(0, Finder(NETWORK, {}))
     if SHIPPED in os.environ:
         shipped = {"PRETRAINED_FOLDER": pathlib.Path(os.environ[SHIPPED])}
-        sys.meta_path.insert(0, Finder("trainer.models.find", shipped))
+        sys.meta_path.insert(0, Finder("trainer.models.model_names", shipped))

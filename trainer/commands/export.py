@@ -1,4 +1,8 @@
-"""Export a trained model: as a SavedModel for servers, or in compact form.
+"""Export a trained model: as a SavedModel for servers, as an ONNX file for other runtimes, or in compact form.
+
+An ONNX file reads prepared images, as the SavedModel does, of any height and width divisible by 8. With
+`--format onnx-int8` its kernels have 8 bits, which the runtime expands: 25 MB in place of 100. docs/serving.md has
+clients in Python and JavaScript. Only a SavedModel needs TensorFlow.
 
 The compact form, `--format int8`, is a folder of 25 MB that every command takes as a model: the weights of kernels
 have 8 bits and a scale for each output channel, and are float32 again when they are loaded.
@@ -7,16 +11,24 @@ have 8 bits and a scale for each output channel, and are float32 again when they
 import argparse
 import dataclasses
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_model
 from trainer.errors import UserError
 from trainer.io.runtime import load_tensorflow
-from trainer.models.model_folder import EXPORT_FORMATS, SIGNATURES
+from trainer.models.model_folder import EXPORT_FORMATS, SIGNATURES, flips
 from trainer.settings.flags import output_path
 
-SAVED_MODEL = EXPORT_FORMATS[0]
-HELP = "export a model for servers, or in compact form"
+if TYPE_CHECKING:
+    from trainer.models.find import Answering
+    from trainer.models.model_folder import ModelConfig
+
+SAVED_MODEL, ONNX, ONNX_INT8, COMPACT = EXPORT_FORMATS
+HELP = "export a model for servers and other runtimes, or in compact form"
+IMAGES = 3
+"""Random images whose maps are compared."""
+PATCH_PX = 8
+"""Sides of the uniform patches that the random images consist of."""
 SAVED_MODEL_FLAGS = {"image_size": "", "default_signature": SIGNATURES[0]}
 """Flags that only a SavedModel has, and their defaults."""
 
@@ -65,37 +77,89 @@ def execute(parsed: argparse.Namespace) -> None:
     folder = answering.folder
     size = size or image_size_of(folder)
 
-    load_tensorflow()
-    from trainer.models.load import load_model
-
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute
     answering.tell()
-    model, notice = load_model(folder), answering.notice
-    if parsed.flip_prediction is not None:
-        model = dataclasses.replace(model, flips=parsed.flip_prediction)
     if parsed.format == SAVED_MODEL:
-        from trainer.models.saved_model import write_saved_model
-
-        write_saved_model(model, size, path, parsed.default_signature, notice)
+        _export_saved_model(parsed, folder, path, size, answering.notice)
+    elif parsed.format == COMPACT:
+        _export_compact(folder, path, parsed.flip_prediction)
     else:
-        _export_compact(model, size, path, folder)
+        _export_onnx(parsed, folder, path, size, answering)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")
 
 
-def _export_compact(model: Any, size: tuple[int, int], path: pathlib.Path, folder: pathlib.Path) -> None:
-    """Write the compact form of the model in `folder`, and print what the 8 bits change."""
-    from trainer.io.files import read_json
-    from trainer.models import load, model_folder
-    from trainer.models.compact import IMAGES, write_compact
-    from trainer.models.model_folder import MODEL_CONFIG
+def _export_saved_model(
+    parsed: argparse.Namespace, folder: pathlib.Path, path: pathlib.Path, size: tuple[int, int], notice: str
+) -> None:
+    load_tensorflow()
+    from trainer.models.load import load_model
+    from trainer.models.saved_model import write_saved_model
 
-    config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", model_folder.ModelConfig)
-    if model.flips != load.flips(config):
-        config["settings"] = {**config.get("settings", {}), "flip_prediction": model.flips}
-    largest, mean = write_compact(model.network, size, path, config, model_folder.training_images(folder))
+    model = load_model(folder)
+    if parsed.flip_prediction is not None:
+        model = dataclasses.replace(model, flips=parsed.flip_prediction)
+    write_saved_model(model, size, path, parsed.default_signature, notice)
+
+
+def _export_onnx(
+    parsed: argparse.Namespace,
+    folder: pathlib.Path,
+    path: pathlib.Path,
+    size: tuple[int, int],
+    answering: "Answering",
+) -> None:
+    """Write the network as an ONNX file, with what its users must know as metadata."""
+    from trainer.io.files import replacing
+    from trainer.models import calibration
+    from trainer.models.compact import expanded, quantized
+    from trainer.models.onnx_graph import encode_onnx
+    from trainer.models.weights import read_stored
+
+    config, stored = _config(folder, parsed.flip_prediction), read_stored(folder)
+    weights = expanded(stored)
+    if parsed.format == ONNX_INT8:
+        weights = stored if stored.keys() != weights.keys() else quantized(weights)
+    metadata = {
+        "description": answering.description,
+        "image_size": f"{size[0]}x{size[1]}",
+        "notice": answering.notice or answering.hint,
+    }
+    content = encode_onnx(weights, flips(config), calibration.of_config(config), metadata)
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+
+
+def _export_compact(folder: pathlib.Path, path: pathlib.Path, flip_prediction: bool | None) -> None:
+    """Write the compact form of the model in `folder`, and print what the 8 bits change."""
+    import numpy as np
+
+    from trainer.models.compact import write_compact
+    from trainer.models.find import image_size_of
+    from trainer.models.inference import Inference
+    from trainer.models.model_folder import training_images
+    from trainer.models.weights import read_weights
+
+    write_compact(read_weights(folder), path, _config(folder, flip_prediction), training_images(folder))
+    size = image_size_of(folder)
+    height, width = (side // PATCH_PX for side in size)
+    patches = np.random.default_rng(0).integers(0, 256, (IMAGES, height, width, 3))
+    images = patches.repeat(PATCH_PX, axis=1).repeat(PATCH_PX, axis=2)
+    before, after = (Inference(each, size, "float32")(images) for each in (folder, path))
+    differences = np.abs(before - after)
     print(
-        f"the maps of {IMAGES} random images differ from those in float32 by at most {largest:.2g}, and by "
-        f"{mean:.2g} on average, on 0..1"
+        f"the maps of {IMAGES} random images differ from those in float32 by at most {differences.max():.2g}, and "
+        f"by {differences.mean():.2g} on average, on 0..1"
     )
+
+
+def _config(folder: pathlib.Path, flip_prediction: bool | None) -> "ModelConfig":
+    """MODEL_CONFIG of the export."""
+    from trainer.io.files import read_json
+    from trainer.models.model_folder import MODEL_CONFIG, ModelConfig
+
+    config: ModelConfig = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", ModelConfig)
+    if flip_prediction is not None and flip_prediction != flips(config):
+        config["settings"] = {**config.get("settings", {}), "flip_prediction": flip_prediction}
+    return config

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.commands.shared_flags import add_model, add_region
 from trainer.errors import interrupted_status, printable, some
-from trainer.io.runtime import announce, load_tensorflow
 from trainer.prediction.settings import PredictConfig
 from trainer.settings.flags import Parser, add_settings, output_file, results_dir, settings, summarize
 
@@ -79,10 +78,8 @@ def _write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -
     protect(inputs, [parsed.json] if parsed.json else [])
     answering = find_answering(parsed.model)
     notice = answering.tell()
-    load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
-    announce("loading the model")
     predicted = predict_images(Predictor(answering.folder), inputs, paths, config, regions)
     results = _collect(predicted, len(inputs))
     _print_summary(results, parsed.output_dir, listing.skipped)

@@ -1,14 +1,15 @@
 """Resize and pad images and maps to the network's input size, and resize predictions back.
 
 The arithmetic is that of the reference (alexanderkroner/saliency, data.py): the aspect ratio is kept, sizes are
-rounded, and padding is symmetric. Shrinking averages areas, enlarging is bicubic; both use TensorFlow 1's aligned
-corners. All functions are TensorFlow operations, so that exported models run the same code; for a NumPy array they
-return a NumPy array.
+rounded, and padding is symmetric. Shrinking averages areas, enlarging is bicubic; both are those of TensorFlow 1
+with aligned corners, in NumPy. `trainer.models.tensorflow_preprocess` is the same in TensorFlow operations, for
+models that are exported to servers.
 """
 
 from typing import Any
 
-import tensorflow as tf
+import numpy as np
+import numpy.typing as npt
 
 STIMULUS_PADDING = 126.0
 MAP_PADDING = 0.0
@@ -16,11 +17,14 @@ SHARPNESS = -0.75
 """The parameter *a* of TensorFlow 1's kernel (Keys 1981, "Cubic convolution interpolation", equation 15)."""
 STEPS = 1024
 """Steps from one pixel to the next in the table from which TensorFlow reads the kernel."""
+BAND_PIXELS = 2**16
+"""Pixels in a band of rows that is resized at a time, so that it stays in the CPU's cache."""
 
 Size = tuple[int, int]
+Floats = npt.NDArray[np.float32]
 
 
-def prepare_stimulus(image: Any, size: Size) -> Any:
+def prepare_stimulus(image: npt.ArrayLike, size: Size) -> Floats:
     """Fit an image into the network's input.
 
     Args:
@@ -30,10 +34,10 @@ def prepare_stimulus(image: Any, size: Size) -> Any:
     Returns:
         (H, W, 3) float32 in 0..255, padded with 126.
     """
-    return _like(image, _fit(image, size, STIMULUS_PADDING))
+    return _fit(np.asarray(image), size, STIMULUS_PADDING)
 
 
-def prepare_map(values: Any, size: Size) -> Any:
+def prepare_map(values: npt.ArrayLike, size: Size) -> Floats:
     """Fit a saliency map into the network's output.
 
     Args:
@@ -43,12 +47,10 @@ def prepare_map(values: Any, size: Size) -> Any:
     Returns:
         (H, W) or (H, W, 1) like the input, float32 in 0..255, padded with 0.
     """
-    if len(values.shape) == 3:
-        return _like(values, _fit(values, size, MAP_PADDING))
-    return _like(values, _fit(tf.convert_to_tensor(values)[..., None], size, MAP_PADDING)[..., 0])
+    return _fit(np.asarray(values), size, MAP_PADDING)
 
 
-def fit_map(values: Any, original_size: Size, size: Size) -> Any:
+def fit_map(values: npt.ArrayLike, original_size: Size, size: Size) -> Floats:
     """Fit a saliency map into a frame, without the padding.
 
     Args:
@@ -63,7 +65,7 @@ def fit_map(values: Any, original_size: Size, size: Size) -> Any:
     return prepare_map(values, size)[top : top + height, left : left + width]
 
 
-def restore_map(values: Any, size: Size) -> Any:
+def restore_map(values: npt.ArrayLike, size: Size) -> npt.NDArray[np.uint8]:
     """Resize a predicted map to the size of its image, as grey levels.
 
     Args:
@@ -73,16 +75,22 @@ def restore_map(values: Any, size: Size) -> Any:
     Returns:
         (h, w) or (h, w, 1) like the input, uint8.
     """
-    levels = tf.round(tf.clip_by_value(_overfill(values, size) * 255, 0, 255))
-    return _like(values, tf.cast(levels, tf.uint8))
+    return np.rint(np.clip(resize_back(values, size) * 255, 0, 255)).astype(np.uint8)
 
 
-def resize_back(values: Any, size: Size) -> Any:
+def resize_back(values: npt.ArrayLike, size: Size) -> Floats:
     """Resize a predicted map to the size of its image in float32, neither scaled, clipped nor rounded.
 
-    Shapes are those of `restore_map`.
+    It is resized until both sides cover `size`, and its centre is kept: the inverse of fitting and padding. Shapes
+    are those of `restore_map`.
     """
-    return _like(values, _overfill(values, size))
+    levels = np.asarray(values, np.float32)
+    ratio = max(_ratios(levels.shape[:2], size))
+    whole = _scaled(levels.shape[:2], ratio)
+    top, left = ((side - kept) // 2 for side, kept in zip(whole, size, strict=True))
+    if ratio < 1:
+        return _resize(levels, whole)[top : top + size[0], left : left + size[1]]
+    return resize_part(levels, whole, (top, left), size)
 
 
 def content_box(original_size: Size, size: Size) -> tuple[int, int, int, int]:
@@ -95,125 +103,115 @@ def content_box(original_size: Size, size: Size) -> tuple[int, int, int, int]:
     Returns:
         (top, left, height, width), pixels of the frame.
     """
-    (height, width), (top, left) = _placement(tf.constant(original_size), size)
-    return int(top), int(left), int(height), int(width)
+    height, width = _scaled(original_size, min(_ratios(original_size, size)))
+    return (size[0] - height) // 2, (size[1] - width) // 2, height, width
 
 
-def _like(given: Any, tensor: tf.Tensor) -> Any:
-    """Return `tensor`, as a NumPy array unless `given` is a tensor."""
-    return tensor if tf.is_tensor(given) else tensor.numpy()
+def _ratios(original_size: Any, size: Any) -> list[float]:
+    return [int(side) / int(original) for side, original in zip(size, original_size, strict=True)]
 
 
-def _scaled(original_size: tf.Tensor, ratio: tf.Tensor) -> tf.Tensor:
+def _scaled(original_size: Any, ratio: float) -> Size:
     """The size times the ratio, rounded (half to even, as NumPy and TensorFlow 1 do), at least one pixel."""
-    return tf.maximum(1, tf.cast(tf.round(tf.cast(original_size, tf.float64) * ratio), tf.int32))
+    height, width = (max(1, round(int(side) * ratio)) for side in original_size)
+    return height, width
 
 
-def _ratios(original_size: tf.Tensor, size: Any) -> tf.Tensor:
-    return tf.cast(size, tf.float64) / tf.cast(original_size, tf.float64)
+def _fit(image: npt.NDArray[Any], size: Size, padding: float) -> Floats:
+    top, left, height, width = content_box((image.shape[0], image.shape[1]), size)
+    fitted = np.full((*size, *image.shape[2:]), padding, np.float32)
+    resized = _resize(image, (height, width))
+    np.clip(resized, 0, 255, out=fitted[top : top + height, left : left + width])
+    return fitted
 
 
-def _placement(original_size: tf.Tensor, size: Size) -> tuple[tf.Tensor, tf.Tensor]:
-    """(height, width) of the fitted image and its (top, left) in the frame."""
-    fitted = _scaled(original_size, tf.reduce_min(_ratios(original_size, size)))
-    return fitted, (tf.constant(size) - fitted) // 2
+def _resize(image: npt.NDArray[Any], size: Size) -> Floats:
+    """(h, w) or (h, w, c) to this size: area averaging if it shrinks, else bicubic; corners aligned."""
+    before = image.shape[:2]
+    if size != before and size[0] <= before[0] and size[1] <= before[1]:
+        return _averaged(_averaged(image, size[0]).swapaxes(0, 1), size[1]).swapaxes(0, 1)
+    return resize_part(image.astype(np.float32), size, (0, 0), size)
 
 
-def _resize(image: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """(h, w, c) to (size, c): area averaging if it shrinks, else bicubic; corners aligned."""
-    batch = image[None]  # not cast: both operations return float32, and a large image needs less memory as it is
-    shrinks = tf.reduce_all(size <= tf.shape(image)[:2]) & tf.reduce_any(size < tf.shape(image)[:2])
-    resized = tf.cond(
-        shrinks,
-        lambda: tf.raw_ops.ResizeArea(images=batch, size=size, align_corners=True),
-        lambda: tf.raw_ops.ResizeBicubic(images=batch, size=size, align_corners=True),
-    )
-    return resized[0]
+# === TensorFlow 1's area averaging with aligned corners ===
 
 
-def _fit(image: Any, size: Size, padding: float) -> tf.Tensor:
-    image = tf.convert_to_tensor(image)
-    fitted, offset = _placement(tf.shape(image)[:2], size)
-    resized = tf.clip_by_value(_resize(image, fitted), 0, 255)
-    after = tf.constant(size) - fitted - offset
-    paddings = tf.stack([tf.stack([offset[0], after[0]]), tf.stack([offset[1], after[1]]), tf.zeros(2, tf.int32)])
-    padded = tf.pad(resized, paddings, constant_values=padding)
-    return tf.ensure_shape(padded, (*size, image.shape[-1]))
-
-
-def _overfill(prediction: Any, size: Any) -> tf.Tensor:
-    """Resize until both sides cover `size`, then crop the centre: the inverse of fitting and padding."""
-    levels = tf.cast(prediction, tf.float32)
-    if len(levels.shape) == 3:
-        return _overfill(levels[..., 0], size)[..., None]
-    size = tf.convert_to_tensor(size, tf.int32)
-    ratio = tf.reduce_max(_ratios(tf.shape(levels), size))
-    whole = _scaled(tf.shape(levels), ratio)
-    start = (whole - size) // 2
-
-    def shrunk() -> tf.Tensor:
-        (top, left), (height, width) = tf.unstack(start), tf.unstack(size)
-        return _resize(levels[..., None], whole)[top : top + height, left : left + width, 0]
-
-    return tf.cond(ratio < 1, shrunk, lambda: resize_part(levels, whole, start, size))
+def _averaged(image: npt.NDArray[Any], n: int) -> Floats:
+    """Shrink the first axis to `n` pixels, each the mean of those that it covers, wholly or in part."""
+    length = len(image)
+    step = np.float32(length - 1) / np.float32(n - 1) if n > 1 else np.float32(length)
+    edges = np.arange(n + 1, dtype=np.float32) * step
+    starts, ends = np.floor(edges[:-1]).astype(int), np.minimum(np.ceil(edges[1:]).astype(int), length)
+    # The parts of the first and the last pixel that are not covered; beyond the border the last pixel goes on.
+    before, after = edges[:-1] - starts, (ends - edges[1:]).astype(np.float32)
+    total = np.uint32 if image.dtype == np.uint8 else np.float32
+    averaged = np.empty((n, *image.shape[1:]), np.float32)
+    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        averaged[index] = image[start:end].sum(axis=0, dtype=total)
+        averaged[index] -= before[index] * image[start] + after[index] * image[end - 1]
+    return np.divide(averaged, step, out=averaged)
 
 
 # === TensorFlow 1's bicubic interpolation with aligned corners, for a part of the resized map ===
 #
-# TensorFlow must resize the whole map before a part can be cropped: for a banner of 20,000 x 10 pixels 300 million
-# values, of which 200,000 are kept. Here memory grows with the part only, and the bits are the same (see
-# research/log.md).
+# Only the part is computed: of a banner of 20,000 x 10 pixels, the resized map has 300 million values, of which
+# 200,000 are kept.
 
 
-def resize_part(values: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Resize a map and keep a part of it.
+def resize_part(values: Floats, whole: Size, start: Size, size: Size) -> Floats:
+    """Resize a map or an image and keep a part of it.
 
     Args:
-        values: (H, W) float32.
-        whole: (2,) int32, height and width of the resized map, pixels.
-        start: (2,) int32, first row and column of the part.
-        size: (2,) int32, (h, w) of the part.
+        values: (H, W) or (H, W, C) float32.
+        whole: (height, width) of the resized map, pixels.
+        start: first row and column of the part.
+        size: (h, w) of the part.
 
     Returns:
-        (h, w) float32; the kernel overshoots, so values can be outside the map's range.
+        (h, w) or (h, w, C) float32, the same bits as TensorFlow's; the kernel overshoots, so values can be outside
+        the map's range.
     """
-    height, width = tf.unstack(tf.shape(values))
-    rows = _resize_rows(values, *taps(height, whole[0], start[0], size[0]))
-    # Rows first, as TensorFlow does. Columns are transposed to rows, because whole rows are gathered faster.
-    return tf.transpose(_resize_rows(tf.transpose(rows), *taps(width, whole[1], start[1], size[1])))
-
-
-def _resize_rows(values: tf.Tensor, places: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Resize rows: (n, m) to (kept, m)."""
-    resized = weights[0][:, None] * tf.gather(values, places[0])
-    for tap in range(1, 4):
-        with tf.control_dependencies([resized]):  # a graph would gather all four at once, for more memory
-            gathered = tf.gather(values, places[tap])
-        resized += weights[tap][:, None] * gathered
+    across = [1] * (values.ndim - 1)
+    rows, row_weights = taps(values.shape[0], whole[0], start[0], size[0])
+    columns, column_weights = taps(values.shape[1], whole[1], start[1], size[1])
+    resized = np.empty((*size, *values.shape[2:]), np.float32)
+    step = max(1, BAND_PIXELS // size[1])
+    for top in range(0, size[0], step):
+        band = slice(top, top + step)
+        lines = _sum_of_taps(values, rows[:, band], row_weights[:, band].reshape(4, -1, *across), axis=0)
+        weights = column_weights.reshape(4, -1, *across[1:])
+        resized[band] = _sum_of_taps(lines, columns, weights, axis=1)
     return resized
 
 
-def taps(length: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _sum_of_taps(values: Floats, places: npt.NDArray[np.int64], weights: Floats, axis: int) -> Floats:
+    resized: Floats = weights[0] * np.take(values, places[0], axis=axis)
+    for tap in range(1, 4):
+        resized += weights[tap] * np.take(values, places[tap], axis=axis)
+    return resized
+
+
+def taps(length: int, whole: int, start: int, kept: int) -> tuple[npt.NDArray[np.int64], Floats]:
     """Source indices and weights of `kept` values, from `start` on, of a line resized from `length` to `whole`.
 
     Returns:
-        Indices in the line, (4, kept) int32, and the weights of the values there, (4, kept) float32.
+        Indices in the line, (4, kept), and the weights of the values there, (4, kept) float32.
     """
-    step = tf.math.divide_no_nan(tf.cast(length - 1, tf.float32), tf.cast(whole - 1, tf.float32))
-    at = tf.cast(tf.range(start, start + kept), tf.float32) * step
-    first = tf.floor(at)
+    step = np.float32(length - 1) / np.float32(whole - 1) if whole > 1 else np.float32(0)
+    at = np.arange(start, start + kept).astype(np.float32) * step
+    first = np.floor(at)
     # In single precision the weights, and some grey levels with them, would differ from TensorFlow's.
-    x = tf.cast(tf.round((at - first) * STEPS), tf.float64) / STEPS
-    weights = tf.stack([_far(x + 1), _near(x), _near(1 - x), _far(2 - x)])
-    places = tf.cast(first, tf.int32) + tf.range(-1, 3)[:, None]
-    return tf.clip_by_value(places, 0, length - 1), tf.cast(weights, tf.float32)
+    x = np.rint((at - first) * np.float32(STEPS)).astype(np.float64) / STEPS
+    weights = np.stack([_far(x + 1), _near(x), _near(1 - x), _far(2 - x)])
+    places = first.astype(int) + np.arange(-1, 3)[:, None]
+    return np.clip(places, 0, length - 1), weights.astype(np.float32)
 
 
-def _near(x: tf.Tensor) -> tf.Tensor:
+def _near(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The kernel at a distance of 0 to 1 pixel."""
     return ((SHARPNESS + 2) * x - (SHARPNESS + 3)) * x * x + 1
 
 
-def _far(x: tf.Tensor) -> tf.Tensor:
+def _far(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The kernel at a distance of 1 to 2 pixels."""
     return ((SHARPNESS * x - 5 * SHARPNESS) * x + 8 * SHARPNESS) * x - 4 * SHARPNESS

@@ -22,7 +22,7 @@ from trainer.io import buckets, files, source_files
 from trainer.io.files import local_path
 from trainer.io.runtime import load_tensorflow
 from trainer.models import model_folder, provenance
-from trainer.models.find import find_model
+from trainer.models.find import find_model, holds_weights
 
 KINDS = (
     "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "
@@ -132,7 +132,7 @@ def _find(name: str, label: str) -> Contestant:
                 f"the run {folder} has no evaluation yet; finish it with `make run-pipeline RESUME={folder}`"
             )
         return _evaluated(name, label, attempt / RUN_EVALUATION)
-    if (folder / model_folder.EVALUATION).is_file() and not (folder / model_folder.WEIGHTS).is_file():
+    if (folder / model_folder.EVALUATION).is_file() and not holds_weights(folder):
         return _evaluated(name, label, folder)
     try:
         model = find_model(name)
@@ -162,7 +162,7 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         facts["input size"] = ", ".join(sizes)
     except KeyError as error:
         raise UserError(f"{folder} is from an earlier version (it has no {error}); {EVALUATE_AGAIN}") from None
-    existing = path if (path / model_folder.WEIGHTS).is_file() else None
+    existing = path if holds_weights(path) else None
     return Contestant(label, name, existing, measured, facts)
 
 

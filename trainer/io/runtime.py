@@ -1,4 +1,4 @@
-"""What this process runs on: TensorFlow, imported late, the CPU's instruction sets, and the memory of the machine.
+"""What this process runs on: TensorFlow and OpenVINO, imported late, the CPU's instruction sets, and the memory.
 
 TensorFlow takes seconds to load. A command checks its arguments before it calls `load_tensorflow`, so that
 mistakes are reported at once.
@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 LOADING = "loading TensorFlow"
 ERRORS_ALONE = "2"
@@ -26,7 +27,7 @@ PROC = pathlib.Path("/proc")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
-# === TensorFlow ===
+# === TensorFlow and OpenVINO ===
 
 
 def load_tensorflow() -> None:
@@ -69,6 +70,14 @@ def raise_locked_memory() -> None:
         if locked_memory_is_low():
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+
+
+def load_openvino() -> Any:
+    """Import OpenVINO without its converters of other formats: they take longer than the rest, and their telemetry
+    asks a server.
+    """
+    with _without("openvino.tools.ovc"):
+        return importlib.import_module("openvino")
 
 
 @contextmanager

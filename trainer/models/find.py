@@ -23,7 +23,7 @@ from trainer.errors import UserError, nearest, shown
 from trainer.io import buckets, source_files
 from trainer.io.file_names import SourceObject
 from trainer.io.files import local_path, read_json
-from trainer.models import author, provenance
+from trainer.models import author, model_names, provenance
 from trainer.models.model_folder import (
     COMPACT_WEIGHTS,
     EVALUATION,
@@ -47,11 +47,6 @@ PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.e
 """Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
 PRETRAINED_VERSION = 0
 """PRETRAINED as a version of any registered model: its default until a version is better. Others count from 1."""
-PRETRAINED_FOLDER = pathlib.Path(__file__).parent / PRETRAINED
-"""The model that comes with this package, in compact form."""
-GET_PRETRAINED = (
-    f"get it again with `git checkout -- trainer/models/{PRETRAINED}`, or install msinet-pipelines again"
-)
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
@@ -60,7 +55,7 @@ PHOTOGRAPHS = "Trained on photographs; treat its maps of text-heavy pages as rou
 
 
 def find_model(name: str = "") -> pathlib.Path:
-    """Find the folder of a model, which holds WEIGHTS and MODEL_CONFIG.
+    """Find the folder of a model, which holds MODEL_CONFIG, and WEIGHTS or COMPACT_WEIGHTS.
 
     Args:
         name: one of these, also as `gs://`:
@@ -74,13 +69,15 @@ def find_model(name: str = "") -> pathlib.Path:
             is removed when the process ends.
 
     Raises:
-        UserError: there is no such model, and the message lists those that exist; or its weights are damaged.
+        UserError: there is no such model, and the message lists those that exist.
     """
     if name == PRETRAINED:
         if not _has_pretrained():
-            missing = f"this installation has no model {PRETRAINED}, because {PRETRAINED_FOLDER} is missing"
-            raise UserError(f"{missing}; {GET_PRETRAINED}")
-        return _expanded(PRETRAINED_FOLDER, GET_PRETRAINED, name=PRETRAINED)
+            missing = (
+                f"this installation has no model {PRETRAINED}, because {model_names.PRETRAINED_FOLDER} is missing"
+            )
+            raise UserError(f"{missing}; {model_names.GET_PRETRAINED}")
+        return model_names.PRETRAINED_FOLDER
     if author.is_named(name):
         return author.find_author_model(name)
     if buckets.is_remote(name):
@@ -110,25 +107,16 @@ def find_model(name: str = "") -> pathlib.Path:
 
 def _has_pretrained() -> bool:
     """Whether this installation has the model of the package, whole or damaged."""
-    return PRETRAINED_FOLDER.is_dir()
-
-
-def _expanded(folder: pathlib.Path, *arguments: str, **facts: str) -> pathlib.Path:
-    """The folder of a compact model's float32 weights, as `trainer.models.compact.expanded` makes it."""
-    from trainer.models import compact  # which loads NumPy
-
-    return compact.expanded(folder, *arguments, **facts)
+    return model_names.PRETRAINED_FOLDER.is_dir()
 
 
 def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
     """The model in a model's or a version's folder, whose own name may contain an @; None in any other."""
     try:
-        if (folder / WEIGHTS).is_file():
+        if holds_weights(folder):
             return folder
     except OSError as error:  # such as no permission, or a name that is too long
         raise UserError(f"cannot read {folder}: {error.strerror}") from None
-    if (folder / COMPACT_WEIGHTS).is_file():
-        return _expanded(folder)
     return model_in(folder) if (model_in(folder) / WEIGHTS).is_file() else None
 
 
@@ -162,7 +150,7 @@ def _find_remote(name: str) -> pathlib.Path:
             return _download(address, folder, objects)
     if COMPACT_WEIGHTS in objects:
         files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG) if file in objects]
-        return _expanded(source_files.download_for_now(address, files))
+        return source_files.download_for_now(address, files)
     numbers = _listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
         raise UserError(f"{address} {NEITHER}; {HOW_TO_GET_ONE}")
@@ -199,7 +187,12 @@ def model_at(version: str) -> str:
 def holds_model(folder: pathlib.Path) -> bool:
     """Whether a folder is that of a model, in compact form too, of a version, or of a name that has a version."""
     candidates = (folder, model_in(folder), *map(model_in, folder.glob("*")))
-    return (folder / COMPACT_WEIGHTS).is_file() or any((each / WEIGHTS).is_file() for each in candidates)
+    return any(map(holds_weights, candidates))
+
+
+def holds_weights(folder: pathlib.Path) -> bool:
+    """Whether a folder is that of a model, in compact form too."""
+    return (folder / WEIGHTS).is_file() or (folder / COMPACT_WEIGHTS).is_file()
 
 
 def version_numbers(folder: pathlib.Path) -> list[int]:
@@ -265,7 +258,7 @@ class Answering:
     name: str
     """What a user may write for the model, such as `msinet@2`."""
     folder: pathlib.Path
-    """The folder with WEIGHTS and MODEL_CONFIG."""
+    """The folder with the weights and MODEL_CONFIG."""
     version: str = ""
     """The version of the registry; empty for a model that was asked for."""
     reason: str = ""

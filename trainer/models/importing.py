@@ -20,7 +20,7 @@ from trainer.models.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, 
 from trainer.models.weight_files import LocalWeights
 
 if TYPE_CHECKING:
-    from trainer.models.load import Matched
+    from trainer.models.matching import Matched
 
 IMPORT_BYTES, PIXEL_BYTES = 6 * 10**9, 10_000
 """Memory for an import with small images, and more for each pixel. An import takes 2 GB, and 4 kB for a pixel."""
@@ -104,12 +104,13 @@ def convert_weights(
     from trainer.models import load, tensorflow_files
     from trainer.models.network import build_model  # here and below: TensorFlow is loaded now
     from trainer.models.saved_model import write_model
+    from trainer.models.weights import ENCODER_ALONE
 
     contents = tensorflow_files.read_contents(local.path)
     network = build_model((None, None), "float32")
     matched = load.assign_arrays(network, contents.arrays, source)
     if matched.is_encoder:
-        raise ContentError(f"{source} {load.ENCODER_ALONE}")
+        raise ContentError(f"{source} {ENCODER_ALONE}")
     facts = {"source": source, "kind": contents.kind, "fingerprint": local.fingerprint}
     summary = _summary(local, matched, dataset, image_size, facts)
     output.mkdir()
@@ -149,7 +150,7 @@ def _count(matched: "Matched") -> str:
 
 
 def _table(matched: "Matched") -> list[str]:
-    from trainer.models.load import SHOWN
+    from trainer.models.matching import SHOWN
 
     width = max(len(row.name) for row in matched.rows)
     lines = [

@@ -1,6 +1,7 @@
 """A model on disk: the names of the files in its folder, and what its JSON files hold."""
 
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -22,6 +23,12 @@ TRAINING_IMAGES = "training_images.json"
 """The images that the model was trained on, see `training_images`."""
 EVALUATION, PER_IMAGE = "evaluation.json", "per_image.csv"
 """Scores of the model and of each image; a registered model keeps those of the run that registered it."""
+
+
+def weights_in(folder: pathlib.Path) -> pathlib.Path:
+    """The weights in a model's folder: COMPACT_WEIGHTS if there is no WEIGHTS but them, else WEIGHTS."""
+    compact, whole = folder / COMPACT_WEIGHTS, folder / WEIGHTS
+    return compact if compact.is_file() and not whole.is_file() else whole
 
 
 def checkpoints_of(model: str) -> str:
@@ -90,6 +97,11 @@ class BaseConfig(_Origin):
     identity: dict[str, Any]
 
 
+def flips(config: Mapping[str, Any]) -> bool:
+    """Whether a model averages, by the content of its MODEL_CONFIG."""
+    return bool(config.get("settings", {}).get("flip_prediction", False))
+
+
 class Epoch(TypedDict):
     """A line of HISTORY: one epoch of a training."""
 
@@ -102,6 +114,6 @@ class Epoch(TypedDict):
     best: bool
 
 
-EXPORT_FORMATS = ("saved-model", "int8")
+EXPORT_FORMATS = ("saved-model", "onnx", "onnx-int8", "int8")
 SIGNATURES = ("serving_default", "serve_bytes")
 """Signatures of a SavedModel: for prepared images, and for encoded images."""

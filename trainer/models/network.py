@@ -1,6 +1,6 @@
 """MSI-Net and its loss (Kroner et al. 2020, "Contextual encoder-decoder network for visual saliency prediction").
 
-Keras operations only, so that it runs on any Keras backend. Layers have the reference's names with `_` for `/`.
+Keras operations only, so that it runs on any Keras backend.
 """
 
 import dataclasses
@@ -11,27 +11,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from trainer.models import architecture
+from trainer.models.architecture import EPSILON, IMAGE_MEAN, STRIDE, encoder_layer
 from trainer.models.layers import Conv2D, Normalize, Pixels, fan_out
-
-IMAGE_MEAN = (103.939, 116.779, 123.68)
-"""Subtracted from R, G, B in this order. They are ImageNet's means of B, G, R: the reference confuses them, and
-its published weights expect that, so do not correct it."""
-STRIDE = 8
-"""Height and width of the input must be divisible by this."""
-
-VGG16_BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
-"""Filters of the encoder's 3x3 convolutions; convolution j of block i is layer `conv{i}_conv{i}_{j}`."""
-ASPP_FILTERS = 256
-"""Filters of each branch, and of the layer that joins the branches."""
-DECODER_FILTERS = (128, 64, 32)
-"""Filters of the layers before the last one, which has one filter."""
-EPSILON = 1e-7
-"""Keeps the quotients of the loss finite; the reference's value."""
-
-
-def encoder_layer(block: int, index: int) -> str:
-    """Name of the encoder's convolution `index` in `block`, both counted from 1."""
-    return f"conv{block}_conv{block}_{index}"
 
 
 def build_model(
@@ -74,20 +56,21 @@ class _Parts:
 
     def aspp(self, features: Any) -> Any:
         """Four dilated convolutions and the mean of the map, joined: (B, h, w, 1280) to (B, h, w, 256)."""
+        filters = architecture.ASPP_FILTERS
         *uses, whole = fan_out(features, 5)
-        branches = [self.convolution(ASPP_FILTERS, "aspp_conv1_1", kernel=1)(uses[0])]
-        for index, dilation in enumerate((4, 8, 12), 2):
-            branch = self.convolution(ASPP_FILTERS, f"aspp_conv1_{index}", dilation_rate=dilation)
+        branches = [self.convolution(filters, "aspp_conv1_1", kernel=1)(uses[0])]
+        for index, dilation in enumerate(architecture.ASPP_DILATIONS, 2):
+            branch = self.convolution(filters, f"aspp_conv1_{index}", dilation_rate=dilation)
             branches.append(branch(uses[index - 1]))
         mean = keras.layers.GlobalAveragePooling2D(keepdims=True, dtype=self.dtype, name="aspp_mean")(whole)
         # Its ReLU is a separate layer, because weight files count layers by their distance from the output.
-        context = self.convolution(ASPP_FILTERS, "aspp_conv1_5", kernel=1, relu=False)(mean)
+        context = self.convolution(filters, "aspp_conv1_5", kernel=1, relu=False)(mean)
         context = keras.layers.ReLU(dtype=self.dtype, name="aspp_context")(context)
-        return self.convolution(ASPP_FILTERS, "aspp_conv2", kernel=1)([*branches, context])
+        return self.convolution(filters, "aspp_conv2", kernel=1)([*branches, context])
 
     def decoder(self, x: Any) -> Any:
         """Three times a convolution of the doubled map, then the last one: (B, h, w, 256) to (B, 8h, 8w, 1)."""
-        *doubled, last = DECODER_FILTERS
+        *doubled, last = architecture.DECODER_FILTERS
         for index, filters in enumerate(doubled, 1):
             x = self.convolution(filters, f"decoder_conv{index}", of="small")(x)
             x = Pixels(dtype=self.dtype, name=f"decoder_pixels{index}")(x)
@@ -117,13 +100,13 @@ def _vgg16(parts: _Parts, stimulus: Any) -> Any:
     offset = [-mean for mean in IMAGE_MEAN]
     x = keras.layers.Rescaling(1.0, offset=offset, dtype="float32", name="mean")(stimulus)
     pooled = []
-    for block, widths in enumerate(VGG16_BLOCKS, 1):
+    for block, widths in enumerate(architecture.VGG16_BLOCKS, 1):
         for index, filters in enumerate(widths, 1):
-            pool = (2 if block <= 3 else 1) if index == len(widths) else None
-            dilation = 2 if block == 5 else 1
+            pool = architecture.POOL_STRIDES[block - 1] if index == len(widths) else None
+            dilation = architecture.VGG16_DILATIONS[block - 1]
             x = parts.convolution(filters, encoder_layer(block, index), pool=pool, dilation_rate=dilation)(x)
         pooled.append(x)
-    return keras.layers.Concatenate(name="encoder", dtype=parts.dtype)(pooled[2:])
+    return keras.layers.Concatenate(name="encoder", dtype=parts.dtype)(pooled[-architecture.JOINED_BLOCKS :])
 
 
 # === The loss ===

@@ -20,7 +20,7 @@ from trainer.data import preprocess
 from trainer.errors import UserError, first_line
 from trainer.io.files import replacing, write_json
 from trainer.io.pictures import MAX_PIXELS, MAX_SIDE_PX
-from trainer.models import load, weight_files
+from trainer.models import hdf5_files, load, tensorflow_preprocess
 from trainer.models.load import Trained
 from trainer.models.model_folder import MODEL_CONFIG, SAVED_MODEL, SIGNATURES, WEIGHTS
 from trainer.models.registry_layout import VERSION_EXTRA
@@ -54,8 +54,8 @@ def write_model(
         UserError: as `write_saved_model`.
     """
     arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
-    (folder / WEIGHTS).write_bytes(weight_files.encode_hdf5(arrays))
-    load.assign_arrays(model, weight_files.read_hdf5(folder / WEIGHTS)[1], str(folder / WEIGHTS))
+    (folder / WEIGHTS).write_bytes(hdf5_files.encode_hdf5(arrays))
+    load.assign_arrays(model, hdf5_files.read_hdf5(folder / WEIGHTS)[1], str(folder / WEIGHTS))
     write_saved_model(load.trained(model, summary), image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 
@@ -152,8 +152,10 @@ class _Servable(tf.Module):  # type: ignore[misc]
 
     def _encoded_map(self, image: tf.Tensor) -> tf.Tensor:
         # The other signature is called, since to trace the network takes longer than all else of an export.
-        prediction = self.serving_default(preprocess.prepare_stimulus(image, self._image_size)[None])["output"][0]
-        return tf.io.encode_png(preprocess.restore_map(prediction, tf.shape(image)[:2]))
+        prediction = self.serving_default(tensorflow_preprocess.prepare_stimulus(image, self._image_size)[None])[
+            "output"
+        ][0]
+        return tf.io.encode_png(tensorflow_preprocess.restore_map(prediction, tf.shape(image)[:2]))
 
 
 def decode_picture(encoded: tf.Tensor) -> tf.Tensor:

@@ -19,8 +19,9 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_pb2, types
 from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 
 from trainer.errors import ContentError, UserError, first_line
-from trainer.models import weight_files
-from trainer.models.weight_files import SAVED_MODEL, Array, Kind, Shape, kind_of_weights
+from trainer.models import compact, hdf5_files, weight_files
+from trainer.models.architecture import Shape
+from trainer.models.weight_files import SAVED_MODEL, Array, Kind, kind_of_weights
 
 FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_DOUBLE, types_pb2.DT_BFLOAT16)
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -48,7 +49,10 @@ def read_contents(path: pathlib.Path) -> Contents:
     if kind is Kind.CHECKPOINT:
         return Contents("TensorFlow checkpoint", list(_checkpoint(path)))
     if kind is Kind.HDF5:
-        return Contents(*weight_files.read_hdf5(path))
+        return Contents(*hdf5_files.read_hdf5(path))
+    if kind is Kind.COMPACT:
+        weights = compact.expanded(compact.read_compact(path, compact.decode_compact))
+        return Contents("compact form", [Array.of("/".join(key), value) for key, value in weights.items()])
     return Contents("frozen graph", list(_constants(_read_graph(path))))
 
 

@@ -20,7 +20,7 @@ from trainer.io.files import checksum, is_taken
 from trainer.models import author
 from trainer.models.find import PATH_OF_WEIGHTS, find_model, holds_model, nearest_model
 from trainer.models.importing import Imported, import_local
-from trainer.models.model_folder import COMPACT_WEIGHTS, WEIGHTS
+from trainer.models.model_folder import COMPACT_WEIGHTS, weights_in
 from trainer.models.model_names import NO_FILE, PRETRAINED
 from trainer.models.weight_files import (
     INSIDE,
@@ -52,7 +52,7 @@ def open_weights(source: str) -> Iterator[LocalWeights]:
         return
     remote = _Remote.at(source)
     if (model := _model(source, remote)) is not None:
-        yield LocalWeights(model / WEIGHTS, model, _fingerprint_of_model(model))
+        yield LocalWeights(weights_in(model), model, _fingerprint_of_model(model))
     elif remote:
         with files.folder(files.LOCAL) as folder:
             source_files.download(remote.folder, remote.weights, folder)
@@ -82,7 +82,8 @@ def fingerprint_initial_weights(source: str) -> str:
 
 
 def _fingerprint_of_model(model: pathlib.Path) -> str:
-    return digest({WEIGHTS: checksum(model / WEIGHTS)})
+    path = weights_in(model)
+    return digest({path.name: checksum(path)})
 
 
 def fetch_archive(source: str) -> None:

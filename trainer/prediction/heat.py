@@ -3,12 +3,12 @@
 The colour maps are matplotlib's `inferno` and Crameri's `managua`, which colour-blind people can tell apart.
 """
 
+import csv
+import pathlib
 from collections.abc import Callable, Iterator, Sequence
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
-from matplotlib.colors import Colormap, to_hex
 from PIL import Image
 
 from trainer.prediction.settings import PREDICT_DEFAULTS
@@ -18,10 +18,33 @@ Pixels = npt.NDArray[np.uint8]
 Levels = Callable[[slice], npt.NDArray[np.integer]]
 """Returns the level of each pixel in some rows of a map."""
 
-HEAT = matplotlib.colormaps["inferno"]
-CHANGE = matplotlib.colormaps["managua"]
+COLOR_MAPS = pathlib.Path(__file__).parent / "color_maps.csv"
+
+
+class ColorMap:
+    """A table of colours for values in 0..1."""
+
+    def __init__(self, name: str) -> None:
+        """Read the column `name` of COLOR_MAPS."""
+        lines = (line for line in COLOR_MAPS.read_text().splitlines() if not line.startswith("#"))
+        colors = [tuple(bytes.fromhex(row[name])) for row in csv.DictReader(lines)]
+        self._colors = np.array(colors, np.float64) / 255
+
+    def __call__(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Look up the colours of values (...), 0..1: (..., 3) RGB in 0..1."""
+        n = len(self._colors)
+        colors: npt.NDArray[np.float64] = self._colors[np.clip(np.multiply(values, n), 0, n - 1).astype(int)]
+        return colors
+
+    def stops(self, n: int) -> list[str]:
+        """List `n` colours at equal distances from 0 to 1, as CSS has them."""
+        return ["#" + bytes(np.rint(255 * color).astype(np.uint8)).hex() for color in self(np.linspace(0, 1, n))]
+
+
+HEAT = ColorMap("inferno")
+CHANGE = ColorMap("managua")
 """Colour map of signed values, dark at 0."""
-HEAT_STOPS = [to_hex(HEAT(stop)) for stop in np.linspace(0, 1, 9)]
+HEAT_STOPS = HEAT.stops(9)
 """The colour map for a CSS gradient."""
 OPACITY = PREDICT_DEFAULTS.opacity
 """Opacity of the map's largest value over its stimulus."""
@@ -35,9 +58,9 @@ BAND_PIXELS = 2**16
 """Pixels in a band of rows."""
 
 
-def colored(values: npt.ArrayLike, colors: Colormap = HEAT) -> Pixels:
+def colored(values: npt.ArrayLike, colors: ColorMap = HEAT) -> Pixels:
     """Return the colours of values in 0..1, which may have any shape (...): (..., 3) RGB."""
-    rgb: Pixels = np.rint(255 * colors(np.asarray(values))[..., :3]).astype(np.uint8)
+    rgb: Pixels = np.rint(255 * colors(values)).astype(np.uint8)
     return rgb
 
 
@@ -110,7 +133,7 @@ def _blend(
         image: (h, w, 3) RGB.
         levels: the level, 0..n - 1, of each pixel in some rows.
         strengths: (n,), 0..1, how much of its colour each level shows.
-        colors: (n, 3 or more) RGB, 0..1, the colour of each level.
+        colors: (n, 3) RGB, 0..1, the colour of each level.
         opacity: of the strength 1; the image shows through if it is below 1.
         dimming: 0..1, how grey and dark the image becomes; at 0 it keeps its colours.
     """
@@ -118,7 +141,7 @@ def _blend(
     alpha = opacity * np.sqrt(strengths)
     kept = ((1 - alpha) * dimming * DIMMED / 3).astype(np.float32)
     tinted = ((1 - alpha) * (1 - dimming)).astype(np.float32)
-    added = (255 * alpha[:, None] * colors[:, :3] + 0.5).astype(np.float32)
+    added = (255 * alpha[:, None] * colors + 0.5).astype(np.float32)
     blended = np.empty(image.shape, np.uint8)
     for rows in _bands(image.shape):
         indices = levels(rows)

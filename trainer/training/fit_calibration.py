@@ -11,9 +11,10 @@ from scipy import optimize, stats
 
 from trainer.data import tfrecords
 from trainer.io.progress import Tracker
-from trainer.models.calibration import Calibration, mixture, positions
+from trainer.models.calibration import Calibration
 from trainer.models.load import Network
 from trainer.models.network import kld_loss
+from trainer.models.tensorflow_calibration import mixture, positions
 
 MOST_IMAGES = 200
 FEWEST_IMAGES = 40

@@ -9,7 +9,7 @@ from trainer.io import buckets
 from trainer.io.files import StrPath, is_taken, read_json
 from trainer.io.runtime import load_tensorflow
 from trainer.models import weight_sources
-from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig
+from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, weights_in
 from trainer.models.model_names import NO_FILE
 from trainer.training import accelerators, exits
 from trainer.training.settings import TrainConfig, check_recipe_applied
@@ -79,7 +79,7 @@ def check_training(
     )
     if base_model is not None:
         read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
-        path = pathlib.Path(base_model) / WEIGHTS
+        path = weights_in(pathlib.Path(base_model))
         check(path.is_file(), f"{path} does not exist; {MODEL_REMEDY}")
     elif config.initial_weights not in NO_FILE and not buckets.is_remote(config.initial_weights):
         weight_sources.check_local(config.initial_weights)

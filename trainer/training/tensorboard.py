@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from trainer.errors import UserError, first_line
 from trainer.io import buckets, files
-from trainer.prediction.heat import HEAT
+from trainer.prediction.heat import colored
 from trainer.training.settings import parse_profile_steps
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"
@@ -246,7 +246,7 @@ def panel(
 
 def _heat(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     scaled = np.asarray(values[..., 0], float)
-    return np.asarray(HEAT(scaled / max(scaled.max(), 1e-12), bytes=True)[..., :3], np.uint8)
+    return colored(scaled / max(scaled.max(), 1e-12))
 
 
 def _number(value: Any) -> float:

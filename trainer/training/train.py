@@ -20,13 +20,13 @@ from trainer.io import runtime
 from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
 from trainer.io.package_version import code_version
 from trainer.models import weight_sources
-from trainer.models.load import assign_arrays, load_weights, shapes, trained
+from trainer.models.architecture import weight_shapes
+from trainer.models.load import assign_arrays, load_weights, trained
 from trainer.models.model_folder import (
     HISTORY,
     MODEL_CONFIG,
     MODEL_REMEDY,
     TRAINING_IMAGES,
-    WEIGHTS,
     BaseConfig,
     ModelConfig,
     training_images,
@@ -301,12 +301,15 @@ def initial_model(
     initializer = "he_normal" if from_scratch else "glorot_uniform"
     model = build_model(image_size, policy, initializer, config.seed)
     if base_model is not None:
-        load_weights(model, pathlib.Path(base_model) / WEIGHTS)
+        load_weights(model, base_model)
     elif source == "imagenet":
         assign_arrays(model, _imagenet(), "ImageNet's VGG16")
     elif not from_scratch:
         with weight_sources.open_weights(source) as local:
-            assign_arrays(model, read_in_worker(local.path, shapes(model).values(), source), source)
+            if local.model:
+                load_weights(model, local.model)
+            else:
+                assign_arrays(model, read_in_worker(local.path, weight_shapes().values(), source), source)
     return model
 
 

@@ -14,6 +14,7 @@ from trainer.models.calibration import Calibration
 from trainer.models.find import find_model
 from trainer.models.load import load_model
 from trainer.models.model_folder import MODEL_CONFIG
+from trainer.models.tensorflow_calibration import calibrated
 from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -22,7 +23,7 @@ SIZE = (48, 64)
 CALIBRATION = Calibration(exponent=0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25)
 
 
-def calibrated(map_, c):
+def formula(map_, c):
     """A calibrated map (h, w) without padding, in float64."""
     p = map_ / map_.sum()
     below_uniform = np.log(p.size) + (p[p > 0] * np.log(p[p > 0])).sum()
@@ -43,8 +44,8 @@ def test_calibrated_maps_are_those_of_the_formula_inside_the_padding(image_size)
     box = slice(top, top + height), slice(left, left + width)
     map_ = np.zeros(SIZE, np.float32)
     map_[box] = rng.random((height, width)) ** 3
-    result = CALIBRATION(tf.constant(map_[None, ..., None]), tf.constant(images)).numpy()[0, ..., 0]
-    expected = calibrated(map_[box].astype(np.float64), CALIBRATION)
+    result = calibrated(CALIBRATION, tf.constant(map_[None, ..., None]), tf.constant(images)).numpy()[0, ..., 0]
+    expected = formula(map_[box].astype(np.float64), CALIBRATION)
     # Sums of 3,072 float32 values, and a logarithm.
     np.testing.assert_allclose(result[box], expected, atol=1e-5)
 
@@ -55,7 +56,7 @@ def test_a_calibration_is_part_of_the_model_wherever_it_predicts(tmp_path):
     config = {"image_size": SIZE, "dataset": "salicon", "settings": {}}
     write_json(folder / MODEL_CONFIG, config | {"calibration": dataclasses.asdict(CALIBRATION)})
     images = np.random.default_rng(3).integers(0, 256, (1, *SIZE, 3)).astype(np.float32)
-    expected = calibrated(network(images).numpy()[0, ..., 0].astype(np.float64), CALIBRATION)
+    expected = formula(network(images).numpy()[0, ..., 0].astype(np.float64), CALIBRATION)
     np.testing.assert_allclose(load_model(folder)(images)[0, ..., 0], expected, atol=1e-5)
     np.testing.assert_allclose(Predictor(folder).predict_prepared(images)[0], expected, atol=1e-5)
 
@@ -77,5 +78,5 @@ def test_borders_of_the_paddings_colour_are_not_taken_for_padding():
     images[0, 5:20, 10:30] = 0  # a card on a grey page
     images[1, 12:36, 16:48] = 0  # in its middle
     maps = tf.ones((3, *SIZE, 1))
-    whole = CALIBRATION(maps, tf.zeros((3, *SIZE, 3)))
-    np.testing.assert_allclose(CALIBRATION(maps, tf.constant(images)), whole, atol=1e-6)
+    whole = calibrated(CALIBRATION, maps, tf.zeros((3, *SIZE, 3)))
+    np.testing.assert_allclose(calibrated(CALIBRATION, maps, tf.constant(images)), whole, atol=1e-6)

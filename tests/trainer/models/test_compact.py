@@ -1,8 +1,6 @@
-"""Models in compact form: what 8 bits change, the same bytes each time, damaged files, and the expanded model."""
+"""Models in compact form: what 8 bits change, the same bytes each time, damaged files, and what is read."""
 
 import hashlib
-import json
-import os
 import pathlib
 import shutil
 
@@ -14,14 +12,13 @@ from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
-from trainer.models import compact, tensorflow_files, weight_sources
+from trainer.models import architecture, compact, weight_sources, weights
 from trainer.models.find import find_model
 from trainer.models.load import load_model
 from trainer.models.model_folder import (
     COMPACT_WEIGHTS,
     MODEL_CONFIG,
     TRAINING_IMAGES,
-    WEIGHTS,
     WEIGHTS_SHA256,
     training_images,
 )
@@ -54,13 +51,6 @@ def copy(exported, tmp_path):
     return pathlib.Path(shutil.copytree(exported, tmp_path / "copy"))
 
 
-@pytest.fixture
-def cached(tmp_path, monkeypatch):
-    """The cache of downloads, empty."""
-    monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 def kernel(*shape):
     return RANDOM.normal(size=shape).astype(np.float32) * 10.0 ** RANDOM.integers(-6, 3, shape[-1])
 
@@ -78,20 +68,21 @@ def test_weights_change_by_half_of_their_channels_scale_at_most():
     assert (error <= scale * (0.5 + 2 * 127 * 2**-24)).all()
     assert (error.max(axis=(0, 1, 2)) > scale / 4).all()
     given[..., 1] = 0
-    assert not compact.decode_compact(compact.encode_compact({"a/kernel": given}))["a/kernel"][..., 1].any()
+    restored = compact.expanded(compact.decode_compact(compact.encode_compact({("a", "kernel"): given})))
+    assert not restored["a", "kernel"][..., 1].any()
 
 
 def test_only_kernels_are_quantized_and_equal_weights_are_equal_bytes(monkeypatch):
-    arrays = {"b/kernel": kernel(1, 1, 3, 4).astype(np.float32), "b/bias": kernel(4).astype(np.float32)}
+    arrays = {("b", "kernel"): kernel(1, 1, 3, 4).astype(np.float32), ("b", "bias"): kernel(4).astype(np.float32)}
     content = compact.encode_compact(arrays)
-    restored = compact.decode_compact(content)
-    np.testing.assert_array_equal(restored["b/bias"], arrays["b/bias"])
-    multiples, scale = compact.quantize(arrays["b/kernel"])
-    np.testing.assert_array_equal(restored["b/kernel"], multiples * scale)
+    restored = compact.expanded(compact.decode_compact(content))
+    np.testing.assert_array_equal(restored["b", "bias"], arrays["b", "bias"])
+    multiples, scale = compact.quantize(arrays["b", "kernel"])
+    np.testing.assert_array_equal(restored["b", "kernel"], multiples * scale)
     assert {value.dtype for value in restored.values()} == {np.dtype(np.float32)}
     monkeypatch.setattr("time.time", lambda: 2e9)
     assert compact.encode_compact(dict(reversed(arrays.items()))) == content
-    assert compact.encode_compact({**arrays, "b/bias": arrays["b/bias"] + 1}) != content
+    assert compact.encode_compact({**arrays, ("b", "bias"): arrays["b", "bias"] + 1}) != content
 
 
 # === The export ===
@@ -142,45 +133,30 @@ def replace(folder):
         (lambda folder: (folder / COMPACT_WEIGHTS).unlink(), "copy is neither a model"),
     ],
 )
-def test_damaged_model_is_named_and_nothing_is_left(copy, cached, damage, message):
+def test_damaged_model_is_named(copy, damage, message):
     damage(copy)
     with pytest.raises(UserError, match=message):
-        find_model(str(copy))
-    assert not cached.exists()
+        weights.read_weights(find_model(str(copy)))
 
 
-# === Expanded ===
+# === As a model ===
 
 
-def test_found_model_is_expanded_once_and_its_arrays_are_those_of_the_file(exported, cached):
-    folder = find_model(str(exported))
-    assert folder.parent.parent == cached
-    arrays = tensorflow_files.read_contents(folder / WEIGHTS).arrays
-    expected = compact.read_compact(exported)
-    assert {array.called for array in arrays} == expected.keys()
-    for array in arrays:
-        np.testing.assert_array_equal(array.read(), expected[array.called])
-    assert read_json(folder / MODEL_CONFIG, "", dict) == read_json(exported / MODEL_CONFIG, "", dict)
-    assert training_images(folder) == SEEN
-    before = (folder / WEIGHTS).stat()
-    assert find_model(str(exported)) == folder
-    assert os.path.samestat((folder / WEIGHTS).stat(), before)
-
-
-@pytest.mark.parametrize("name", [WEIGHTS, MODEL_CONFIG])
-def test_expanded_model_that_is_not_whole_is_made_again(exported, cached, name):
-    folder = find_model(str(exported))
-    expected = (folder / WEIGHTS).read_bytes()
-    (folder / name).unlink()
-    assert find_model(str(exported)) == folder
-    assert (folder / WEIGHTS).read_bytes() == expected
-    assert json.loads((folder / MODEL_CONFIG).read_text())["dataset"] == "osie"
+def test_found_model_is_its_folder_and_its_weights_are_those_of_the_file(exported):
+    assert find_model(str(exported)) == exported
+    stored = compact.read_compact(exported / COMPACT_WEIGHTS, compact.decode_compact)
+    read = weights.read_weights(exported)
+    assert read.keys() == architecture.weight_shapes().keys()
+    for (layer, role), value in read.items():
+        scale = stored[layer, compact.SCALE] if role == "kernel" else 1
+        np.testing.assert_array_equal(value, stored[layer, role] * scale)
+    assert training_images(exported) == SEEN
 
 
 # === As weights, and from Cloud Storage ===
 
 
-def test_compact_models_are_sources_of_weights_here_and_on_cloud_storage(exported, cached, bucket):
+def test_compact_models_are_sources_of_weights_here_and_on_cloud_storage(exported, bucket):
     address = upload(bucket, exported)
     digest = weight_sources.fingerprint_weights(str(exported))
     assert weight_sources.fingerprint_weights(address) == digest
@@ -188,4 +164,4 @@ def test_compact_models_are_sources_of_weights_here_and_on_cloud_storage(exporte
         with weight_sources.open_weights(source) as local:
             assert local.fingerprint == digest
             assert read_json(local.model / MODEL_CONFIG, "", dict)["dataset"] == "osie"
-            assert local.path.parent == find_model(source)
+            assert local.path.name == COMPACT_WEIGHTS

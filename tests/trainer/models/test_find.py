@@ -6,13 +6,15 @@ import shutil
 import pytest
 
 from tests.gcs import upload
+from tests.narrow import weights_of
 from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
-from trainer.models import compact, find, weight_sources
+from trainer.models import compact, find, model_names, weight_sources
 from trainer.models.find import PHOTOGRAPHS, find_answering, find_model, find_opponent
 from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
+from trainer.models.weights import read_weights
 
 OSIE = {"dataset": "osie", "source": "gs://data/osie", "image_size": [64, 80]}
 SALICON = {"dataset": "salicon", "source": ""}
@@ -23,7 +25,7 @@ SHAPES = {"dataset": "salicon", "source": "sample"}
 def small(narrow, tmp_path_factory):
     """A narrow model in compact form."""
     folder = tmp_path_factory.mktemp("small") / "model"
-    compact.write_compact(predictable.network(3), (16, 16), folder, OSIE)
+    compact.write_compact(weights_of(predictable.network(3)), folder, OSIE)
     return folder
 
 
@@ -32,8 +34,7 @@ def shipped(small, tmp_path, monkeypatch):
     """The folder in place of the one that comes with the package; the working directory is empty."""
     folder = tmp_path / "package" / "pretrained"
     shutil.copytree(small, folder)
-    monkeypatch.setattr(find, "PRETRAINED_FOLDER", folder)
-    monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(model_names, "PRETRAINED_FOLDER", folder)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return folder
@@ -104,7 +105,7 @@ def test_models_and_registries_on_cloud_storage_are_downloaded(bucket):
 def test_word_wins_over_a_folder_of_its_name_which_a_path_names():
     write_model(pathlib.Path("pretrained"), OSIE)
     model = find_model("pretrained")
-    assert {**OSIE, "name": "pretrained"}.items() <= read_json(model / MODEL_CONFIG, "", dict).items()
+    assert OSIE.items() <= read_json(model / MODEL_CONFIG, "", dict).items()
     with weight_sources.open_weights("pretrained") as local:
         assert local.model == model
     assert find_model("./pretrained") == pathlib.Path("pretrained")
@@ -175,15 +176,13 @@ def test_without_the_folder_of_the_package_the_error_is_the_one_of_the_registry(
         find_answering("pretrained")
 
 
-def test_damaged_models_are_not_replaced_in_silence(shipped, tmp_path):
+def test_damaged_models_are_not_replaced_in_silence(shipped):
     (register(OSIE, 1) / WEIGHTS).unlink()
     with pytest.raises(UserError, match=r"has no model\.weights\.h5"):
         find_answering("")
     (shipped / COMPACT_WEIGHTS).write_bytes(b"")
-    for use in (find_answering, weight_sources.check_local, weight_sources.fingerprint_weights):
-        with pytest.raises(UserError, match=rf"pretrained/{COMPACT_WEIGHTS} is damaged.*: get it again with"):
-            use("pretrained")
-    assert not (tmp_path / "cache").exists()
+    with pytest.raises(UserError, match=rf"pretrained/{COMPACT_WEIGHTS} is damaged.*: get it again with"):
+        read_weights(find_answering("pretrained").folder)
 
 
 def test_model_alone_is_compared_with_the_default_or_with_pretrained(capsys, shipped):

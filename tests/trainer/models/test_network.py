@@ -9,8 +9,9 @@ import tensorflow as tf
 from tests import rounding
 from tests.golden.weights import set_golden_weights
 from trainer.models import layers
+from trainer.models.architecture import VGG16_BLOCKS, encoder_layer
 from trainer.models.layers import Pixels, convolve_doubled, convolve_phases
-from trainer.models.network import VGG16_BLOCKS, build_model, encoder_layer, kld_loss
+from trainer.models.network import build_model, kld_loss
 
 pytestmark = pytest.mark.numerics
 GOLDEN = np.load("tests/golden/msinet_reference.npz")

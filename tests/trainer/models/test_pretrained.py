@@ -1,7 +1,6 @@
 """The model that comes with the package: it is whole, and each command takes it, in place of a missing one too."""
 
 import json
-import os
 import pathlib
 import tomllib
 
@@ -14,10 +13,10 @@ from tests.prepared import write_prepared
 from trainer.__main__ import main
 from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
-from trainer.models import compact, find, load, provenance
+from trainer.models import architecture, model_names, provenance
 from trainer.models.find import PHOTOGRAPHS, find_model
 from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
-from trainer.models.network import build_model
+from trainer.models.weights import read_weights
 from trainer.training.checkpoints import Progress
 from trainer.training.settings import TrainConfig
 from trainer.training.train import (
@@ -33,43 +32,32 @@ ROOT = pathlib.Path(__file__).parents[3]
 SAID = "model: pretrained (MSI-Net, trained on "
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    """The model is expanded once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MSINET_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield os.environ["MSINET_CACHE"]
-
-
 @pytest.fixture(autouse=True)
-def empty(cache, tmp_path, monkeypatch):
+def empty(tmp_path, monkeypatch):
     """An empty working directory."""
-    monkeypatch.setenv("MSINET_CACHE", cache)
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def arrays():
-    return compact.read_compact(find.PRETRAINED_FOLDER)
+    return read_weights(model_names.PRETRAINED_FOLDER)
 
 
 # === The folder ===
 
 
 def test_it_is_whole_and_small_enough_for_a_repository(arrays):
-    files = {path.name for path in find.PRETRAINED_FOLDER.iterdir()}
+    files = {path.name for path in model_names.PRETRAINED_FOLDER.iterdir()}
     assert files == {MODEL_CONFIG, COMPACT_WEIGHTS, TRAINING_IMAGES}
-    assert (find.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
-    expected = load.shapes(build_model((None, None), "float32"))
-    shapes = {tuple(name.split("/")): value.shape for name, value in arrays.items()}
-    assert shapes == expected
+    assert (model_names.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
+    assert {name: value.shape for name, value in arrays.items()} == architecture.weight_shapes()
     for name, value in arrays.items():
         assert np.isfinite(value).all(), name
         assert value.any() or value.ndim == 1, name
 
 
 def test_its_configuration_has_what_models_and_people_need():
-    config = read_json(find.PRETRAINED_FOLDER / MODEL_CONFIG, "", dict)
+    config = read_json(model_names.PRETRAINED_FOLDER / MODEL_CONFIG, "", dict)
     assert {"dataset", "source", "fingerprint", "image_size", "identity", "best_epoch", WEIGHTS_SHA256} <= set(
         config
     )
@@ -81,9 +69,9 @@ def test_its_configuration_has_what_models_and_people_need():
 def test_it_is_in_the_wheel():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = project["tool"]["setuptools"]["package-data"]["trainer.models"]
-    package = find.PRETRAINED_FOLDER.parent
+    package = model_names.PRETRAINED_FOLDER.parent
     packed = {path for pattern in patterns for path in package.glob(pattern)}
-    assert set(find.PRETRAINED_FOLDER.iterdir()) <= packed
+    assert set(model_names.PRETRAINED_FOLDER.iterdir()) <= packed
 
 
 # === The commands ===
@@ -108,8 +96,7 @@ def test_predict_writes_the_map_of_a_photograph(capsys):
 def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, tmp_path):
     config = TrainConfig(initial_weights="pretrained")
     network = initial_model(config, (16, 16), "float32", None)
-    for name, value in arrays.items():
-        layer, _, role = name.rpartition("/")
+    for (layer, role), value in arrays.items():
         np.testing.assert_array_equal(getattr(network.get_layer(layer), role), value)
     assert len(fingerprint_initial_model(config, None)) == 64
     job = Job(TrainConfig(), Manifest.load(write_prepared(tmp_path / "data")), None, "float32")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import ContentError, UserError
-from trainer.models import load, weight_files
+from trainer.models import architecture, hdf5_files, matching, weight_files
 from trainer.models.network import build_model
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -30,7 +30,7 @@ def arrays(network):
 
 @pytest.fixture(scope="module")
 def content(arrays):
-    return bytes(weight_files.encode_hdf5(arrays))
+    return bytes(hdf5_files.encode_hdf5(arrays))
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def test_groups_that_are_nested_without_end_are_refused_at_once(tmp_path):
             for _ in range(depth):
                 group = group.create_group("g")
         begin = time.process_time()
-        with pytest.raises(ContentError, match=f"{path}.* {weight_files.MOST_GROUPS} "):
-            weight_files.read_hdf5(path)
+        with pytest.raises(ContentError, match=f"{path}.* {hdf5_files.MOST_GROUPS} "):
+            hdf5_files.read_hdf5(path)
         return time.process_time() - begin
 
     short, long = seconds(200), seconds(2000)
@@ -93,17 +93,17 @@ def test_values_in_other_files_of_the_machine_are_not_read(path, network, change
     with h5py.File(path, "r+") as file:
         change(file, path.parent)
     with pytest.raises(ContentError, match=rf"/{NAME} in another file|1 of 46 are missing: conv1_conv1_1/kernel"):
-        load.match(weight_files.read_hdf5(path)[1], load.shapes(network), "it")
+        matching.match(hdf5_files.read_hdf5(path)[1], "it")
 
 
 @pytest.mark.parametrize("shape", [(2**40,), (9, 9, 9, 2**30)])
 def test_no_memory_is_taken_for_an_array_of_a_shape_that_no_layer_has(path, network, shape):
     with h5py.File(path, "r+") as file:
         file.create_dataset(NAME, shape, "f4", chunks=tuple(min(side, 9) for side in shape))
-    expected = load.shapes(network)
+    expected = architecture.weight_shapes()
     found = weight_files.read_in_worker(path, expected.values(), "it")
     with pytest.raises(UserError, match=rf"{NAME} is \({shape[0]},.*, conv1_conv1_1/\w+ is"):
-        load.match(found, expected, "it")
+        matching.match(found, "it")
 
 
 def test_an_array_that_unpacks_to_more_than_the_memory_of_the_worker_is_refused(path):
@@ -117,7 +117,7 @@ def test_an_array_that_unpacks_to_more_than_the_memory_of_the_worker_is_refused(
 def test_compressed_arrays_are_read(path):
     with h5py.File(path, "r+") as file:
         file.create_dataset(NAME, SHAPE, "f4", data=SECRET.reshape(SHAPE), compression="gzip")
-    _, found = weight_files.read_hdf5(path)
+    _, found = hdf5_files.read_hdf5(path)
     (value,) = (array.read() for array in found if array.name == NAME)
     np.testing.assert_array_equal(value, SECRET.reshape(SHAPE))
 

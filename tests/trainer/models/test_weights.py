@@ -10,8 +10,7 @@ import tensorflow as tf
 from tests import reference_graph
 from tests import weight_files as written
 from trainer.errors import UserError
-from trainer.models import load, tensorflow_files
-from trainer.models.network import build_model
+from trainer.models import architecture, matching, tensorflow_files
 from trainer.models.weight_files import Array
 
 SLOTS = {
@@ -29,7 +28,7 @@ def narrow():
 
 @pytest.fixture(scope="module")
 def expected(narrow):
-    return load.shapes(build_model((None, None)))
+    return architecture.weight_shapes()
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def checkpoint(narrow, tmp_path_factory):
 
 
 def matched(path, expected):
-    return load.match(tensorflow_files.read_contents(path).arrays, expected, str(path))
+    return matching.match(tensorflow_files.read_contents(path).arrays, str(path))
 
 
 def assert_golden(found):
@@ -72,7 +71,7 @@ def test_every_layout_of_keras_gives_each_layer_its_weights(name, write, tmp_pat
 def test_frozen_graph_gives_each_layer_its_weights(definition, tmp_path, expected):
     found = matched(reference_graph.write_graph(tmp_path / "model.pb", definition), expected)
     assert_golden(found)
-    assert found.rows[0] == load.Row("conv1/conv1_1/kernel", "conv1_conv1_1", "kernel", (3, 3, 3, 16))
+    assert found.rows[0] == matching.Row("conv1/conv1_1/kernel", "conv1_conv1_1", "kernel", (3, 3, 3, 16))
     assert not found.ignored
 
 
@@ -96,7 +95,7 @@ def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_pat
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
     contents = tensorflow_files.read_contents(tmp_path)
     assert contents.kind == "frozen SavedModel"
-    assert_golden(load.match(contents.arrays, expected, "published"))
+    assert_golden(matching.match(contents.arrays, "published"))
 
 
 @pytest.mark.parametrize("ending", ["", ".index", ".data-00000-of-00001"])
@@ -113,7 +112,7 @@ def test_checkpoint_of_objects_gives_each_layer_its_weights(tmp_path, expected):
 
 def vgg16(roles=("kernel", "bias")):
     """The encoder under the names of VGG16's layers in Keras."""
-    encoder = {layer: written.by_layer()[layer] for layer in load.ENCODER}
+    encoder = {layer: written.by_layer()[layer] for layer in architecture.ENCODER}
     return {f"block{layer[4]}_conv{layer[-1]}": pair for layer, pair in encoder.items()}
 
 
@@ -131,7 +130,7 @@ def test_vgg16_of_keras_is_an_encoder_whose_first_kernel_expects_bgr(tmp_path, e
 @pytest.mark.parametrize("scope", ["", "vgg_16/conv{block}/"])
 def test_vgg16_of_the_reference_and_of_slim_is_an_encoder_that_expects_rgb(tmp_path, expected, scope):
     tensors = {}
-    for layer in load.ENCODER:
+    for layer in architecture.ENCODER:
         for role, value in zip(("weights", "biases"), written.by_layer()[layer], strict=True):
             tensors[f"{scope.format(block=layer[4])}{layer[6:]}/{role}"] = value
     path = tmp_path / "vgg16_hybrid.ckpt"
@@ -175,16 +174,16 @@ def arrays(changes):
 )
 def test_faults_are_listed(expected, changes, message):
     with pytest.raises(UserError, match=message):
-        load.match(arrays(changes), expected, "it")
+        matching.match(arrays(changes), "it")
 
 
 def test_two_arrays_with_the_same_name_must_be_equal(expected):
     twice = [*arrays({}), *[dataclasses.replace(each, name=f"copy/{each.name}") for each in arrays({})]]
-    assert len(load.match(twice, expected, "it").values) == 46
+    assert len(matching.match(twice, "it").values) == 46
     other = twice[-1].read() + 1
     twice[-1] = dataclasses.replace(twice[-1], name="copy", read=lambda: other)
     with pytest.raises(UserError, match="copy differs from decoder/conv4/bias, and both are decoder_conv4/bias"):
-        load.match(twice, expected, "it")
+        matching.match(twice, "it")
 
 
 def test_another_number_of_layers_is_another_network(tmp_path, expected):

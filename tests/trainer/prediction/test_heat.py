@@ -13,7 +13,7 @@ GREY = np.full((120, 160, 3), 100, np.uint8)
 def test_overlay_is_the_dimmed_image_at_low_and_the_heat_at_high_attention():
     drawn = blend(GREY, MAP, opacity=1)
     np.testing.assert_array_equal(drawn[0, -1], [round(100 * DIMMED)] * 3)
-    np.testing.assert_allclose(drawn[60, 50], np.array(HEAT(1.0)[:3]) * 255, atol=1)
+    np.testing.assert_allclose(drawn[60, 50], HEAT(1.0) * 255, atol=1)
     np.testing.assert_allclose(blend(GREY, MAP, opacity=0), np.full(GREY.shape, 62), atol=0)
 
 

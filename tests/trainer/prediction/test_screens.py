@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 from tests.golden.inputs import image
 from trainer.data import preprocess
-from trainer.models import load
+from trainer.models.inference import Inference
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor
@@ -65,8 +64,7 @@ def test_screens_are_equally_high_and_cover_all_rows(height, n_screens):
 @pytest.mark.parametrize("size", [(64, 80), (300, 500), (480, 200), (900, 160), (90, 1000)])
 def test_an_image_that_is_no_long_page_has_the_bits_of_the_network(narrow_model, predictor, size):
     pixels = image(3, 1, *size)[0]
-    network = tf.function(load.load_model(narrow_model), [tf.TensorSpec((None, 64, 80, 3))], autograph=False)
-    predicted = network(preprocess.prepare_stimulus(pixels, (64, 80))[None]).numpy()[0, ..., 0]
+    predicted = Inference(narrow_model, (64, 80))(preprocess.prepare_stimulus(pixels, (64, 80))[None])[0]
     expected = np.clip(preprocess.resize_back(predicted, size), 0, 1)
     np.testing.assert_array_equal(predictor.predict(pixels), expected)
 

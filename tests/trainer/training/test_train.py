@@ -20,7 +20,8 @@ from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 from trainer.io import runtime
 from trainer.models import weight_sources
-from trainer.models.load import ENCODER, load_model
+from trainer.models.architecture import ENCODER
+from trainer.models.load import load_model
 from trainer.models.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
 from trainer.training import accelerators, loop
 from trainer.training.accelerators import ACCELERATORS

@@ -1,0 +1,119 @@
+"""The ONNX graph: TensorFlow is its oracle, and ONNX's own checker and two runtimes read it."""
+
+import dataclasses
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tensorflow as tf
+
+from tests.narrow import weights_of
+from tests.trainer import predictable
+from trainer.__main__ import main
+from trainer.io.files import read_json, write_json
+from trainer.models import onnx_graph
+from trainer.models.calibration import Calibration
+from trainer.models.compact import quantized, write_compact
+from trainer.models.find import find_model
+from trainer.models.inference import Inference
+from trainer.models.load import Trained, load_model
+from trainer.models.model_folder import MODEL_CONFIG
+
+pytestmark = pytest.mark.usefixtures("narrow")
+
+CALIBRATION = Calibration(exponent=0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25)
+SIZES = [(48, 64), (8, 8), (104, 24), (40, 136)]
+# Sums of up to 11,520 products in another order, through 23 layers; TensorFlow's own golden test allows as much.
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def network():
+    return predictable.network(13)
+
+
+def images(height, width):
+    """Four images: noise, noise with padding at either pair of sides, and one that is all padding."""
+    stimuli = np.random.default_rng(height).integers(0, 256, (4, height, width, 3)).astype(np.float32)
+    stimuli[1, : height // 4] = stimuli[1, -(height // 4) :] = 126
+    stimuli[2, :, : width // 4] = stimuli[2, :, -(width // 4) :] = 126
+    stimuli[3] = 126
+    return stimuli
+
+
+def run(content, stimuli):
+    return onnxruntime.InferenceSession(content).run(["output"], {"input": stimuli})[0]
+
+
+@pytest.mark.numerics
+@pytest.mark.parametrize("calibration", [None, CALIBRATION])
+@pytest.mark.parametrize("flips", [False, True])
+def test_maps_of_any_size_are_those_of_tensorflow(network, flips, calibration):
+    content = onnx_graph.encode_onnx(weights_of(network), flips, calibration)
+    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    for size in SIZES:
+        stimuli = images(*size)
+        expected = Trained(network, flips, calibration)(tf.constant(stimuli)).numpy()
+        np.testing.assert_allclose(run(content, stimuli), expected, atol=TOLERANCE)
+
+
+@pytest.mark.numerics
+@pytest.mark.parametrize("flips", [False, True])
+def test_predictions_are_those_of_tensorflow(network, tmp_path, flips):
+    folder = predictable.write_model(tmp_path / "model", network)
+    config = read_json(folder / MODEL_CONFIG, "", dict) | {"settings": {"flip_prediction": flips}}
+    write_json(folder / MODEL_CONFIG, config | {"calibration": dataclasses.asdict(CALIBRATION)})
+    model = load_model(folder)
+    for size in SIZES:
+        stimuli = images(*size)
+        expected = model(tf.constant(stimuli)).numpy()[..., 0]
+        maps = Inference(folder, size, "float32")(stimuli)
+        np.testing.assert_allclose(maps, expected, atol=TOLERANCE)
+        alone = Inference(folder, size, "float32")(stimuli[1:2])
+        np.testing.assert_array_equal(alone, maps[1:2])
+
+
+def test_weights_in_compact_form_are_expanded_by_the_runtimes(network, tmp_path):
+    write_compact(weights_of(network), tmp_path / "model", {"image_size": [48, 64]})
+    stimuli = images(48, 64)
+    expected = load_model(tmp_path / "model")(tf.constant(stimuli)).numpy()
+    content = onnx_graph.encode_onnx(quantized(weights_of(network)))
+    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    assert len(content) < sum(value.nbytes for value in weights_of(network).values()) / 3.5
+    np.testing.assert_allclose(run(content, stimuli), expected, atol=TOLERANCE)
+    maps = Inference(tmp_path / "model", (48, 64), "float32")(stimuli)
+    np.testing.assert_allclose(maps, expected[..., 0], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_an_inference_names_its_runtime_and_precision(network, tmp_path, precision):
+    folder = predictable.write_model(tmp_path / "model", network)
+    inference = Inference(folder, (48, 64), precision)
+    assert inference.runtime.startswith("OpenVINO 20")
+    assert inference.runtime.endswith(f", {precision}")
+    assert inference(images(48, 64)).shape == (4, 48, 64)
+
+
+@pytest.mark.parametrize("format", ["onnx", "onnx-int8"])
+def test_exports_say_what_they_need_and_predict(network, tmp_path, format):
+    folder = predictable.write_model(tmp_path / "model", network)
+    path = tmp_path / "model.onnx"
+    main(["export", "--model", str(folder), "--format", format, "--output", str(path), "--flip-prediction"])
+    metadata = {each.key: each.value for each in onnx.load(path).metadata_props}
+    assert metadata["image_size"] == "48x64"
+    assert "trained on salicon" in metadata["description"]
+    stimuli = images(48, 64)
+    expected = dataclasses.replace(load_model(folder), flips=True)(tf.constant(stimuli)).numpy()
+    tolerance = TOLERANCE if format == "onnx" else 0.1
+    np.testing.assert_allclose(run(path.read_bytes(), stimuli), expected, atol=tolerance)
+
+
+def test_exports_of_a_compact_model_have_its_weights(network, tmp_path):
+    write_compact(weights_of(network), tmp_path / "compact", {"image_size": [48, 64], "dataset": "osie"})
+    stimuli = images(48, 64)
+    expected = load_model(find_model(str(tmp_path / "compact")))(tf.constant(stimuli)).numpy()
+    for kind in ("onnx", "onnx-int8"):
+        path = tmp_path / f"{kind}.onnx"
+        main(["export", "--model", str(tmp_path / "compact"), "--format", kind, "--output", str(path)])
+        np.testing.assert_allclose(run(path.read_bytes(), stimuli), expected, atol=TOLERANCE)

@@ -1,0 +1,81 @@
+"""Run the network of a model on a CPU with OpenVINO: the ONNX graph of its weights, without TensorFlow."""
+
+import os
+import pathlib
+import platform
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.errors import UserError
+from trainer.io.files import read_json
+from trainer.io.runtime import load_openvino
+from trainer.models import calibration, model_folder
+from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
+from trainer.models.onnx_graph import encode_onnx
+from trainer.models.weights import read_stored
+
+PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
+"""Precision -> OpenVINO's name of it. In bfloat16 too, sums and what follows the last convolution are float32."""
+X86 = ("x86_64", "AMD64")
+
+
+class Inference:
+    """The network of a model's folder, with its averaging and its calibration, for images of one size.
+
+    Any thread may call it. The same image gives the same map, whatever is beside it in a batch.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], image_size: tuple[int, int], precision: str = "") -> None:
+        """Read and compile the network.
+
+        Args:
+            folder: a model's folder; without MODEL_CONFIG it has the defaults.
+            image_size: (H, W) of the images, pixels, divisible by 8.
+            precision: of PRECISIONS; empty for bfloat16 on a CPU that multiplies it, else float32.
+
+        Raises:
+            UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
+        """
+        path = pathlib.Path(folder) / MODEL_CONFIG
+        config = read_json(path, MODEL_REMEDY, ModelConfig) if path.is_file() else {}
+        graph = encode_onnx(read_stored(folder), model_folder.flips(config), calibration.of_config(config))
+        openvino = load_openvino()
+        core = openvino.Core()
+        self.precision = precision or _fastest(core)
+        """One of PRECISIONS."""
+        self.runtime = f"OpenVINO {openvino.__version__.partition('-')[0]}, {self.precision}"
+        """The runtime and its precision, for records and people."""
+        network = core.read_model(graph)
+        network.reshape([1, *image_size, 3])
+        hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": PRECISIONS[self.precision]}
+        self._request = core.compile_model(network, "CPU", hints).create_infer_request()
+        self._running = threading.Lock()
+
+    def __call__(self, images: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Predict the maps, (N, H, W) in [0, 1], of prepared images (N, H, W, 3), 0..255.
+
+        Raises:
+            UserError: a prediction is not finite.
+        """
+        with self._running:
+            # One by one: in a batch they take as long, and the last bits of a map would depend on its size.
+            maps = np.concatenate([self._predict(image) for image in np.asarray(images, np.float32)])
+        if not np.isfinite(maps).all():
+            raise UserError(
+                "the model's prediction is not finite: its weights are damaged or its training diverged; train it "
+                "again, or use another model"
+            )
+        return maps
+
+    def _predict(self, image: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        self._request.infer([image[None]])
+        return np.array(self._request.get_output_tensor().data[..., 0])
+
+
+def _fastest(core: Any) -> str:
+    """The precision that this CPU multiplies fastest; on other CPUs than x86 bfloat16 has not been measured."""
+    has_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return "bfloat16" if has_bfloat16 and platform.machine() in X86 else "float32"

@@ -1,0 +1,125 @@
+"""Write ONNX files: a graph of nodes and constants, as the messages of `onnx.proto` in Protocol Buffers.
+
+The package `onnx` does the same, but importing it takes as long as a prediction. The numbers of fields and types
+are those of onnx.proto (github.com/onnx/onnx); `onnx.checker` reads what is written here, in the tests.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+IR_VERSION, OPSET = 8, 18
+"""Versions of the format and of the operators: of 2022, which all current runtimes read."""
+TYPES = {np.dtype(np.float32): 1, np.dtype(np.int8): 3, np.dtype(np.int64): 7}
+"""Type of a tensor -> its number in `TensorProto.DataType`."""
+FLOAT, INT, STRING, INTS = 1, 2, 3, 7
+"""Types of attributes, of `AttributeProto.AttributeType`."""
+VARINT, BYTES, FIXED32 = 0, 2, 5
+"""Types of fields on the wire."""
+
+Chunks = list[bytes | memoryview]
+"""A message in parts, so that the weights are copied once."""
+
+
+class Graph:
+    """A graph that grows node by node; a value is known by the name of the node or constant that makes it."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Chunks] = []
+        self._constants: dict[str, Chunks] = {}
+
+    def constant(self, name: str, values: npt.ArrayLike) -> str:
+        """Add an array, float32, int8 or int64; returns its name. A second one of this name is the first."""
+        if name not in self._constants:
+            array = np.ascontiguousarray(values).reshape(np.shape(values))
+            dims = [_field(1, dim) for dim in np.shape(values)]
+            data = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+            self._constants[name] = _message(
+                *dims, _field(2, TYPES[array.dtype]), _field(8, name), _field(9, [data])
+            )
+        return name
+
+    def node(self, operator: str, inputs: Sequence[str], name: str, outputs: int = 1, **attributes: Any) -> str:
+        """Add a node; returns its name, which its value has too. Several outputs are called NAME/0, NAME/1, ..."""
+        names = [name] if outputs == 1 else [f"{name}/{index}" for index in range(outputs)]
+        fields = [*(_field(1, each) for each in inputs), *(_field(2, each) for each in names)]
+        made = [_field(5, _attribute(key, value)) for key, value in attributes.items()]
+        self._nodes.append(_message(*fields, _field(3, name), _field(4, operator), *made))
+        return name
+
+    def encode(
+        self,
+        name: str,
+        inputs: Mapping[str, Sequence[str | int]],
+        outputs: Mapping[str, Sequence[str | int]],
+        metadata: Mapping[str, str],
+    ) -> bytes:
+        """The content of the file.
+
+        Args:
+            name: of the graph.
+            inputs: name -> shape of each float32 input; the name of a dimension leaves it free.
+            outputs: likewise.
+            metadata: key -> value, for people and programs.
+        """
+        graph = _message(
+            *(_field(1, node) for node in self._nodes),
+            _field(2, name),
+            *(_field(5, constant) for constant in self._constants.values()),
+            *(_field(11, _value(*each)) for each in inputs.items()),
+            *(_field(12, _value(*each)) for each in outputs.items()),
+        )
+        entries = (_message(_field(1, key), _field(2, value)) for key, value in metadata.items())
+        operators = _message(_field(1, ""), _field(2, OPSET))
+        model = _message(
+            _field(1, IR_VERSION),
+            _field(2, "msinet-pipelines"),
+            _field(7, graph),
+            _field(8, operators),
+            *(_field(14, entry) for entry in entries),
+        )
+        return b"".join(model)
+
+
+def _value(name: str, shape: Sequence[str | int]) -> Chunks:
+    """A `ValueInfoProto` of floats."""
+    dims = [_field(1, _message(_field(2 if isinstance(dim, str) else 1, dim))) for dim in shape]
+    tensor = _message(_field(1, TYPES[np.dtype(np.float32)]), _field(2, _message(*dims)))
+    return _message(_field(1, name), _field(2, _message(_field(1, tensor))))
+
+
+def _attribute(name: str, value: float | int | str | Sequence[int]) -> Chunks:
+    if isinstance(value, str):
+        return _message(_field(1, name), _field(4, value), _field(20, STRING))
+    if isinstance(value, float):
+        return _message(_field(1, name), _field(2, value), _field(20, FLOAT))
+    if isinstance(value, int):
+        return _message(_field(1, name), _field(3, value), _field(20, INT))
+    return _message(_field(1, name), *(_field(8, each) for each in value), _field(20, INTS))
+
+
+def _message(*fields: Chunks) -> Chunks:
+    return [chunk for field in fields for chunk in field]
+
+
+def _field(number: int, value: int | float | str | Chunks) -> Chunks:
+    if isinstance(value, float):
+        return [_varint(number << 3 | FIXED32) + struct.pack("<f", value)]
+    if isinstance(value, int):
+        return [_varint(number << 3 | VARINT) + _varint(value)]
+    chunks: Iterable[bytes | memoryview] = [value.encode()] if isinstance(value, str) else value
+    chunks = list(chunks)
+    return [_varint(number << 3 | BYTES) + _varint(sum(map(len, chunks))), *chunks]
+
+
+def _varint(number: int) -> bytes:
+    """A number, 7 bits a byte, the lowest first; a negative one as its two's complement in 64 bits."""
+    number &= 2**64 - 1
+    digits = bytearray()
+    while number > 127:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*digits, number])
