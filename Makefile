@@ -18,6 +18,7 @@ UV := $(BIN)/python requirements/uv.py
 
 # The value of a variable given on the command line, safe for the shell whatever is in it; nothing otherwise.
 # The shell's own ENV, say, must not choose an environment.
+comma := ,
 quote = '$(subst ','\'',$(value $(1)))'
 given = $(if $(filter command,$(origin $(1))),$(call quote,$(1)))
 option = $(if $(call given,$(2)), $(1) $(call quote,$(2)))
@@ -142,22 +143,21 @@ $(INSTALLED): pyproject.toml $(SETS) $(UV_INSTALLED) $(if $(SAME),,FORCE)
 	@echo $(TENSORFLOW) > $(CHOSEN)
 	@echo "Installing the pinned packages into $(VENV)"
 	@$(call pinned,$(VENV),$(if $(SAME),install --no-deps $(addprefix --requirement ,$(SETS)),sync $(SETS)))
-	@$(call project,$(TENSORFLOW),dev)
+	@$(call project,$(TENSORFLOW)$(comma)dev)
 	@echo $(TENSORFLOW) > $@
 
 .PHONY: FORCE
 
 # The same versions, so that $(INSTALLED) later adds packages and replaces none.
 $(DEMO_INSTALLED): pyproject.toml requirements/cpu.txt requirements/dev.txt $(UV_INSTALLED)
-	@$(BIN)/python -c '$(supported)' cpu
 	@rm -f $@
 	@echo "Installing the packages of the demo into $(VENV)"
-	@$(call pinned,$(VENV),install --requirement pyproject.toml --extra cpu --extra studio --constraints requirements/cpu.txt --constraints requirements/dev.txt)
-	@$(call project,cpu,studio)
+	@$(call pinned,$(VENV),install --requirement pyproject.toml --extra studio --constraints requirements/cpu.txt --constraints requirements/dev.txt)
+	@$(call project,studio)
 	@touch $@
 
-# Installs this project with two extras, with the pinned packages alone: what pyproject.toml needs must be among them.
-project = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-index --no-build-isolation --editable '.[$(1),$(2)]' || { \
+# Installs this project with its extras, with the pinned packages alone: what pyproject.toml needs must be among them.
+project = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-index --no-build-isolation --editable '.[$(1)]' || { \
   echo "error: pyproject.toml needs what requirements/ does not pin, as said above; run \`make requirements\`" >&2; exit 1; }
 
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.

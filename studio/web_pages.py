@@ -90,7 +90,7 @@ def open_page(
     check(
         importlib.util.find_spec("playwright") is not None,
         "pages are shown by playwright, which is not installed: run `make install`, or "
-        f"`pip install '.[studio]'` in the repository's folder; or give a picture of {label}",
+        f"`pip install '.[browser]'` in the repository's folder; or give a picture of {label}",
     )
     from studio.browser import photograph
 
