@@ -111,13 +111,15 @@ def predictor_of(folder: pathlib.Path, network: Any) -> Any:
     from trainer.prediction.predictor import Predictor
 
     predictor = Predictor(folder)
-    predictor._forward = network
+    predictor._network = lambda images: np.asarray(network(images))[..., 0]
     return predictor
 
 
 def calibrated(network: Any, calibration: Any, images: Any) -> Any:
     """The calibrated maps of prepared images."""
-    return calibration(network(images), images)
+    from trainer.models import tensorflow_calibration
+
+    return tensorflow_calibration.calibrated(calibration, network(images), images)
 
 
 def together(parts: list[Any]) -> Any:

@@ -47,7 +47,7 @@ def write_shipped_map(model: str, path: pathlib.Path) -> None:
     from trainer.prediction.predictor import Predictor
 
     image = read_picture(SHIPPED_IMAGE.read_bytes(), str(SHIPPED_IMAGE))
-    draw_grey(Predictor(model).predict(image)).save(path, "PNG")
+    draw_grey(Predictor(model, "float32").predict(image)).save(path, "PNG")
 
 
 def shares(split: Mapping[str, int], deployed: str, traffic: int) -> dict[str, int]:

@@ -78,6 +78,7 @@ def evaluate(
 
     predictors = {model: Predictor(folder) for model, folder in folders.items()}
     sizes = {model: list(predictor.image_size) for model, predictor in predictors.items()}
+    runtime = predictors[CANDIDATE].runtime
     results: dict[str, dict[str, Any]] = {}
     with files.replacing(output, last=model_folder.EVALUATION) as partial:
         partial.mkdir()
@@ -89,7 +90,7 @@ def evaluate(
             results[name] = _describe(manifests[name], datasets[name], bias, unfit)
             results[name] |= _score(config, name, scorer, partial, decision if name == decides else None)
             results[name] |= {"n_fixations": scorer.n_fixations, "n_observers": scorer.n_observers}
-            results[name] |= {"image_sizes": sizes, "map_size": list(MAP_SIZE)}
+            results[name] |= {"image_sizes": sizes, "map_size": list(MAP_SIZE), "runtime": runtime}
             if ceiling is not None:
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
         evaluation = _conclude(config, results, decides, models, undecided)

@@ -36,6 +36,8 @@ class ReportedScores(DatasetScores):
     """Model -> its input size, at which it answered; evaluations of earlier versions have no sizes."""
     map_size: NotRequired[ImageSize]
     """The frame at whose scale maps were compared."""
+    runtime: NotRequired[str]
+    """What computed the maps, and in which precision; evaluations of earlier versions have none."""
     worse: NotRequired[dict[str, list[str]]]
     """Centre bias or current default -> the metrics in which the candidate is significantly worse."""
     pictures: list[dict[str, Any]]

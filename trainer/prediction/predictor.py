@@ -18,11 +18,12 @@ from trainer.prediction.screens import count_screens, rows_of_screens
 class Predictor:
     """The network of a model folder, loaded once; any thread may call its methods."""
 
-    def __init__(self, model_folder: str | os.PathLike[str]) -> None:
+    def __init__(self, model_folder: str | os.PathLike[str], precision: str = "") -> None:
+        """Load the network; `precision` and errors are those of `trainer.models.inference.Inference`."""
         folder = pathlib.Path(model_folder)
         self.image_size = image_size_of(folder)
         """(H, W) of the network's input, pixels."""
-        self._network = Inference(folder, self.image_size)
+        self._network = Inference(folder, self.image_size, precision)
         self.runtime = self._network.runtime
         """What computes the maps, and in which precision."""
 

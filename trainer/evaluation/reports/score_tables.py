@@ -320,7 +320,8 @@ def how_measured(result: Mapping[str, Any]) -> str:
     maps = f"fixations blurred by {manifest['blur_sigma_px']:g} pixels" if blurred else "the dataset's own maps"
     names = {CANDIDATE: "the candidate", **OTHERS}
     sizes = [f"{names[model]} at {confidence.size_text(size)}" for model, size in result["image_sizes"].items()]
-    text = f"Each model answers at its own input size: {' and '.join(sizes)} pixels. "
+    runtime = f", by {result['runtime']}" if "runtime" in result else ""
+    text = f"Each model answers at its own input size: {' and '.join(sizes)} pixels{runtime}. "
     text += f"{densities}: against {maps}, within {confidence.size_text(result['map_size'])} pixels. "
     if result["n_fixations"]:
         observers = f" by up to {result['n_observers']:,} observers an image" if result["n_observers"] else ""
