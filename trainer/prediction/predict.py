@@ -26,7 +26,7 @@ from trainer.io.progress import map_ahead, open_pool
 from trainer.prediction.heat import Map, draw_grey, tint
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure_regions, peak_of
-from trainer.prediction.screens import count_screens
+from trainer.prediction.screens import count_screens, screens_of
 from trainer.prediction.settings import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ImageResult:
     written: Paths = dataclasses.field(default_factory=dict)
     measures: Sequence[Measure] = ()
     peak_at: tuple[int, int] = (0, 0)
-    """(y, x) of the map's largest value, pixels of the image; of a long page, that on the first screen."""
+    """(y, x) of the map's peak (`regions.peak_of`), pixels of the image; of a long page, the first screen's."""
     focus: float = 0.0
     """Share of the attention on the tenth of the pixels that get most of it (`regions.focus`)."""
 
@@ -207,7 +207,7 @@ class _Worker:
             except UserError as error:
                 return ImageResult(image.input, str(error))
             measures = measure_regions(restored, self._regions)
-            peak_at, focused = peak_of(restored), focus(restored)
+            peak_at, focused = peak_of(restored[screens_of(image.size)[0]]), focus(restored)
             for name, path in image.paths.items():
                 try:
                     write_result(path, name, restored, pixels, self._config)

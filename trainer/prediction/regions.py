@@ -19,6 +19,8 @@ SYNTAX = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
     "(logo:5%,2%,20%,8%)"
 )
+PEAK_LEVEL, PEAK_RADIUS = 0.9, 0.05
+"""What belongs to a peak: values above this part of the largest, within this part of the map's longer side."""
 FOCUS_AREA = 0.1
 """Share of the image's pixels in which `focus` counts the attention."""
 FOCUS_PIXELS = 10**6
@@ -182,9 +184,22 @@ def _focus(map: npt.NDArray[np.floating]) -> float:
 
 
 def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
-    """Return (y, x) of the largest value of a map (h, w), in pixels; of equal ones, the first from the top."""
-    y, x = np.unravel_index(map.argmax(), map.shape)
-    return int(y), int(x)
+    """Return (y, x) of the peak of a map (h, w), in pixels; of equal ones, the first from the top.
+
+    It is the mean place of the values above PEAK_LEVEL of the largest one, weighted by how much they are above it,
+    within PEAK_RADIUS of the largest. That pixel alone would move by several when a map's last digits change.
+    """
+    y, x = (int(index) for index in np.unravel_index(map.argmax(), map.shape))
+    radius = max(1, round(PEAK_RADIUS * max(map.shape)))
+    top, left = max(0, y - radius), max(0, x - radius)
+    near = map[top : y + radius + 1, left : x + radius + 1].astype(np.float64)
+    weights = np.maximum(near - PEAK_LEVEL * near.max(), 0)
+    if not weights.any():
+        return y, x
+    rows, columns = weights.sum(axis=1), weights.sum(axis=0)
+    centre = (np.average(np.arange(len(each)), weights=each) for each in (rows, columns))
+    y, x = (int(first + place + 0.5) for first, place in zip((top, left), centre, strict=True))
+    return y, x
 
 
 def measure_regions(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Measure]:
@@ -212,7 +227,7 @@ def measure_regions(map: npt.NDArray[np.floating], regions: Sequence[Region]) ->
     for region, (index, box, area), share in zip(regions, places, shares, strict=True):
         inside, largest = map[box], float(map[screens[index]].max())
         y, x = peak_of(inside)
-        peak = float(inside[y, x]) / largest if largest else 0.0
+        peak = float(inside.max()) / largest if largest else 0.0
         at = (box[0].start + y, box[1].start + x)
         rank = 1 + sum(other[0] == index and more > share for other, more in zip(places, shares, strict=True))
         screen = index + 1 if len(screens) > 1 else None

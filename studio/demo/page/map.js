@@ -4,6 +4,8 @@ import { percent } from "./dom.js";
 
 /** Positions, in each direction, that are tried for a new region. */
 const PLACES = 24;
+/** As in regions.py. */
+const [PEAK_LEVEL, PEAK_RADIUS] = [0.9, 0.05];
 
 /** A saliency map and its summed-area table. Its screens were predicted one by one; each is measured alone. */
 export class Measurable {
@@ -35,9 +37,9 @@ export class Measurable {
     });
   }
 
-  /** The image pixel {x, y} of the largest value. */
+  /** The image pixel {x, y} of the peak; of several screens, that of the first. */
   get peakAt() {
-    return this.#peak(0, 0, this.width, this.height).at;
+    return this.#peak(0, 0, this.width, (this.#parts[0].bottom * this.height) / this.imageHeight).at;
   }
 
   /**
@@ -109,9 +111,28 @@ export class Measurable {
         }
       }
     }
+    const centre = this.#centre(cell, value, first, last);
     const pixel = (index, cells, pixels) => Math.floor(((index + 0.5) * pixels) / cells);
-    const at = { x: pixel(cell[0], this.width, this.imageWidth), y: pixel(cell[1], this.height, this.imageHeight) };
+    const at = { x: pixel(centre[0], this.width, this.imageWidth), y: pixel(centre[1], this.height, this.imageHeight) };
     return { value, at };
+  }
+
+  /** The mean place of the cells that are about as high as the highest, as `peak_of` of regions.py has it. */
+  #centre(highest, value, first, last) {
+    const radius = Math.max(1, Math.round(PEAK_RADIUS * Math.max(last[0] - first[0], last[1] - first[1])));
+    const start = highest.map((index, axis) => Math.max(first[axis], index - radius));
+    const end = highest.map((index, axis) => Math.min(last[axis], index + radius + 1));
+    let total = 0;
+    const sum = [0, 0];
+    for (let y = start[1]; y < end[1]; y += 1) {
+      for (let x = start[0]; x < end[0]; x += 1) {
+        const weight = Math.max(0, this.values[y * this.width + x] - PEAK_LEVEL * value);
+        total += weight;
+        sum[0] += weight * x;
+        sum[1] += weight * y;
+      }
+    }
+    return total > 0 ? sum.map((each) => each / total) : highest;
   }
 }
 

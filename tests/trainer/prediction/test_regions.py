@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import UserError
-from trainer.prediction.regions import Measure, Region, focus, measure_regions, parse_region, read_regions
+from trainer.prediction.regions import Measure, Region, focus, measure_regions, parse_region, peak_of, read_regions
 
 MAP = np.zeros((10, 20), np.float32)
 MAP[2:4, 5:10] = 0.5  # sum 5
@@ -19,9 +19,9 @@ def test_share_area_ratio_peak_and_rank():
     )
     assert (first.share, first.area, first.peak, first.peak_at) == (1 / 6, 1 / 200, 1, (8, 15))
     assert first.ratio == pytest.approx(200 / 6)
-    assert (second.share, second.area, second.peak, second.peak_at) == (5 / 6, 10 / 200, 0.5, (2, 5))
+    assert (second.share, second.area, second.peak, second.peak_at) == (5 / 6, 10 / 200, 0.5, (3, 6))
     assert [measured.rank for measured in (first, second, third)] == [2, 1, 3]
-    assert json.loads(json.dumps(second.as_json()))["peak_at"] == [2, 5]
+    assert json.loads(json.dumps(second.as_json()))["peak_at"] == [3, 6]
 
 
 def test_a_map_of_zeros_is_evenly_spread():
@@ -78,3 +78,15 @@ def test_regions_that_predict_writes_are_read(tmp_path):
     images = [{"image": "bad.png", "error": "it is no image"}, {"image": "a.png", "regions": entries}]
     (tmp_path / "predicted.json").write_text(json.dumps({"model": "m", "images": images}))
     assert read_regions(tmp_path / "predicted.json") == regions
+
+
+def test_a_peak_is_the_centre_of_what_is_about_as_high_as_the_largest_value():
+    y, x = np.mgrid[0:90, 0:120]
+    hill = np.exp(-((y - 40) ** 2 + (x - 70) ** 2) / 200)
+    hill[10, 10] = 0.95  # another one, far away
+    noise = np.random.default_rng(0).normal(0, 0.01, hill.shape)
+    peaks = {peak_of(hill + sign * noise) for sign in (1, -1)}
+    assert all(abs(row - 40) <= 1 and abs(column - 70) <= 1 for row, column in peaks)
+    largest = {tuple(np.unravel_index((hill + sign * noise).argmax(), hill.shape)) for sign in (1, -1)}
+    assert max(abs(row - 40) + abs(column - 70) for row, column in largest) > 1
+    assert peak_of(np.zeros((5, 7))) == (0, 0)
