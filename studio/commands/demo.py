@@ -32,13 +32,11 @@ def execute(parsed: argparse.Namespace) -> None:
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install '.[studio]'` "
         "in the repository's folder",
     )
-    import numpy as np
-
     from studio.demo.app import listen, serve_demo
 
     with listen(parsed.host, parsed.port) as bound:
         model = find(parsed.model)
         print(f"model: {model}", file=sys.stderr, flush=True)
         print("loading the model", flush=True)
-        model.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
+        model.load()  # before the page opens, so that damaged weights are reported here
         serve_demo(model, bound, parsed.host, parsed.open, settings(PageConfig, parsed))

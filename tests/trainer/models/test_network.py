@@ -3,15 +3,19 @@
 import h5py
 import keras
 import numpy as np
+import onnxruntime
 import pytest
 import tensorflow as tf
 
 from tests import rounding
 from tests.golden.weights import set_golden_weights
+from tests.narrow import weights_of
+from trainer.io.runtime import load_openvino
 from trainer.models import layers
 from trainer.models.architecture import VGG16_BLOCKS, encoder_layer
 from trainer.models.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.models.network import build_model, kld_loss
+from trainer.models.onnx_graph import encode_onnx
 
 pytestmark = pytest.mark.numerics
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -37,6 +41,20 @@ def test_prediction_and_loss_equal_the_reference(model, case):
     np.testing.assert_allclose(prediction, GOLDEN[f"{case}_prediction"], atol=tolerance, rtol=0)
     loss = np.mean(kld_loss(GOLDEN[f"{case}_map"], prediction))
     np.testing.assert_allclose(loss, GOLDEN[f"{case}_kld"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", ["small", "salicon"])
+def test_onnx_graph_equals_the_reference_in_both_runtimes(model, case):
+    images, expected = GOLDEN[f"{case}_image"].astype(np.float32), GOLDEN[f"{case}_prediction"]
+    content = encode_onnx(weights_of(model))
+    (answered,) = onnxruntime.InferenceSession(content).run(None, {"input": images})
+    openvino = load_openvino()
+    compiled = openvino.compile_model(
+        openvino.Core().read_model(content), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+    )
+    tolerance = 1e-4 if case == "small" else 1e-4 + 2**-12
+    for maps in (answered, compiled([images])[0]):
+        np.testing.assert_allclose(maps, expected, atol=tolerance, rtol=0)
 
 
 def test_five_adam_steps_equal_the_reference():

@@ -1,13 +1,18 @@
 """The ONNX graph: TensorFlow is its oracle, and ONNX's own checker and two runtimes read it."""
 
 import dataclasses
+import subprocess
+import sys
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import tensorflow as tf
+from PIL import Image
+from skimage import data
 
+from tests.guide import ROOT
 from tests.narrow import weights_of
 from tests.trainer import predictable
 from trainer.__main__ import main
@@ -19,9 +24,11 @@ from trainer.models.find import find_model
 from trainer.models.inference import Inference
 from trainer.models.load import Trained, load_model
 from trainer.models.model_folder import MODEL_CONFIG
+from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
+CLIENT = ROOT / "docs" / "serving" / "client_onnx.py"
 CALIBRATION = Calibration(exponent=0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25)
 SIZES = [(48, 64), (8, 8), (104, 24), (40, 136)]
 # Sums of up to 11,520 products in another order, through 23 layers; TensorFlow's own golden test allows as much.
@@ -117,3 +124,17 @@ def test_exports_of_a_compact_model_have_its_weights(network, tmp_path):
         path = tmp_path / f"{kind}.onnx"
         main(["export", "--model", str(tmp_path / "compact"), "--format", kind, "--output", str(path)])
         np.testing.assert_allclose(run(path.read_bytes(), stimuli), expected, atol=TOLERANCE)
+
+
+def test_client_of_the_guide_draws_the_map_that_predict_draws(network, tmp_path):
+    folder = predictable.write_model(tmp_path / "model", network)
+    path = tmp_path / "model.onnx"
+    main(["export", "--model", str(folder), "--format", "onnx-int8", "--output", str(path)])
+    Image.fromarray(data.astronaut()[:300]).save(tmp_path / "photo.png")
+    written = tmp_path / "map.png"
+    subprocess.run([sys.executable, CLIENT, path, tmp_path / "photo.png", written], check=True)
+    drawn = np.asarray(Image.open(written)) / 255
+    expected = Predictor(folder).predict(data.astronaut()[:300])
+    assert drawn.shape == expected.shape
+    # The client resizes with Pillow, and the weights have 8 bits.
+    assert np.corrcoef(drawn.ravel(), expected.ravel())[0, 1] > 0.9
