@@ -33,6 +33,8 @@ from trainer.prediction.predictor import Predictor
 BATCH_SIZE = 8
 MOST_PENDING = BATCH_SIZE + 4 * (os.cpu_count() or 1)
 """Number of images that are prepared or scored ahead of the network."""
+KEPT_BYTES = 2**28
+"""Memory for predictions that are drawn after all images are scored. Images beyond it are predicted again."""
 
 Size = tuple[int, int]
 Map = npt.NDArray[np.float32]
@@ -141,6 +143,9 @@ class Scorer:
         self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
         self._bias_folder, self._each = bias_folder or folder, each
         self._predictors = predictors
+        self._kept: dict[str, dict[str, Map]] = {}
+        """Name of an image -> `_Predicted.outputs`, of at most KEPT_BYTES."""
+        self._room_bytes = KEPT_BYTES
         self.n_fixations = 0
         """Fixations on the images that are scored, known after `score`."""
         self.n_observers = 0
@@ -158,7 +163,7 @@ class Scorer:
         score_one = functools.partial(self._score_one, Background(self._bias_folder, self._fixated()))
         rows, groups = {}, []
         with open_pool() as pool, Tracker(description, self._n_images, "images") as tracker:
-            predicted = self._predict(pool, self._held_out())
+            predicted = map(self._keep, self._predict(pool, self._held_out()))
             for original, scores in map_ahead(pool, score_one, predicted, MOST_PENDING):
                 rows[original.name] = scores
                 groups.append(original.group)
@@ -177,14 +182,14 @@ class Scorer:
         chosen = (pair for pair in self._held_out() if pair[0].name in stems)
         files: dict[str, dict[str, pathlib.Path]] = {}
         with open_pool() as pool:
-            for predicted in self._predict(pool, chosen):
-                original, stem = predicted.original, stems[predicted.original.name]
+            for example, original in chosen:
+                stem, outputs = stems[original.name], self._kept.get(original.name)
+                if outputs is None:
+                    outputs = next(self._predict(pool, [(example, original)])).outputs
                 stimulus = preprocess.prepare_stimulus(self._pixels(original), MAP_SIZE)
                 maps = {"density": original.density / original.density.max()}
-                maps |= {model: _compared(each) for model, each in self._restored(predicted).items()}
-                panels = {
-                    "stimulus": np.round(_content(stimulus, predicted.example.original_size)).astype(np.uint8)
-                }
+                maps |= {model: _compared(each) for model, each in self._restored(example, outputs).items()}
+                panels = {"stimulus": np.round(_content(stimulus, example.original_size)).astype(np.uint8)}
                 panels |= {name: _grey(values) for name, values in maps.items()}
                 # The label of a model may contain a slash.
                 names = {panel: f"{stem.name}-{urllib.parse.quote(panel, safe='')}.png" for panel in panels}
@@ -210,6 +215,13 @@ class Scorer:
             for row, image in enumerate(batch):
                 answers = {model: each[row] for model, each in outputs.items()}
                 yield _Predicted(image.example, image.original, answers)
+
+    def _keep(self, predicted: _Predicted) -> _Predicted:
+        """Keep the outputs for `draw`, if there is room."""
+        self._room_bytes -= sum(each.nbytes for each in predicted.outputs.values())
+        if self._room_bytes >= 0:
+            self._kept[predicted.original.name] = predicted.outputs
+        return predicted
 
     def _prepare(self, pair: tuple[Example, Original]) -> _Image:
         """The image fitted into the input of each network."""
@@ -238,15 +250,15 @@ class Scorer:
             raise UserError(f"{error} (the {model} model, on one of the images {names})") from None
         return np.split(np.concatenate(parts), ends[:-1])
 
-    def _restored(self, predicted: _Predicted) -> Predictions:
+    def _restored(self, example: Example, outputs: Mapping[str, Map]) -> Predictions:
         """The map of each model at the size of the image."""
-        size = predicted.example.original_size
-        return {model: self._predictors[model].restore(each, size) for model, each in predicted.outputs.items()}
+        size = example.original_size
+        return {model: self._predictors[model].restore(each, size) for model, each in outputs.items()}
 
     def _score_one(self, background: Background, predicted: _Predicted) -> tuple[Original, dict[str, Scores]]:
         """The original of an image, and model -> scores: each metric at the size that METRICS says."""
         example, original = predicted.example, predicted.original
-        predictions = self._restored(predicted)
+        predictions = self._restored(example, predicted.outputs)
         if self._each is not None:
             self._each(example, original.group, predictions, background)
         compared = {model: _compared(each) for model, each in predictions.items()}

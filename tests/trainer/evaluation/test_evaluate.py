@@ -18,7 +18,7 @@ from trainer.data import fixation_points, prepared_data, preprocess, tfrecords
 from trainer.data.fetch import fetch_dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import GateError, UserError
-from trainer.evaluation import confidence, gate, metrics, per_image
+from trainer.evaluation import confidence, gate, metrics, per_image, scoring
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
@@ -28,6 +28,7 @@ from trainer.evaluation.seen import training_data
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
 from trainer.models import model_folder
+from trainer.prediction.predictor import Predictor
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 
@@ -92,6 +93,29 @@ def test_a_model_has_the_same_scores_on_data_prepared_at_any_size(models, tmp_pa
     for metric, expected in scores[0].items():
         for other in scores[1:]:
             np.testing.assert_array_equal(other[metric], expected, err_msg=metric)
+
+
+def test_pictures_take_no_second_prediction_if_there_is_room_and_are_the_same_without(
+    models, datasets, tmp_path, monkeypatch
+):
+    predict, n_predicted = Predictor.predict_prepared, []
+
+    def counted(self, batch):
+        n_predicted.append(len(batch))
+        return predict(self, batch)
+
+    monkeypatch.setattr(Predictor, "predict_prepared", counted)
+    pictures = []
+    for room in (scoring.KEPT_BYTES, 0):
+        monkeypatch.setattr(scoring, "KEPT_BYTES", room)
+        output = tmp_path / str(room)
+        found = evaluate(EvaluateConfig(), models["good"], {"salicon": datasets["salicon"]}, output)
+        files = found["datasets"]["salicon"]["pictures"][0]["files"]
+        pictures.append([np.asarray(Image.open(output / file), int) for file in files.values()])
+        assert (sum(n_predicted) > found["datasets"]["salicon"]["n_images"]) == (room == 0)
+        n_predicted.clear()
+    for kept, again in zip(*pictures, strict=True):
+        np.testing.assert_allclose(again, kept, atol=1)
 
 
 def test_metrics_that_need_fixations_are_absent_without_them(evaluation, rows):
