@@ -115,20 +115,20 @@ def information_gain(prediction: npt.ArrayLike, fixations: Points, baseline: npt
 def _roc_area(positives: Map, negatives: Map, weights: Map | None = None) -> float:
     """Share of (positive, negative) pairs in which the positive is higher; a tie counts half.
 
-    The few positives are sorted, and the many negatives are looked up in them. `weights` are the numbers of times
-    that each negative counts.
+    The many negatives are looked up once in the few positives. `weights` are the numbers of times that each
+    negative counts.
     """
     levels, repeats = np.unique(positives, return_counts=True)
-    # below[k]: number of positives below level k; the last entry counts all.
-    below = np.concatenate([[0], np.cumsum(repeats)])
-    rank = np.searchsorted(levels, negatives)
-    tied = levels[np.minimum(rank, levels.size - 1)] == negatives
-    # Twice the number of positives below each negative; a tie adds one.
-    beaten = below[rank] + below[rank + tied]
+    above = np.nextafter(levels, np.inf)  # between it and its level are the negatives that tie with that
+    edges = np.union1d(levels, above)
+    # below[k]: number of negatives below edge k; the last entry counts all.
+    below = np.cumsum(np.bincount(np.searchsorted(edges, negatives, "right"), weights, edges.size + 1))
+    lower, not_higher = (below[np.searchsorted(edges, values)] for values in (levels, above))
+    # Twice the number of pairs in which the negative is higher; a tie adds one.
+    beaten = (repeats * (2 * below[-1] - lower - not_higher)).sum()
     if weights is None:
-        return float(1 - beaten.mean() / (2 * positives.size))
-    # Not a product of vectors: BLAS would start threads for it, which wait for those that score other images.
-    return float(1 - (beaten * weights).sum() / (2 * positives.size * weights.sum()))
+        return float(1 - beaten / negatives.size / (2 * positives.size))
+    return float(1 - beaten / (2 * positives.size * below[-1]))
 
 
 def _as_map(name: str, values: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> Map:

@@ -82,6 +82,12 @@ def test_roc_area_is_the_share_of_higher_pairs_with_ties_half() -> None:
     assert metrics.auc_judd(prediction, fixations) == pytest.approx(pairs.mean(), abs=1e-12)
 
 
+@pytest.mark.parametrize("gap", [1.0, 2.0**-52])
+def test_roc_area_tells_neighbouring_floats_apart(gap: float) -> None:
+    prediction = 1 + gap * np.arange(6.0).reshape(2, 3)
+    assert metrics.auc_judd(prediction, np.array([[0, 1], [1, 2]])) == pytest.approx((1.5 + 5.5) / 12)
+
+
 def test_a_prediction_equal_to_the_density_is_perfect() -> None:
     assert metrics.kld(DENSITY, DENSITY) == pytest.approx(0, abs=1e-12)
     assert metrics.sim(DENSITY * 255, DENSITY) == pytest.approx(1)
