@@ -22,6 +22,8 @@ EPSILON = 2.2204e-16
 """Keeps quotients and logarithms finite; the value is part of the benchmark's definition of KLD."""
 MAX_EXPONENT = 1023
 """Exponent of the largest power of two that is a float."""
+OF_UNIFORM = {"auc_judd": 0.5, "shuffled_auc": 0.5, "nss": 0.0, "cc": 0.0}
+"""Metric -> its score of a uniform map, where that is the same for every image."""
 
 
 def score(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> float:

@@ -303,12 +303,16 @@ def _compared(prediction: Map) -> Map:
 def _scores(predictions: Mapping[str, Map], truth: Mapping[str, Any]) -> dict[str, Scores]:
     """Model -> all metrics for which `truth` suffices, for the networks and the two baselines."""
     baseline: Map = truth[BASELINE]
-    models = {**predictions, CENTER_BIAS: baseline, UNIFORM: np.ones_like(baseline)}
     names = [name for name, row in METRICS.items() if truth.keys() >= set(row.needs)]
-    return {
+    scores = {
         model: {name: metrics.score(name, prediction, truth) for name in names}
-        for model, prediction in models.items()
+        for model, prediction in {**predictions, CENTER_BIAS: baseline}.items()
     }
+    uniform, known = np.ones_like(baseline), metrics.OF_UNIFORM
+    scores[UNIFORM] = {
+        name: known[name] if name in known else metrics.score(name, uniform, truth) for name in names
+    }
+    return scores
 
 
 def _grey(values: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:

@@ -105,6 +105,24 @@ def test_constant_prediction_scores_at_chance(value: float) -> None:
 
 
 @pytest.mark.parametrize("name", METRICS)
+def test_known_scores_of_a_uniform_map_are_those_of_every_image(name: str) -> None:
+    scores = {
+        metrics.score(
+            name,
+            np.ones((9, 11)),
+            {
+                metric_table.FIXATIONS: np.stack([rng.integers(0, 9, 7), rng.integers(0, 11, 7)], axis=1),
+                metric_table.OTHER_COUNTS: rng.integers(0, 100, (9, 11)),
+                metric_table.DENSITY: rng.random((9, 11)),
+                metric_table.BASELINE: rng.random((9, 11)),
+            },
+        )
+        for rng in map(np.random.default_rng, range(20))
+    }
+    assert (scores == {metrics.OF_UNIFORM.get(name)}) == (len(scores) == 1)
+
+
+@pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize(
     ("dtype", "scale"),
     [(np.float32, 1e-30), (np.float32, 1e30), *((np.float64, scale) for scale in (1e-300, 1e-30, 1e30, 1e300))],
