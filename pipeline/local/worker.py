@@ -19,6 +19,13 @@ from typing import Any
 def main(run_dir: pathlib.Path) -> None:
     """Run the pipeline with the parameters of the run in `run_dir`; the output goes to stdout."""
     threading.Thread(target=_end_with_stdin, daemon=True).start()
+    from pipeline.local.fork_server import forked_tasks
+
+    with forked_tasks():
+        _run(run_dir)
+
+
+def _run(run_dir: pathlib.Path) -> None:
     from kfp import local
 
     from lifecycle.parameters import effective, form_of

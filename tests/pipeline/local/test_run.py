@@ -16,7 +16,7 @@ import h5py
 import pytest
 from rich.console import Console
 
-from lifecycle.parameters import DATA, STEPS
+from lifecycle.parameters import STEPS
 from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.__main__ import main
 from pipeline.local.run import ANSI, LOG, RunProgress, execute_run, print_stopped, tell_end
@@ -131,9 +131,8 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, fi
     steps = set(re.findall(r"(?m)^\[(.+)\] done after", both))
     assert len(steps) == 12
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= steps
-    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)} \.\.\.$", both)
-    with_data = [f"{title}: data" for title in DATA.values()]
-    assert sorted(loading) == sorted([*with_data, STEPS["base"], *STEPS.values(), "Evaluation"])  # base: twice
+    if sys.platform == "linux":  # then each of both starts loads it once, for all tasks
+        assert (workplace / "runs" / "first" / LOG).read_text().count(LOADING) == 2
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert any({"candidate", "default", "gain"} <= set(line.split()) for line in lines)
     assert any(line.startswith("KLD ↓") for line in lines)
