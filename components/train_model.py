@@ -20,7 +20,7 @@ def train_model(
     """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI.
 
     `settings` has those of `trainer.training.settings.TrainConfig`. Checkpoints are below the folder `step` of
-    `checkpoint_dir`, or beside the model if that is empty.
+    `checkpoint_dir`, or beside the model if that is empty. A base model has no SavedModel: it is only fine-tuned.
     """
     from lifecycle.machines.training_job import checkpoint_folder
     from trainer.errors import reported
@@ -39,6 +39,7 @@ def train_model(
             base_model=base_model.path if base_model else None,
             accelerator=accelerator,
             initial_weights_fingerprint=initial_weights_fingerprint,
+            saved_model=step != "base",
         )
         write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})

@@ -115,8 +115,8 @@ def train(folder, dataset, settings=None, **changes):
 @pytest.fixture(scope="module")
 def model(folder, prepared):
     with shared_steps():
-        model = train(folder, prepared, checkpoint_dir=str(folder / "checkpoints"))
-    assert (folder / "checkpoints" / "base").is_dir()
+        model = train(folder, prepared, step="finetune", checkpoint_dir=str(folder / "checkpoints"))
+    assert (folder / "checkpoints" / "finetune").is_dir()
     assert "<html" in (folder / "curve").read_text().lower()
     return model
 

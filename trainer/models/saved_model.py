@@ -40,7 +40,11 @@ SEGMENT, APP1, START_OF_SCAN = 0xFF, 0xFFE1, 0xFFDA
 
 
 def write_model(
-    model: keras.Model, folder: pathlib.Path, image_size: tuple[int, int], summary: dict[str, Any]
+    model: keras.Model,
+    folder: pathlib.Path,
+    image_size: tuple[int, int],
+    summary: dict[str, Any],
+    saved_model: bool = True,
 ) -> None:
     """Write WEIGHTS, SAVED_MODEL and MODEL_CONFIG into `folder`.
 
@@ -49,6 +53,7 @@ def write_model(
         folder: an existing folder.
         image_size: (H, W) to which `serve_bytes` fits an image.
         summary: content of MODEL_CONFIG.
+        saved_model: whether to write SAVED_MODEL, too.
 
     Raises:
         UserError: as `write_saved_model`.
@@ -56,7 +61,8 @@ def write_model(
     arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
     (folder / WEIGHTS).write_bytes(hdf5_files.encode_hdf5(arrays))
     load.assign_arrays(model, hdf5_files.read_hdf5(folder / WEIGHTS)[1], str(folder / WEIGHTS))
-    write_saved_model(load.trained(model, summary), image_size, folder / SAVED_MODEL)
+    if saved_model:
+        write_saved_model(load.trained(model, summary), image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 
 

@@ -26,6 +26,7 @@ def train_checked(
     logs: str = "",
     cache: str = "auto",
     initial_weights_fingerprint: str = "",
+    saved_model: bool = True,
 ) -> dict[str, Any]:
     """Check the arguments and train; arguments, result and errors are those of `trainer.training.train.train`."""
     check_training(config, dataset, output, base_model, accelerator)
@@ -45,6 +46,7 @@ def train_checked(
         logs=logs,
         cache=cache,
         initial_weights_fingerprint=initial_weights_fingerprint,
+        saved_model=saved_model,
     )
 
 

@@ -166,6 +166,7 @@ def train(
     logs: str = "",
     cache: str = "auto",
     initial_weights_fingerprint: str = "",
+    saved_model: bool = True,
 ) -> dict[str, Any]:
     """Train on a prepared dataset, or resume an interrupted training, and write the best model.
 
@@ -179,6 +180,7 @@ def train(
         logs: folder for TensorBoard; empty for the folder that Vertex AI sets, if any.
         cache: where to keep the decoded images: memory, disk, or auto.
         initial_weights_fingerprint: fingerprint that the file of initial weights must have; empty for any.
+        saved_model: whether to export the model, too; a model that is only fine-tuned needs no export.
 
     Returns:
         The content of MODEL_CONFIG: settings, data, and `best_epoch` with its `valid_loss`.
@@ -228,7 +230,7 @@ def train(
             if job.config.calibrate:
                 fitted = calibrate(trained(model, record), pathlib.Path(dataset), manifest.counts["valid"])
                 record["calibration"] = fitted and dataclasses.asdict(fitted)
-            _write(output, manifest.image_size, model, progress, record, images)
+            _write(output, manifest.image_size, model, progress, record, images, saved_model)
         _leave(devices)
     return record
 
@@ -480,6 +482,7 @@ def _write(
     progress: Progress,
     record: dict[str, Any],
     images: dict[str, dict[str, list[str]]],
+    saved_model: bool,
 ) -> None:
     """Write the model folder: best weights, their SavedModel, the history, the images and the configuration."""
     with replacing(output, last=MODEL_CONFIG) as folder:
@@ -487,7 +490,7 @@ def _write(
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
         if images:  # prepared data without IMAGES does not tell
             write_json(folder / TRAINING_IMAGES, images)
-        write_model(model, folder, image_size, record)
+        write_model(model, folder, image_size, record, saved_model)
         shutil.rmtree(output, ignore_errors=True)  # the result of an earlier end of this run
     print(
         f"wrote the weights of epoch {record['best_epoch']} (validation {record['valid_loss']:.4f}) to {output}",

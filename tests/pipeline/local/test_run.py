@@ -113,6 +113,11 @@ def test_first_run_registers_the_default(first, workplace):
     registry = LocalRegistry(workplace / "models")
     assert registry.aliases("msinet") == {DEFAULT: 1}
     assert (workplace / "models" / "msinet" / "1" / "saved_model.pb").is_file()
+    base, finetuned = (
+        sorted((workplace / "runs" / "first").glob(f"msinet-*/{task}/model/saved_model"))
+        for task in ("train-model", "train-model-2")
+    )
+    assert (len(base), len(finetuned)) == (0, 1)
     lineage = registry.default("msinet").record["lineage"]
     assert lineage["data"]["finetune"]["counts"] == {"train": 6, "valid": 3}
     assert lineage["data"]["test"]["counts"] == {"test": 3}
