@@ -28,8 +28,14 @@ from trainer.training.settings import TrainConfig
 from trainer.training.step import Network
 from trainer.training.train import Job
 
-PHOTOGRAPHS = {"dataset": "osie", "source": "gs://data/osie", "fingerprint": "0517", "image_size": [64, 80]}
-"""MODEL_CONFIG of a model that says that it was trained on photographs."""
+PHOTOGRAPHS = {
+    "name": "pretrained",
+    "dataset": "osie",
+    "source": "gs://data/osie",
+    "fingerprint": "0517",
+    "image_size": [64, 80],
+}
+"""MODEL_CONFIG of a `pretrained` that says that it was trained on photographs."""
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
 """Faster to trace; but `trainer.models.load` does not know a network with so few layers."""
 
