@@ -6,8 +6,8 @@ Keras and TensorFlow are slow on a CPU in two places (docs/adr/0011-right-and-fa
   them to the same size, and joins the results: at dilation 12 on 30 x 40 pixels that costs 44% more arithmetic and
   three copies. `tf.nn.conv2d` accepts the dilation directly.
 - On CPUs with AVX2 and without AVX-512, oneDNN's gradient with respect to the kernel reaches a fifth to two thirds
-  of the speed of a matrix product. Matrix products of shifted maps reach nine tenths; on AVX-512 they are as fast
-  as oneDNN.
+  of the speed of a matrix product. Matrix products of shifted maps reach nine tenths. On AVX-512 they are faster
+  than oneDNN in the deeper layers, and about as fast in the first ones.
 """
 
 import functools
@@ -79,9 +79,9 @@ def _with_own_gradient(x: Any, kernel: Any, dilation: int) -> Any:
 def kernel_gradient(x: Any, dy: Any, size: tuple[int, int], dilation: int = 1) -> Any:
     """Gradient of `convolve` with respect to its kernel: one matrix product per row of the kernel, in TensorFlow.
 
-    The product of a row uses the lines of the map that the row covers. They are shifted by each of the row's
-    columns and concatenated as channels. Taps that never overlap the map have gradient 0 and cost nothing: at
-    dilation 12 and 9 x 12 pixels that is every tap except the middle one.
+    The map is shifted by each of the row's columns and concatenated as channels, once for all rows. The axis of
+    lines comes first, so that the lines that a row covers need no copy. Taps that never overlap the map have
+    gradient 0 and cost nothing: at dilation 12 and 9 x 12 pixels that is every tap except the middle one.
 
     Args:
         x: (B, h, w, C), input of the convolution; h and w are static.
@@ -97,17 +97,18 @@ def kernel_gradient(x: Any, dy: Any, size: tuple[int, int], dilation: int = 1) -
     height, width, channels, filters = x.shape[1], x.shape[2], x.shape[3], dy.shape[3]
     # Taps on either side of the middle that overlap the map.
     above, left = (min(k // 2, (side - 1) // dilation) for k, side in zip(size, (height, width), strict=True))
+    x, dy = (tf.transpose(maps, (1, 0, 2, 3)) for maps in (x, dy))  # lines first; copies nothing if B is 1
     padded = tf.pad(x, ((0, 0), (0, 0), (left * dilation, left * dilation), (0, 0)))
+    columns = range(0, (2 * left + 1) * dilation, dilation)
+    shifted = tf.concat([padded[:, :, column : column + width] for column in columns], axis=3)
     products = []
     for offset in range(-above * dilation, above * dilation + 1, dilation):
         first, last = max(0, -offset), height - max(0, offset)  # lines of dy for which the tap lies on the map
-        lines = padded[:, first + offset : last + offset]
-        shifted = [lines[:, :, c * dilation : c * dilation + width] for c in range(2 * left + 1)]
-        matrix = tf.reshape(tf.concat(shifted, axis=3), (-1, (2 * left + 1) * channels))
-        products.append(tf.matmul(matrix, tf.reshape(dy[:, first:last], (-1, filters)), transpose_a=True))
+        matrix = tf.reshape(shifted[first + offset : last + offset], (-1, (2 * left + 1) * channels))
+        products.append(tf.matmul(matrix, tf.reshape(dy[first:last], (-1, filters)), transpose_a=True))
     gradient = tf.reshape(tf.concat(products, axis=0), (2 * above + 1, 2 * left + 1, channels, filters))
-    rows, columns = size[0] // 2 - above, size[1] // 2 - left
-    return tf.pad(gradient, ((rows, rows), (columns, columns), (0, 0), (0, 0)))
+    beyond = [(count, count) for count in (size[0] // 2 - above, size[1] // 2 - left)]
+    return tf.pad(gradient, (*beyond, (0, 0), (0, 0)))
 
 
 def _has_chip() -> bool:
