@@ -85,7 +85,7 @@ def _load(name: str, path: str) -> Any:
 def _step(module: Any, size: tuple[int, int], count: int, policy: str) -> Any:
     keras.utils.set_random_seed(0)
     model = module.build_model(size, policy)
-    optimizer = keras.optimizers.Adam(1e-5, epsilon=EPSILON)
+    optimizer = step.Adam(1e-5, epsilon=EPSILON)
     optimizer.build(model.trainable_variables)
     network = Network(model, optimizer)
 

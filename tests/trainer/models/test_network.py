@@ -16,6 +16,7 @@ from trainer.models.architecture import VGG16_BLOCKS, encoder_layer
 from trainer.models.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.models.network import build_model, kld_loss
 from trainer.models.onnx_graph import encode_onnx
+from trainer.training.step import EPSILON, Adam
 
 pytestmark = pytest.mark.numerics
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -60,7 +61,7 @@ def test_onnx_graph_equals_the_reference_in_both_runtimes(model, case):
 def test_five_adam_steps_equal_the_reference():
     model = build_model((64, 80), dtype="float32")
     set_golden_weights(model)
-    optimizer = keras.optimizers.Adam(1e-5, epsilon=1e-8)
+    optimizer = Adam(1e-5, epsilon=EPSILON)
     image, target = GOLDEN["small_image"].astype(np.float32), GOLDEN["small_map"].astype(np.float32)
     losses = []
     for _ in range(5):
