@@ -40,7 +40,7 @@ REFUSED = {"wrong-check-run": "unknown accelerator 'l5'"}
 """A recorded input that a user got wrong -> what the task says."""
 OTHERS = ["wrong-report-end", *REFUSED]
 """Inputs of other runs."""
-SHORTER = {"max_examples": 16, "epochs": 1}
+SHORTER = {"max_examples": 4, "epochs": 1}
 """Settings in place of those of the recorded run, where a task has them."""
 
 
