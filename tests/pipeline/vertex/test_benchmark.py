@@ -3,6 +3,8 @@
 import dataclasses
 import datetime
 import json
+import os
+import pathlib
 import re
 
 import pytest
@@ -14,6 +16,7 @@ from lifecycle.machines.plan import DataSize, make_plan, plan_markdown
 from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.__main__ import main
 from pipeline.vertex import benchmark
+from tests.narrow_tasks import sitecustomize
 from tests.vertex import SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER
 from trainer.commands.benchmark import RESULT
@@ -168,6 +171,8 @@ def test_mistake_is_reported(jobs, tmp_path, arguments, named):
 
 
 def test_this_machine_is_measured_by_the_same_command(capfd, monkeypatch):
+    paths = str(pathlib.Path(sitecustomize.__file__).parent), str(pathlib.Path(__file__).parents[3])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))  # its process has the narrow network
     flags = ("--image-size", "32x40", "--batch-size", "2", "--steps", "3", "--precision", "float32")
     assert main(["benchmark", "--target", "local", *flags]) == 0
     (kept,) = benchmark_results.load_measurements()
