@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+import signal
 import types
 from concurrent.futures import ThreadPoolExecutor
 
@@ -195,6 +196,27 @@ def test_training_resumes_from_the_last_intact_checkpoint(dataset, trained_narro
     newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
     train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
     assert "skipping checkpoint" in capsys.readouterr().out
+    assert history(tmp_path / "model") == history(trained_narrow[0])
+    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained_narrow[0] / WEIGHTS)[name], err_msg=name)
+
+
+@pytest.mark.numerics
+def test_training_that_is_told_to_stop_within_an_epoch_resumes_to_the_same_bits(
+    dataset, trained_narrow, quick, tmp_path, monkeypatch, capsys
+):
+    synchronize = loop.Loop._synchronize
+
+    def after_a_signal(*arguments):
+        signal.raise_signal(signal.SIGTERM)
+        synchronize(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Loop, "_synchronize", after_a_signal)
+        with pytest.raises(SystemExit):
+            train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
+    train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
+    assert "resuming after epoch 0, step 1 " in capsys.readouterr().out
     assert history(tmp_path / "model") == history(trained_narrow[0])
     for name, values in weights(tmp_path / "model" / WEIGHTS).items():
         np.testing.assert_array_equal(values, weights(trained_narrow[0] / WEIGHTS)[name], err_msg=name)
