@@ -25,30 +25,41 @@ Chunks = list[bytes | memoryview]
 
 
 class Graph:
-    """A graph that grows node by node; a value is known by the name of the node or constant that makes it."""
+    """A graph that grows node by node."""
 
     def __init__(self) -> None:
         self._nodes: list[Chunks] = []
-        self._constants: dict[str, Chunks] = {}
+        self._constants: list[Chunks] = []
 
-    def constant(self, name: str, values: npt.ArrayLike) -> str:
-        """Add an array, float32, int8 or int64; returns its name. A second one of this name is the first."""
-        if name not in self._constants:
-            array = np.ascontiguousarray(values).reshape(np.shape(values))
-            dims = [_field(1, dim) for dim in np.shape(values)]
-            data = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-            self._constants[name] = _message(
-                *dims, _field(2, TYPES[array.dtype]), _field(8, name), _field(9, [data])
-            )
-        return name
+    def constant(self, values: npt.ArrayLike, name: str = "") -> "Tensor":
+        """Add an array, float32, int8 or int64; another number becomes float32."""
+        array = np.asarray(values)
+        shape = array.shape
+        array = np.ascontiguousarray(array if array.dtype in TYPES else array.astype(np.float32)).reshape(-1)
+        name = name or f"constant_{len(self._constants)}"
+        data = memoryview(array.view(np.uint8))  # type: ignore[arg-type]
+        dims = [_field(1, dim) for dim in shape]
+        self._constants.append(_message(*dims, _field(2, TYPES[array.dtype]), _field(8, name), _field(9, [data])))
+        return Tensor(self, name)
 
-    def node(self, operator: str, inputs: Sequence[str], name: str, outputs: int = 1, **attributes: Any) -> str:
-        """Add a node; returns its name, which its value has too. Several outputs are called NAME/0, NAME/1, ..."""
-        names = [name] if outputs == 1 else [f"{name}/{index}" for index in range(outputs)]
-        fields = [*(_field(1, each) for each in inputs), *(_field(2, each) for each in names)]
+    def node(self, operator: str, *inputs: "Operand", name: str = "", **attributes: Any) -> "Tensor":
+        """Add a node with one output; None leaves out an optional input."""
+        return self.split(operator, 1, *inputs, name=name, **attributes)[0]
+
+    def split(
+        self, operator: str, n_outputs: int, *inputs: "Operand", name: str = "", **attributes: Any
+    ) -> "list[Tensor]":
+        """Add a node with several outputs."""
+        name = name or f"{operator}_{len(self._nodes)}"
+        names = [name] if n_outputs == 1 else [f"{name}/{index}" for index in range(n_outputs)]
+        given = [
+            "" if each is None else (each if isinstance(each, Tensor) else self.constant(each)).name
+            for each in inputs
+        ]
+        fields = [*(_field(1, each) for each in given), *(_field(2, each) for each in names)]
         made = [_field(5, _attribute(key, value)) for key, value in attributes.items()]
         self._nodes.append(_message(*fields, _field(3, name), _field(4, operator), *made))
-        return name
+        return [Tensor(self, each) for each in names]
 
     def encode(
         self,
@@ -68,7 +79,7 @@ class Graph:
         graph = _message(
             *(_field(1, node) for node in self._nodes),
             _field(2, name),
-            *(_field(5, constant) for constant in self._constants.values()),
+            *(_field(5, constant) for constant in self._constants),
             *(_field(11, _value(*each)) for each in inputs.items()),
             *(_field(12, _value(*each)) for each in outputs.items()),
         )
@@ -82,6 +93,49 @@ class Graph:
             *(_field(14, entry) for entry in entries),
         )
         return b"".join(model)
+
+
+class Tensor:
+    """A value of a graph, with the arithmetic of an array; each operation adds a node."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph, self.name = graph, name
+
+    def apply(self, operator: str, *others: "Operand", **attributes: Any) -> "Tensor":
+        """The result of an operator that has this value as its first input."""
+        return self.graph.node(operator, self, *others, **attributes)
+
+    def __add__(self, other: "Operand") -> "Tensor":
+        return self.apply("Add", other)
+
+    def __sub__(self, other: "Operand") -> "Tensor":
+        return self.apply("Sub", other)
+
+    def __rsub__(self, other: "Operand") -> "Tensor":
+        return self.graph.node("Sub", other, self)
+
+    def __mul__(self, other: "Operand") -> "Tensor":
+        return self.apply("Mul", other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __truediv__(self, other: "Operand") -> "Tensor":
+        return self.apply("Div", other)
+
+    def reduced(self, kind: str, *axes: int, keepdims: int = 1) -> "Tensor":
+        """The `Sum`, `Min` or `Max` over some axes."""
+        return self.apply(f"Reduce{kind}", np.array(axes), keepdims=keepdims)
+
+    def expanded(self, axis: int) -> "Tensor":
+        """The same values with one more axis, of length 1."""
+        return self.apply("Unsqueeze", np.array([axis]))
+
+    def as_floats(self) -> "Tensor":
+        """Integers or truth values as float32."""
+        return self.apply("Cast", to=TYPES[np.dtype(np.float32)])
+
+
+Operand = Tensor | npt.ArrayLike | None
 
 
 def _value(name: str, shape: Sequence[str | int]) -> Chunks:

@@ -5,7 +5,7 @@ training. It reads prepared images, (N, H, W, 3) RGB in 0..255 (`trainer.data.pr
 answers with maps, (N, H, W, 1) in [0, 1]; N, H and W are free, H and W divisible by 8. TensorFlow is its oracle.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -15,12 +15,10 @@ from trainer.models.architecture import ASPP, DECODER, EPSILON, encoder_layer
 from trainer.models.calibration import SMALL, Calibration
 from trainer.models.compact import SCALE
 from trainer.models.matching import Weights
-from trainer.models.onnx_format import Graph
+from trainer.models.onnx_format import Graph, Tensor
 
 INPUT, OUTPUT = "input", "output"
-FAR = 1e6
-"""Larger than any side of an image, pixels."""
-TO_THE_START = -(2**63)
+TO_THE_START = np.iinfo(np.int64).min
 """End of a slice that goes backwards through the whole axis."""
 
 
@@ -38,33 +36,32 @@ def encode_onnx(
         calibration: of the maps; None for the network's own.
         metadata: key -> value, kept in the file.
     """
-    network = _Network(weights)
-    maps = network.averaged() if flips else network.normalized(network.maps(INPUT))
-    network.graph.node("Identity", [network.calibrated(maps, calibration) if calibration else maps], OUTPUT)
-    shapes = ["batch", "height", "width"]
-    return network.graph.encode("msinet", {INPUT: [*shapes, 3]}, {OUTPUT: [*shapes, 1]}, metadata or {})
+    graph = Graph()
+    images = Tensor(graph, INPUT)
+    network = _Network(graph, weights)
+    maps = _averaged(graph, network, images) if flips else _normalized(network.maps(images))
+    if calibration:
+        maps = _calibrated(maps, images, calibration)
+    graph.node("Identity", maps, name=OUTPUT)
+    shape = ["batch", "height", "width"]
+    return graph.encode("msinet", {INPUT: [*shape, 3]}, {OUTPUT: [*shape, 1]}, metadata or {})
+
+
+# === The network ===
 
 
 class _Network:
-    """A graph that the parts of the network are added to; each returns the name of its value.
+    """The layers with weights. Their maps are (N, C, h, w), those of the input and the output (N, H, W, C)."""
 
-    Maps of the network's layers are (N, C, h, w), those of the input and the output (N, H, W, C).
-    """
+    def __init__(self, graph: Graph, weights: Weights) -> None:
+        self._graph, self._weights = graph, weights
 
-    def __init__(self, weights: Weights) -> None:
-        self.graph = Graph()
-        self._weights = weights
-
-    # === The network ===
-
-    def maps(self, images: str) -> str:
+    def maps(self, images: Tensor) -> Tensor:
         """(N, H, W, 3) to (N, H, W, 1), of any range."""
-        centred = self._with("Sub", images, architecture.IMAGE_MEAN, "centred")
-        x = self.graph.node("Transpose", [centred], "channels_first", perm=[0, 3, 1, 2])
-        x = self._decoder(self._aspp(self._vgg16(x)))
-        return self.graph.node("Transpose", [x], "channels_last", perm=[0, 2, 3, 1])
+        x = (images - architecture.IMAGE_MEAN).apply("Transpose", perm=[0, 3, 1, 2])
+        return self._decoder(self._aspp(self._vgg16(x))).apply("Transpose", perm=[0, 2, 3, 1])
 
-    def _vgg16(self, x: str) -> str:
+    def _vgg16(self, x: Tensor) -> Tensor:
         pooled = []
         blocks = (architecture.VGG16_BLOCKS, architecture.POOL_STRIDES, architecture.VGG16_DILATIONS)
         for block, (widths, stride, dilation) in enumerate(zip(*blocks, strict=True), 1):
@@ -72,224 +69,127 @@ class _Network:
                 x = self._convolution(x, encoder_layer(block, index), dilation)
             # A stride of 1 keeps the size: the windows at the bottom and on the right are smaller.
             pads = [0, 0, 0, 0] if stride == 2 else [0, 0, 1, 1]
-            x = self.graph.node(
-                "MaxPool", [x], f"pool{block}", kernel_shape=[2, 2], strides=[stride, stride], pads=pads
-            )
+            x = x.apply("MaxPool", kernel_shape=[2, 2], strides=[stride, stride], pads=pads)
             pooled.append(x)
-        return self.graph.node("Concat", pooled[-architecture.JOINED_BLOCKS :], "encoder", axis=1)
+        return self._graph.node("Concat", *pooled[-architecture.JOINED_BLOCKS :], axis=1)
 
-    def _aspp(self, features: str) -> str:
+    def _aspp(self, features: Tensor) -> Tensor:
+        *layers, context = ASPP
         dilations = (1, *architecture.ASPP_DILATIONS)
-        branches = [self._convolution(features, layer, each) for layer, each in zip(ASPP, dilations, strict=False)]
-        mean = self.graph.node("GlobalAveragePool", [features], "aspp_mean")
-        context = self._convolution(mean, ASPP[-1])
-        joined = self.graph.node("Concat", branches, "aspp", axis=1)
-        # The context is the same in all pixels, so its part of the 1x1 convolution is computed once.
+        branches = [self._convolution(features, *each) for each in zip(layers, dilations, strict=True)]
+        joined = self._graph.node("Concat", *branches, axis=1)
+        mean = self._convolution(features.apply("GlobalAveragePool"), context)
+        # The mean is the same in all pixels, so its part of the 1x1 convolution is computed once.
         n_joined = len(branches) * architecture.ASPP_FILTERS
-        bias = self.graph.constant("aspp_conv2/bias", self._weights["aspp_conv2", "bias"])
-        of_branches, of_context = slice(n_joined), slice(n_joined, None)
-        parts = [
-            self.graph.node(
-                "Conv", [joined, self._kernel("aspp_conv2", of_branches), bias], "aspp_conv2/branches"
-            ),
-            self.graph.node("Conv", [context, self._kernel("aspp_conv2", of_context)], "aspp_conv2/context"),
-        ]
-        return self.graph.node("Relu", [self.graph.node("Add", parts, "aspp_sum")], "aspp_conv2")
+        x = joined.apply("Conv", self._kernel("aspp_conv2", slice(n_joined)), self._bias("aspp_conv2"))
+        return (x + mean.apply("Conv", self._kernel("aspp_conv2", slice(n_joined, None)))).apply("Relu")
 
-    def _decoder(self, x: str) -> str:
-        doubled = self.graph.constant("doubled", np.array([1, 1, 2, 2], np.float32))
+    def _decoder(self, x: Tensor) -> Tensor:
         for layer in DECODER[:-1]:
             # Bilinear as in TensorFlow 1: out[2i] = in[i], the last row and column repeated.
-            x = self.graph.node(
-                "Resize",
-                [x, "", doubled],
-                f"{layer}/doubled",
-                mode="linear",
-                coordinate_transformation_mode="asymmetric",
-            )
-            x = self._convolution(x, layer)
+            mode = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+            x = self._convolution(x.apply("Resize", None, (1.0, 1.0, 2.0, 2.0), **mode), layer)
         return self._convolution(x, DECODER[-1], relu=False)
 
-    def _convolution(self, x: str, layer: str, dilation: int = 1, relu: bool = True) -> str:
-        bias = self.graph.constant(f"{layer}/bias", self._weights[layer, "bias"])
+    def _convolution(self, x: Tensor, layer: str, dilation: int = 1, relu: bool = True) -> Tensor:
         pads = [self._weights[layer, "kernel"].shape[0] // 2 * dilation] * 4
-        x = self.graph.node(
-            "Conv", [x, self._kernel(layer), bias], layer, dilations=[dilation, dilation], pads=pads
-        )
-        return self.graph.node("Relu", [x], f"{layer}/relu") if relu else x
+        kernel, bias = self._kernel(layer), self._bias(layer)
+        x = x.apply("Conv", kernel, bias, name=layer, dilations=[dilation, dilation], pads=pads)
+        return x.apply("Relu") if relu else x
 
-    def _kernel(self, layer: str, channels: slice = slice(None)) -> str:
+    def _bias(self, layer: str) -> Tensor:
+        return self._graph.constant(self._weights[layer, "bias"], f"{layer}/bias")
+
+    def _kernel(self, layer: str, channels: slice = slice(None)) -> Tensor:
         """The part of a kernel (k, k, in, out) for some input channels as ONNX has it, (out, in, k, k)."""
         kernel = self._weights[layer, "kernel"][:, :, channels].transpose(3, 2, 0, 1)
-        name = f"{layer}/kernel{channels.start or ''}"
-        if kernel.dtype != np.int8:
-            return self.graph.constant(name, kernel)
-        scale = self.graph.constant(f"{layer}/scale", self._weights[layer, SCALE])
-        return self.graph.node(
-            "DequantizeLinear", [self.graph.constant(f"{name}/int8", kernel), scale], name, axis=0
+        stored = self._graph.constant(kernel, f"{layer}/kernel{channels.start or ''}")
+        return (
+            stored.apply("DequantizeLinear", self._weights[layer, SCALE], axis=0)
+            if kernel.dtype == np.int8
+            else stored
         )
 
-    # === The output ===
 
-    def normalized(self, maps: str, name: str = "normalized") -> str:
-        """Shift and scale the map of each image to 0..1: x -= min; x /= 1e-7 + max."""
-        shifted = self.graph.node(
-            "Sub", [maps, self._reduced("Min", maps, (1, 2, 3), f"{name}/min")], f"{name}/from0"
-        )
-        largest = self._with(
-            "Add", self._reduced("Max", shifted, (1, 2, 3), f"{name}/max"), EPSILON, f"{name}/most"
-        )
-        return self.graph.node("Div", [shifted, largest], name)
+def _normalized(maps: Tensor) -> Tensor:
+    """Shift and scale the map of each image to 0..1: x -= min; x /= 1e-7 + max."""
+    shifted = maps - maps.reduced("Min", 1, 2, 3)
+    return shifted / (EPSILON + shifted.reduced("Max", 1, 2, 3))
 
-    def averaged(self) -> str:
-        """The mean of the map and of that of the mirrored image, mirrored back; scaled to [0, 1] again."""
-        both = self.graph.node("Concat", [INPUT, self._mirrored(INPUT)], "both", axis=0)
-        maps = self.normalized(self.maps(both))
-        plain, mirrored = f"{self.graph.node('Split', [maps], 'halves', 2, axis=0, num_outputs=2)}/0", "halves/1"
-        total = self.graph.node("Add", [plain, self._mirrored(mirrored)], "sum")
-        return self.normalized(total, "averaged")
 
-    def _mirrored(self, images: str) -> str:
-        bounds = [
-            self.graph.constant(f"mirror/{key}", np.array([value], np.int64))
-            for key, value in (("start", -1), ("end", TO_THE_START), ("axis", 2), ("step", -1))
-        ]
-        return self.graph.node("Slice", [images, *bounds], f"{images}/mirrored")
+def _averaged(graph: Graph, network: _Network, images: Tensor) -> Tensor:
+    """The mean of the map and of that of the mirrored image, mirrored back; scaled to [0, 1] again."""
+    both = graph.node("Concat", images, _mirrored(images), axis=0)
+    plain, mirrored = graph.split("Split", 2, _normalized(network.maps(both)), axis=0, num_outputs=2)
+    return _normalized(plain + _mirrored(mirrored))
 
-    # === The calibration, as in trainer.models.tensorflow_calibration ===
 
-    def calibrated(self, maps: str, calibration: Calibration) -> str:
-        """Maps (N, H, W, 1) in [0, 1] to calibrated ones, each with a maximum of 1."""
-        rows, columns = self._positions()
-        parts = [
-            self._expanded(
-                self._cast(self._with("Less", self.graph.node("Abs", [each], f"{each}/off"), 0.5, f"{each}/in")),
-                axis,
-            )
-            for each, axis in ((rows, 2), (columns, 1))
-        ]
-        inside = self.graph.node("Mul", parts, "inside")
-        flat = self.graph.node("Squeeze", [maps, self._axes(3)], "flat")
-        density = self._with("Add", self._distribution(flat, inside, "density"), SMALL, "density/positive")
-        logs = self.graph.node("Log", [density], "logs")
-        weighted = self.graph.node("Mul", [self.graph.node("Mul", [inside, density], "p"), logs], "p_logs")
-        # The entropy is minus this sum.
-        deficit = self.graph.node(
-            "Add",
-            [
-                self.graph.node("Log", [self._reduced("Sum", inside, (1, 2), "inside/count")], "uniform_entropy"),
-                self._reduced("Sum", weighted, (1, 2), "negative_entropy"),
-            ],
-            "deficit",
-        )
-        logit = self._with(
-            "Add", self._with("Mul", deficit, -calibration.bias_slope, "slope"), calibration.bias_logit, "logit"
-        )
-        share = self.graph.node("Sigmoid", [logit], "share")
-        rest = self.graph.node("Sub", [self._scalar("one", 1), share], "share/rest")
-        power = self.graph.node("Exp", [self._with("Mul", logs, calibration.exponent, "power/logs")], "power")
-        bias = self.graph.node(
-            "Mul",
-            [self._gaussian(rows, calibration.bias_height, 2), self._gaussian(columns, calibration.bias_width, 1)],
-            "bias",
-        )
-        mixed = self.graph.node(
-            "Add",
-            [
-                self.graph.node("Mul", [rest, self._distribution(power, inside, "power/density")], "mixed/power"),
-                self.graph.node("Mul", [share, self._distribution(bias, inside, "bias/density")], "mixed/bias"),
-            ],
-            "mixed",
-        )
-        scaled = self.graph.node("Div", [mixed, self._reduced("Max", mixed, (1, 2), "mixed/max")], "scaled")
-        return self._expanded(scaled, 3)
+def _mirrored(images: Tensor) -> Tensor:
+    start, end, axis, step = (np.array([each]) for each in (-1, TO_THE_START, 2, -1))
+    return images.apply("Slice", start, end, axis, step)
 
-    def _positions(self) -> tuple[str, str]:
-        """(N, H) and (N, W): distances from the image's middle, divided by its height or width."""
-        same = self.graph.node("Equal", [INPUT, self._scalar("padding", STIMULUS_PADDING)], "is_padding")
-        pixels = self._reduced(
-            "Max", self._cast(self.graph.node("Not", [same], "is_image")), (3,), "pixels", keepdims=0
-        )
-        sides = self.graph.node("Shape", [INPUT], "sides")
-        padded = []
-        for axis, name in ((1, "rows"), (2, "columns")):
-            n = self._cast(
-                self.graph.node("Gather", [sides, self.graph.constant(f"axis{axis}", np.int64(axis))], f"{name}/n")
-            )
-            index = self.graph.node("Range", [self._scalar("zero", 0), n, self._scalar("one", 1)], f"{name}/index")
-            lines = self._reduced("Max", pixels, (3 - axis,), f"{name}/lines", keepdims=0)
-            outside = self._with(
-                "Mul",
-                self.graph.node("Sub", [self._scalar("one", 1), lines], f"{name}/outside"),
-                FAR,
-                f"{name}/far",
-            )
-            last = self.graph.node("Sub", [n, self._scalar("one", 1)], f"{name}/last")
-            from_end = self.graph.node("Sub", [last, index], f"{name}/from_end")
-            before, after = (
-                self._first(self.graph.node("Add", [each, outside], f"{name}/{end}/places"), f"{name}/{end}")
-                for each, end in ((index, "before"), (from_end, "after"))
-            )
-            off = self.graph.node(
-                "Abs", [self.graph.node("Sub", [before, after], f"{name}/difference")], f"{name}/asymmetry"
-            )
-            even = self._cast(self._with("LessOrEqual", off, 1, f"{name}/even"))
-            ends = [self.graph.node("Mul", [each, even], f"{each}/even") for each in (before, after)]
-            padded.append((name, n, index, ends))
-        most = [self.graph.node("Max", ends, f"{name}/most") for name, _, _, ends in padded]
-        # Padding on all four sides belongs to the image.
-        alone = self._cast(self._with("Equal", self.graph.node("Mul", most, "on_both_axes"), 0, "one_axis"))
-        positions = []
-        for name, n, index, ends in padded:
-            before, after = (self.graph.node("Mul", [end, alone], f"{end}/alone") for end in ends)
-            size = self.graph.node(
-                "Sub", [self.graph.node("Sub", [n, before], f"{name}/rest"), after], f"{name}/size"
-            )
-            middle = self._with("Add", self._with("Mul", size, 0.5, f"{name}/half"), -0.5, f"{name}/centre")
-            from_first = self.graph.node("Sub", [index, before], f"{name}/from_first")
-            positions.append(
-                self.graph.node(
-                    "Div", [self.graph.node("Sub", [from_first, middle], f"{name}/from_centre"), size], name
-                )
-            )
-        return positions[0], positions[1]
 
-    def _first(self, places: str, name: str) -> str:
-        """The smallest of places (N, n), as (N, 1); 0 if all are FAR."""
-        first = self._reduced("Min", places, (1,), f"{name}/first")
-        return self.graph.node("Mod", [first, self._scalar("far", FAR)], name, fmod=1)
+# === The calibration, as in trainer.models.tensorflow_calibration ===
 
-    def _gaussian(self, positions: str, deviation: float, axis: int) -> str:
-        scaled = self._with("Mul", positions, 1 / deviation, f"{positions}/deviations")
-        squared = self.graph.node("Mul", [scaled, scaled], f"{positions}/squared")
-        values = self.graph.node(
-            "Exp", [self._with("Mul", squared, -0.5, f"{positions}/exponent")], f"{positions}/bias"
-        )
-        return self._expanded(values, axis)
 
-    def _distribution(self, maps: str, inside: str, name: str) -> str:
-        """Maps (N, H, W) divided by their sums inside the image."""
-        kept = self.graph.node("Mul", [maps, inside], f"{name}/inside")
-        total = self._with("Add", self._reduced("Sum", kept, (1, 2), f"{name}/sum"), SMALL, f"{name}/total")
-        return self.graph.node("Div", [maps, total], name)
+def _calibrated(maps: Tensor, images: Tensor, calibration: Calibration) -> Tensor:
+    """Maps (N, H, W, 1) in [0, 1] to calibrated ones, each with a maximum of 1."""
+    rows, columns = _positions(images)
+    inside = _is_inside(rows).expanded(2) * _is_inside(columns).expanded(1)
+    logs = (_distribution(maps.apply("Squeeze", np.array([3])), inside) + SMALL).apply("Log")
+    negative_entropy = (inside * logs.apply("Exp") * logs).reduced("Sum", 1, 2)
+    uniform = inside.reduced("Sum", 1, 2).apply("Log")
+    share = (calibration.bias_logit - calibration.bias_slope * (uniform + negative_entropy)).apply("Sigmoid")
+    vertical, horizontal = _gaussian(rows, calibration.bias_height), _gaussian(columns, calibration.bias_width)
+    power = _distribution((calibration.exponent * logs).apply("Exp"), inside)
+    bias = _distribution(vertical.expanded(2) * horizontal.expanded(1), inside)
+    mixed = (1.0 - share) * power + share * bias
+    return (mixed / mixed.reduced("Max", 1, 2)).expanded(3)
 
-    # === Nodes ===
 
-    def _with(self, operator: str, x: str, constant: float | Sequence[float], name: str) -> str:
-        value = self.graph.constant(f"{name}/constant", np.array(constant, np.float32))
-        return self.graph.node(operator, [x, value], name)
+def _positions(images: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, H) and (N, W): distances from the image's middle, divided by its height or width."""
+    inside = images.apply("Equal", STIMULUS_PADDING).apply("Not").as_floats().reduced("Max", 3, keepdims=0)
+    sides = [images.apply("Shape").apply("Gather", np.int64(axis)).as_floats() for axis in (1, 2)]
+    indices = [images.graph.node("Range", 0.0, length, 1.0) for length in sides]
+    paddings = [
+        _padding(inside.reduced("Max", across, keepdims=0), *axis)
+        for across, axis in zip((2, 1), zip(indices, sides, strict=True), strict=True)
+    ]
+    # Borders on all four sides belong to the image.
+    above, left = (before.apply("Max", after) for before, after in paddings)
+    one_axis = (above * left).apply("Equal", 0.0).as_floats()
+    rows, columns = (
+        _distances(index, length, *(end * one_axis for end in ends))
+        for index, length, ends in zip(indices, sides, paddings, strict=True)
+    )
+    return rows, columns
 
-    def _scalar(self, name: str, value: float) -> str:
-        return self.graph.constant(name, np.float32(value))
 
-    def _axes(self, *axes: int) -> str:
-        return self.graph.constant(f"axes/{axes}", np.array(axes, np.int64))
+def _padding(inside: Tensor, index: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+    """The padding before and after the image, (N, 1) each, of (N, n) lines that are inside it or not."""
+    far = (1.0 - inside) * length
+    # Lines that are all outside count as no padding.
+    before, after = (
+        (each + far).reduced("Min", 1).apply("Mod", length, fmod=1) for each in (index, length - 1.0 - index)
+    )
+    even = (before - after).apply("Abs").apply("LessOrEqual", 1.0).as_floats()
+    return before * even, after * even
 
-    def _reduced(self, kind: str, x: str, axes: Sequence[int], name: str, keepdims: int = 1) -> str:
-        return self.graph.node(f"Reduce{kind}", [x, self._axes(*axes)], name, keepdims=keepdims)
 
-    def _cast(self, x: str) -> str:
-        return self.graph.node("Cast", [x], f"{x}/float", to=1)
+def _distances(index: Tensor, length: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    return (index + 0.5 - (length + before - after) * 0.5) / (length - before - after)
 
-    def _expanded(self, x: str, axis: int) -> str:
-        return self.graph.node("Unsqueeze", [x, self._axes(axis)], f"{x}/expanded")
+
+def _is_inside(positions: Tensor) -> Tensor:
+    return positions.apply("Abs").apply("Less", 0.5).as_floats()
+
+
+def _gaussian(positions: Tensor, deviation: float) -> Tensor:
+    scaled = positions / deviation
+    return (scaled * scaled * -0.5).apply("Exp")
+
+
+def _distribution(maps: Tensor, inside: Tensor) -> Tensor:
+    """Maps (N, H, W) divided by their sums inside the image."""
+    return maps / ((maps * inside).reduced("Sum", 1, 2) + SMALL)
