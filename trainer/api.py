@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from trainer.commands.export import write_onnx
 from trainer.commands.shared_flags import add_model, add_region
 from trainer.commands.shared_maps import add_map_flags, text_table, write_maps
 from trainer.errors import (
@@ -260,6 +261,14 @@ class Model:
         self.load()
         assert self._predictor is not None
         return self._predictor.predict(pixels, n_screens, size)
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as an ONNX file with kernels of 8 bits, as `python -m trainer export` does.
+
+        Raises:
+            UserError: the weights are damaged, or nothing can be written to `path`.
+        """
+        write_onnx(self._answering, pathlib.Path(path))
 
 
 def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[Measure]:

@@ -84,7 +84,7 @@ def execute(parsed: argparse.Namespace) -> None:
     elif parsed.format == COMPACT:
         _export_compact(folder, path, parsed.flip_prediction)
     else:
-        _export_onnx(parsed, folder, path, size, answering)
+        write_onnx(answering, path, parsed.format, parsed.flip_prediction)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")
@@ -103,27 +103,36 @@ def _export_saved_model(
     write_saved_model(model, size, path, parsed.default_signature, notice)
 
 
-def _export_onnx(
-    parsed: argparse.Namespace,
-    folder: pathlib.Path,
-    path: pathlib.Path,
-    size: tuple[int, int],
-    answering: "Answering",
+def write_onnx(
+    answering: "Answering", path: pathlib.Path, format: str = ONNX_INT8, flip_prediction: bool | None = None
 ) -> None:
-    """Write the network as an ONNX file, with what its users must know as metadata."""
+    """Write the network of a model as an ONNX file, with what its users must know as metadata.
+
+    Args:
+        answering: the model.
+        path: of the file; nothing half-written is left there.
+        format: ONNX or ONNX_INT8.
+        flip_prediction: whether it averages with the map of the mirrored image; None for the model's own setting.
+
+    Raises:
+        UserError: the model's weights or its configuration are damaged.
+    """
     from trainer.io.files import replacing
     from trainer.models import calibration
     from trainer.models.compact import expanded, quantized
+    from trainer.models.find import image_size_of
     from trainer.models.onnx_graph import encode_onnx
     from trainer.models.weights import read_stored
 
-    config, stored = _config(folder, parsed.flip_prediction), read_stored(folder)
+    folder = answering.folder
+    config, stored = _config(folder, flip_prediction), read_stored(folder)
     weights = expanded(stored)
-    if parsed.format == ONNX_INT8:
+    if format == ONNX_INT8:
         weights = stored if stored.keys() != weights.keys() else quantized(weights)
+    height, width = image_size_of(folder)
     metadata = {
         "description": answering.description,
-        "image_size": f"{size[0]}x{size[1]}",
+        "image_size": f"{height}x{width}",
         "notice": answering.notice or answering.hint,
     }
     content = encode_onnx(weights, flips(config), calibration.of_config(config), metadata)
