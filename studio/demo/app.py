@@ -12,6 +12,7 @@ import pathlib
 import socket
 import webbrowser
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -78,6 +79,8 @@ MEANINGS = {
     f"{100 * CLEAR_SHARE:g} pp, as they do when the same image is saved again, scaled or moved by 4 pixels.",
 }
 """Column or unit of the table of regions -> explanation."""
+FORMATS = "JPEG, PNG, WebP, GIF, TIFF or BMP"
+PRIVACY = "Images are sent only to this program, which does not store them."
 CAUTION = (
     "A prediction of where people look in the first seconds when nobody has given them a task. It does not "
     "replace a test with people."
@@ -98,12 +101,12 @@ POLICY = "; ".join(
         "img-src 'self' blob:",  # the chosen image
         "base-uri 'none'",
         "form-action 'none'",
-        "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
     )
 )
+"""What the page may run and load: its own files alone. Holds as a header and as an element of the page."""
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -139,6 +142,41 @@ def build_app(model: Model, hosts: Sequence[str], pages: PageConfig | None = Non
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
+def facts(model: Model, formats: str, privacy: str, opens_addresses: bool) -> dict[str, Any]:
+    """What the page shows about a model, the limits that it checks, and the colours.
+
+    Args:
+        model: that predicts.
+        formats: names of the formats that can be opened.
+        privacy: a sentence that says where images go.
+        opens_addresses: whether the page asks for addresses of web pages.
+    """
+    return {
+        "model": model.description,
+        "notice": model.notice,
+        "hint": model.hint,
+        "formats": formats,
+        "privacy": privacy,
+        "opens_addresses": opens_addresses,
+        "image_size": model.image_size,
+        "max_bytes": MAX_BYTES,
+        "max_pixels": MAX_PIXELS,
+        "max_map_px": MAX_MAP_PX,
+        "screens": {name: [width, height] for name, (height, width) in SCREENS.items()},
+        "tall": TALL,
+        "one_screen": ONE_SCREEN,
+        "meanings": MEANINGS,
+        "caution": CAUTION,
+        "region_colors": REGION_COLORS,
+        "heat": HEAT.stops(256),
+        "change": CHANGE.stops(256),
+        "change_limit": CHANGE_LIMIT,
+        "clear": {"part": CLEAR_PART, "share": CLEAR_SHARE, "moved": CLEAR_MOVED},
+        "opacity": OPACITY,
+        "dimmed": DIMMED,
+    }
+
+
 # === Requests ===
 
 
@@ -150,29 +188,8 @@ class _App:
         self.turn = asyncio.Lock()
 
     async def facts(self, request: Request) -> Response:
-        """Return what the page shows about the model, the limits that it checks, and the colours."""
-        return JSONResponse(
-            {
-                "model": self.model.description,
-                "notice": self.model.notice,
-                "hint": self.model.hint,
-                "opens_addresses": self.pages is not None,
-                "image_size": self.model.image_size,
-                "max_bytes": MAX_BYTES,
-                "screens": {name: [width, height] for name, (height, width) in SCREENS.items()},
-                "tall": TALL,
-                "one_screen": ONE_SCREEN,
-                "meanings": MEANINGS,
-                "caution": CAUTION,
-                "region_colors": REGION_COLORS,
-                "heat": HEAT.stops(256),
-                "change": CHANGE.stops(256),
-                "change_limit": CHANGE_LIMIT,
-                "clear": {"part": CLEAR_PART, "share": CLEAR_SHARE, "moved": CLEAR_MOVED},
-                "opacity": OPACITY,
-                "dimmed": DIMMED,
-            }
-        )
+        """Return `facts`."""
+        return JSONResponse(facts(self.model, FORMATS, PRIVACY, self.pages is not None))
 
     async def picture(self, request: Request) -> Response:
         """Return the picture of the page at the posted web address, or the picture that the address is.

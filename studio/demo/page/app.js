@@ -37,6 +37,7 @@ class Page {
   #describe(facts) {
     find("#model").textContent = [`Model: ${facts.model}`, facts.hint].filter(Boolean).join(". ");
     find("#model").title = `It sees an image at ${facts.image_size.join(" × ")} pixels (height × width).`;
+    find("#privacy").textContent = facts.privacy;
     find("#notice p").textContent = facts.notice;
     find("#notice").hidden = !facts.notice;
     for (const [name, gradient] of Object.entries(this.#painter.gradients)) {
@@ -229,16 +230,16 @@ class Page {
 
   #measure() {
     const [a, b] = this.#panels;
+    const count = this.#regions.list.length;
     find("#undo").disabled = !this.#regions.canUndo;
+    for (const button of ["#csv", "#json"]) find(button).hidden = !count;
     if (!a.map) return;
     const [ofA, ofB] = [a.measures(), this.#comparing ? b.measures() : null];
     const changes = ofB && this.#isComparable ? changesOf(ofA, ofB, this.#facts.clear) : null;
     this.#table.show(ofA, ofB, changes);
-    const count = this.#regions.list.length;
     find("#verdict").hidden = !(changes && count);
     if (changes && count) find("#verdict").textContent = verdict(this.#regions.list, changes);
     find("#results .of-b").hidden = !(ofB && count);
-    for (const button of ["#csv", "#json"]) find(button).hidden = !count;
     find("#results .hint").hidden = count > 0;
     find("#meanings").hidden = !count;
   }

@@ -35,7 +35,7 @@ export class Panel extends EventTarget {
     this.element.setAttribute("aria-label", `Image ${slot}`);
     for (const heading of this.element.querySelectorAll("h2 span")) heading.hidden = heading.dataset.slot !== slot;
     this.#find(".slot").textContent = slot;
-    this.#find(".limits").textContent = `JPEG, PNG, WebP, GIF, TIFF or BMP, up to ${facts.max_bytes / 1e6} MB`;
+    this.#find(".limits").textContent = `${facts.formats}, up to ${facts.max_bytes / 1e6} MB`;
     this.boxes = new Boxes(this.#find(".boxes"), slot, {
       regions,
       size: () => this.size ?? regions.size,
@@ -134,7 +134,7 @@ export class Panel extends EventTarget {
     this.#wait(true);
     try {
       if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
-      const predicted = predict(file, this.#look.screen, request.signal);
+      const predicted = predict(file, this.#look.screen, request.signal, (text) => this.#tell(text));
       const [map, visible] = await Promise.all([predicted, this.#preview(url, request)]);
       request.signal.throwIfAborted();
       URL.revokeObjectURL(this.#url);
@@ -238,7 +238,13 @@ export class Panel extends EventTarget {
     this.element.classList.toggle("is-busy", busy);
     this.#find(".busy").hidden = !busy;
     for (const button of this.element.querySelectorAll(".downloads button")) button.disabled = busy;
-    if (busy) announce("Predicting…");
+    if (busy) this.#tell("Predicting…");
+  }
+
+  /** Say what is being waited for. */
+  #tell(text) {
+    this.#find(".busy span").textContent = text;
+    announce(text);
   }
 
   /** The image may change while the server draws the download. */

@@ -1,4 +1,4 @@
-/** Requests to the server of this page. */
+/** Requests to the server of this page. A site without one has another module of this name: studio/site/page/server.js. */
 
 /** An error with a message for the user; `gone` if the server did not respond at all. */
 export class Failure extends Error {
@@ -22,7 +22,7 @@ export async function readExample(path) {
 /**
  * Predict the saliency map of an image, of a long page for each of its screens, or as a `screen` says: "whole", or a
  * kind of screen. The map has `values` row by row, `width`, `height`, `imageWidth`, `imageHeight`, and the number of
- * `screens`.
+ * `screens`. A module that has more to say about the wait calls a fourth argument with it, a text.
  */
 export async function predict(file, screen, signal) {
   const response = await post(`map?screen=${screen}`, file, signal);
