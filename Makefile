@@ -48,12 +48,15 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test tests checks lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo site test tests checks lint format compile requirements hooks clean
 
 ### Commands (make COMMAND)
 
 demo: $(if $(wildcard $(INSTALLED))$(filter gpu,$(TENSORFLOW)),$(INSTALLED),$(DEMO_INSTALLED)) ## Open a local web page to try the default model: [ARGS='--model models/msinet/2 --port 8080']
 	$(BIN)/python -m studio demo --open $(ARGS)
+
+site: $(if $(wildcard $(INSTALLED))$(filter gpu,$(TENSORFLOW)),$(INSTALLED),$(DEMO_INSTALLED)) ## Write the demo page as static files that need no server, into site/ (needs npm): [ARGS='--model models/msinet/2']
+	$(BIN)/python -m studio site --output-dir site $(ARGS)
 
 run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name] [RUN_DIR=folder] [RESUME=latest] [base_epochs=3, any parameter]
 	$(BIN)/python -m pipeline $(verb)$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME)$(extra) $(PARAMETERS)

@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from studio.commands import check, compare, demo, predict
+    from studio.commands import check, compare, demo, predict, site
     from trainer.api import Parser, add_command, program, reported, terminable
 except ModuleNotFoundError as error:  # outside of the project's environment
     raise SystemExit(
@@ -11,7 +11,7 @@ except ModuleNotFoundError as error:  # outside of the project's environment
         "`source .venv/bin/activate` first"
     ) from None
 
-COMMANDS = {"demo": demo, "check": check, "compare": compare, "predict": predict}
+COMMANDS = {"demo": demo, "site": site, "check": check, "compare": compare, "predict": predict}
 
 
 def _parser() -> Parser:

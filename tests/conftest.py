@@ -39,6 +39,7 @@ LONG = (
     "trainer/training/test_distributed.py",
     "studio/test_demo_page.py",
     "trainer/training/test_train.py",
+    "studio/test_site.py",
     "components/test_components.py",
     "test_example.py",
     "studio/test_designs.py",

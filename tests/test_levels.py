@@ -33,6 +33,7 @@ LEVELS = [
     studio.web_pages
     studio.designs
     studio.demo studio.verdicts
+    studio.site
     studio.commands
     studio.__main__
     """.splitlines()

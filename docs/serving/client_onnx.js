@@ -2,7 +2,7 @@
 import * as ort from "onnxruntime-web";
 
 const [width, height] = [320, 240];
-const session = await ort.InferenceSession.create("model.onnx", { extra: { session: { disable_quant_qdq: "1" } } });
+const session = await ort.InferenceSession.create("model.onnx");
 
 /** `image` is an ImageBitmap, such as `await createImageBitmap(file)`; its padding is part of the map. */
 export async function predict(image) {

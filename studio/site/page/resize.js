@@ -1,0 +1,170 @@
+/**
+ * Cuts and resizes images, and maps back, as trainer/prediction/predictor.py does with trainer/data/preprocess.py.
+ *
+ * A grid {values, width, height, channels} has its values row by row, those of a pixel beside each other.
+ */
+
+const PADDING = 126;
+/** The parameter of TensorFlow 1's bicubic kernel, and the steps from a pixel to the next in its table. */
+const SHARPNESS = -0.75;
+const STEPS = 1024;
+/** Widths from which on an image is a page, and a page is a desktop's. */
+const NARROWEST_PX = 320;
+const DESKTOP_PX = 640;
+
+const { ceil, floor, fround, max, min } = Math;
+
+/** Round half to even, as Python and NumPy do. */
+function rint(value) {
+  const rounded = Math.round(value);
+  return Math.abs(value % 1) === 0.5 && rounded % 2 ? rounded - 1 : rounded;
+}
+
+// === Screens ===
+
+/** The number of screens into which an image is cut, as trainer/prediction/screens.py counts; `kind` is of facts.screens. */
+export function countScreens({ width, height }, kind, { screens, tall, one_screen }) {
+  if (width < NARROWEST_PX || height <= (kind ? tall : one_screen) * width) return 1;
+  const [across, down] = screens[kind || (width >= DESKTOP_PX ? "desktop" : "phone")];
+  return max(1, rint(((height / width) * across) / down));
+}
+
+/** The first row of each of `count` screens, and the end of the last. */
+function edges(height, count) {
+  return Array.from({ length: count + 1 }, (_, index) => rint((height * index) / count));
+}
+
+// === To the network and back ===
+
+/** Fit screen `index` of `count` of an image, a grid with 3 or more channels, into the network's input: a grid (H, W, 3). */
+export function prepare(image, index, count, [frameHeight, frameWidth]) {
+  const [top, bottom] = edges(image.height, count).slice(index, index + 2);
+  const line = image.width * image.channels;
+  const part = { ...image, values: image.values.subarray(top * line, bottom * line), height: bottom - top };
+  const size = scaled(part, min(frameHeight / part.height, frameWidth / part.width));
+  const fitted = resize(part, size, { top: 0, left: 0, ...size });
+  const frame = new Float32Array(frameHeight * frameWidth * 3).fill(PADDING);
+  const [down, across] = [floor((frameHeight - size.height) / 2), floor((frameWidth - size.width) / 2)];
+  for (let y = 0; y < size.height; y += 1) {
+    for (let x = 0; x < size.width; x += 1) {
+      for (let channel = 0; channel < 3; channel += 1) {
+        const value = fitted.values[(y * size.width + x) * image.channels + channel];
+        frame[((y + down) * frameWidth + x + across) * 3 + channel] = min(max(value, 0), 255);
+      }
+    }
+  }
+  return { values: frame, width: frameWidth, height: frameHeight, channels: 3 };
+}
+
+/**
+ * Bring the predictions of an image's screens to its size {width, height}: a grid of 0..1. Of several screens, each has
+ * the largest value 1.
+ */
+export function restore(predictions, { width, height }) {
+  const values = new Float32Array(width * height);
+  const rows = edges(height, predictions.length);
+  predictions.forEach((prediction, index) => {
+    const part = resizeBack(prediction, { width, height: rows[index + 1] - rows[index] }).values;
+    const largest = predictions.length > 1 ? max(min(part.reduce((a, b) => max(a, b), 0), 1), 1e-12) : 1;
+    for (let at = 0; at < part.length; at += 1) part[at] = min(max(part[at], 0), 1) / largest;
+    values.set(part, rows[index] * width);
+  });
+  return { values, width, height, channels: 1 };
+}
+
+/** Average parts of a map until its longer side has at most `most` values, or of several screens the square of that. */
+export function shrink(map, screens, most) {
+  const { width, height } = map;
+  const scale = min(1, most / (screens === 1 ? max(width, height) : Math.sqrt(width * height)));
+  const size = scaled(map, scale);
+  // As Pillow's BOX: a pixel belongs to the part in which its middle is, wholly.
+  const parts = (length, n) => Int32Array.from({ length }, (_, index) => ceil(((index + 0.5) * n) / length) - 1);
+  const [rows, columns] = [parts(height, size.height), parts(width, size.width)];
+  const [sums, counts] = [new Float64Array(size.width * size.height), new Uint32Array(size.width * size.height)];
+  for (let y = 0; y < height; y += 1) {
+    for (let x = 0; x < width; x += 1) {
+      const at = rows[y] * size.width + columns[x];
+      sums[at] += map.values[y * width + x];
+      counts[at] += 1;
+    }
+  }
+  return { values: Float32Array.from(sums, (sum, at) => sum / counts[at]), ...size, channels: 1 };
+}
+
+/** Resize a prediction until both sides cover the size, and keep its centre. */
+function resizeBack(prediction, size) {
+  const whole = scaled(prediction, max(size.height / prediction.height, size.width / prediction.width));
+  const [top, left] = [floor((whole.height - size.height) / 2), floor((whole.width - size.width) / 2)];
+  return resize(prediction, whole, { top, left, ...size });
+}
+
+function scaled({ width, height }, ratio) {
+  return { width: max(1, rint(width * ratio)), height: max(1, rint(height * ratio)) };
+}
+
+// === TensorFlow 1's resizing with aligned corners ===
+
+/** Resize a grid to the size `whole`, and keep a part {top, left, width, height} of it. */
+function resize(grid, whole, { top, left, width, height }) {
+  const isSame = whole.width === grid.width && whole.height === grid.height;
+  const shrinks = !isSame && whole.width <= grid.width && whole.height <= grid.height;
+  const taps = shrinks ? averaging : bicubic;
+  const lines = sumRows(grid, taps(grid.height, whole.height).slice(top, top + height));
+  return sumColumns(lines, taps(grid.width, whole.width).slice(left, left + width));
+}
+
+/** The pixels of a line of `length` that each of `n` values averages, wholly or in part. */
+function averaging(length, n) {
+  const step = n > 1 ? fround(fround(length - 1) / fround(n - 1)) : length;
+  return Array.from({ length: n }, (_, index) => {
+    const [from, to] = [fround(index * step), fround((index + 1) * step)];
+    const [first, end] = [floor(from), min(ceil(to), length)];
+    const covered = new Float64Array(end - first).fill(1);
+    covered[0] -= from - first;
+    covered[covered.length - 1] -= end - to; // beyond the border the last pixel goes on
+    return { places: Int32Array.from(covered, (_, tap) => first + tap), weights: covered.map((part) => part / step) };
+  });
+}
+
+/** The four pixels of a line of `length` from which each of `n` values is interpolated. */
+function bicubic(length, n) {
+  const step = n > 1 ? fround(fround(length - 1) / fround(n - 1)) : 0;
+  const near = (x) => ((SHARPNESS + 2) * x - (SHARPNESS + 3)) * x * x + 1;
+  const far = (x) => ((SHARPNESS * x - 5 * SHARPNESS) * x + 8 * SHARPNESS) * x - 4 * SHARPNESS;
+  return Array.from({ length: n }, (_, index) => {
+    const at = fround(index * step);
+    const first = floor(at);
+    const x = rint((at - first) * STEPS) / STEPS;
+    const weights = Float64Array.of(far(x + 1), near(x), near(1 - x), far(2 - x)).map(fround);
+    return { places: Int32Array.from(weights, (_, tap) => min(max(first - 1 + tap, 0), length - 1)), weights };
+  });
+}
+
+function sumRows({ values, width, channels }, taps) {
+  const line = width * channels;
+  const sums = new Float32Array(taps.length * line);
+  taps.forEach(({ places, weights }, row) => {
+    for (let tap = 0; tap < places.length; tap += 1) {
+      const [from, to, weight] = [places[tap] * line, row * line, weights[tap]];
+      for (let at = 0; at < line; at += 1) sums[to + at] += weight * values[from + at];
+    }
+  });
+  return { values: sums, width, height: taps.length, channels };
+}
+
+function sumColumns({ values, width, height, channels }, taps) {
+  const sums = new Float32Array(height * taps.length * channels);
+  let to = 0;
+  for (let y = 0; y < height; y += 1) {
+    for (const { places, weights } of taps) {
+      for (let channel = 0; channel < channels; channel += 1, to += 1) {
+        let sum = 0;
+        for (let tap = 0; tap < places.length; tap += 1) {
+          sum += weights[tap] * values[(y * width + places[tap]) * channels + channel];
+        }
+        sums[to] = sum;
+      }
+    }
+  }
+  return { values: sums, width: taps.length, height, channels };
+}

@@ -1,0 +1,358 @@
+"""The site in headless Chromium: the browser's maps, figures and pictures are those of Python."""
+
+import base64
+import contextlib
+import functools
+import http.server
+import io
+import json
+import shutil
+import threading
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+
+from studio.demo.app import PAGE, shrink_map
+from studio.site.build import build_site, fetch_runtime
+from tests.browser import Watched
+from tests.narrow import narrowed, weights_of
+from tests.studio.demo import SIZE, encoded, picture
+from tests.trainer import predictable
+from trainer.api import Model, UserError, count_screens, load, read_picture
+from trainer.data import preprocess
+from trainer.models.compact import write_compact
+from trainer.models.find import Answering
+from trainer.prediction import heat
+from trainer.prediction.predictor import Predictor
+from trainer.prediction.regions import Region, measure_regions
+
+FIRST, SECOND = "#images > :nth-child(1)", "#images > :nth-child(2)"
+LEVEL = 1 / 255
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+"""Headers with which browsers allow threads to share memory."""
+PREDICT = """async ([bytes, screen]) => {
+  const file = new File([decoded(bytes)], "image.png");
+  const { values, ...map } = await (await import("./server.js")).predict(file, screen);
+  return { ...map, values: await encoded(values) };
+}"""
+PREPARE = """async ([bytes, [height, width], size]) => {
+  const image = { values: decoded(bytes), height, width, channels: 3 };
+  return encoded((await import("./resize.js")).prepare(image, 0, 1, size).values);
+}"""
+RESTORE = """async ([each, [height, width], size]) => {
+  const grid = (bytes) => ({ values: new Float32Array(decoded(bytes).buffer), height, width, channels: 1 });
+  const { restore } = await import("./resize.js");
+  return encoded(restore(each.map(grid), { height: size[0], width: size[1] }).values);
+}"""
+BASE64 = """
+globalThis.decoded = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+globalThis.encoded = (values) => new Promise((resolve) => {
+  const reader = new FileReader();
+  reader.onload = () => resolve(reader.result.split(",")[1]);
+  reader.readAsDataURL(new Blob([values]));
+});
+"""
+"""Arrays go to the page and back as their bytes."""
+
+
+@pytest.fixture(scope="module")
+def runtime():
+    """The archive of the runtime for browsers; skips the test where npm is missing or cannot fetch it."""
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    try:
+        return fetch_runtime()
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """An untrained narrow model whose kernels have 8 bits, as those of the export."""
+    folder = tmp_path_factory.mktemp("site") / "model"
+    with narrowed():
+        write_compact(weights_of(predictable.network(3)), folder, {"image_size": list(SIZE), "dataset": "osie"})
+        return Model(Answering("tiny", folder)).load()
+
+
+@contextlib.contextmanager
+def serving(folder, headers):
+    """Serve a folder on loopback, each file with these headers; yields the address."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def end_headers(self):
+            for name, value in headers.items():
+                self.send_header(name, value)
+            super().end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextlib.contextmanager
+def opening(browser, folder, headers=None, refused=()):
+    """Open the site in a folder; fails on troubles that the test has not removed.
+
+    Args:
+        browser: a Chromium.
+        folder: of the site.
+        headers: of each file.
+        refused: names of files to which there is no connection.
+    """
+    with serving(folder, headers or {}) as address, browser.new_context() as context:
+        context.add_init_script(BASE64)
+        for name in refused:
+            context.route(f"**/{name}", lambda route: route.abort())
+        watched = Watched(context, address)
+        watched.page.locator(f"{FIRST} .choose").wait_for()
+        yield watched
+        assert watched.troubles == []
+
+
+@pytest.fixture(scope="module")
+def folder(model, runtime, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site") / "site"
+    with narrowed():
+        build_site(model, runtime, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def usual(browser, folder):
+    """The site, which tests share: its start takes a second."""
+    with opening(browser, folder) as watched:
+        yield watched
+
+
+@pytest.fixture
+def page(usual):
+    """The site, newly loaded; fails on troubles."""
+    usual.page.reload()
+    usual.page.locator(f"{FIRST} .choose").wait_for()
+    usual.troubles.clear()  # requests of the page before
+    yield usual.page
+    assert usual.troubles == []
+
+
+def sent(array):
+    return base64.b64encode(np.ascontiguousarray(array)).decode()
+
+
+def received(text):
+    return np.frombuffer(base64.b64decode(text), "<f4")
+
+
+def predict(page, content, screen=""):
+    """The map of the browser, and the number of its screens."""
+    found = page.evaluate(PREDICT, [base64.b64encode(content).decode(), screen])
+    return received(found["values"]).reshape(found["height"], found["width"]), found["screens"]
+
+
+def choose(page, name, content, panel=FIRST):
+    upload = {"name": name, "mimeType": "image/png", "buffer": content}
+    page.locator(f"{panel} input[type=file]").set_input_files(upload)
+
+
+def load_image(page, name, pixels, panel=FIRST):
+    choose(page, name, encoded(pixels), panel)
+    page.locator(f"{panel} .name", has_text=name).wait_for()
+
+
+def download(page, selector):
+    with page.expect_download() as download:
+        page.click(selector)
+    return download.value.suggested_filename, download.value.path().read_bytes()
+
+
+# === Numbers ===
+
+
+@pytest.mark.parametrize("size", [(64, 96), (90, 130), (700, 513), (31, 20), (1, 7), (65, 3000), (400, 64)])
+def test_images_are_resized_as_in_python(usual, size):
+    pixels = picture(*size)
+    found = received(usual.page.evaluate(PREPARE, [sent(pixels), size, SIZE]))
+    # Sums in double precision instead of single: 24 bits of 255, times the pixels that are averaged.
+    expected = preprocess.prepare_stimulus(pixels, SIZE)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [((90, 130), 1), ((64, 96), 1), ((40, 30), 1), ((500, 7), 1), ((501, 100), 4), ((100, 40), 2)],
+)
+def test_maps_are_resized_as_in_python(usual, size, count):
+    predictions = np.random.default_rng(0).random((count, *SIZE), np.float32)
+    found = received(usual.page.evaluate(RESTORE, [[sent(each) for each in predictions], SIZE, size]))
+    np.testing.assert_allclose(found.reshape(size), Predictor.restore(predictions, size), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "screen"),
+    [
+        ((300, 400), ""),
+        ((30, 45), ""),
+        ((1101, 1777), ""),  # reduced for the page
+        ((2103, 390), ""),  # screens of a phone
+        ((1700, 900), ""),
+        ((1700, 900), "desktop"),
+        ((2103, 390), "whole"),
+    ],
+)
+def test_maps_of_the_browser_are_those_of_python(usual, model, size, screen):
+    pixels = picture(*size)
+    screens = 1 if screen == "whole" else count_screens(size, screen)
+    found, count = predict(usual.page, encoded(pixels), screen)
+    assert count == screens
+    # Where the middle of a pixel is on the border of two parts of the reduced map, it may count for either.
+    np.testing.assert_allclose(found, shrink_map(model.predict(pixels, screens), screens), atol=1e-3)
+
+
+def rotated(pixels):
+    """A JPEG of the size (40, 60) that is seen with (60, 40)."""
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    return encoded(pixels, "JPEG", quality=95, subsampling=0, exif=exif)
+
+
+def transparent(pixels):
+    alpha = np.linspace(0, 255, pixels.shape[1]).astype(np.uint8)
+    return encoded(np.dstack([pixels, np.broadcast_to(alpha, pixels.shape[:2])]))
+
+
+def deep(pixels):
+    """A PNG with 16 bits of grey."""
+    return encoded(pixels[..., 0].astype(np.uint16) * 257)
+
+
+@pytest.mark.parametrize("encode", [rotated, transparent, deep])
+def test_files_are_decoded_as_in_python(usual, model, encode):
+    content = encode(picture(40, 60))
+    pixels = read_picture(content, "image.png")
+    found, _ = predict(usual.page, content)
+    np.testing.assert_allclose(found, model.predict(pixels), atol=2 * LEVEL)
+
+
+def test_pretrained_predicts_a_photograph_as_in_python(browser, runtime, tmp_path):
+    """Chromium decodes a JPEG to other values than Pillow, by one level in some pixels."""
+    content = (PAGE / "examples" / "cat.jpg").read_bytes()
+    pretrained = load("pretrained")
+    build_site(pretrained, runtime, tmp_path)
+    with opening(browser, tmp_path) as watched:
+        found, _ = predict(watched.page, content)
+    expected = pretrained.predict(np.asarray(Image.open(io.BytesIO(content)).convert("RGB")))
+    np.testing.assert_allclose(found, expected, atol=2 * LEVEL)
+
+
+def test_threads_give_the_same_map(browser, folder, model):
+    pixels = picture(90, 130)
+    with opening(browser, folder, ISOLATED) as watched:
+        assert watched.page.evaluate("crossOriginIsolated")
+        found, _ = predict(watched.page, encoded(pixels))
+    np.testing.assert_allclose(found, model.predict(pixels), atol=1e-4)
+
+
+# === Use ===
+
+
+def test_regions_of_an_example_are_measured(page, model):
+    page.click("[data-example='examples/coffee.jpg']")
+    page.locator(f"{FIRST} .name", has_text="coffee.jpg").wait_for()
+    page.click("#add")
+    name, content = download(page, "#json")
+    assert name == "coffee_regions.json"
+    (found,) = json.loads(content)
+    region = Region(found["region"], found["x"], found["y"], found["width"], found["height"])
+    pixels = np.asarray(Image.open(PAGE / "examples" / "coffee.jpg").convert("RGB"))
+    (expected,) = measure_regions(model.predict(pixels), [region])
+    assert found["share"] == pytest.approx(expected.share, abs=LEVEL)
+
+
+@pytest.mark.parametrize("view", ["heat", "focus"])
+def test_downloads_are_those_of_python(page, model, view):
+    pixels = picture(60, 80)
+    load_image(page, "one.png", pixels)
+    page.locator(f"input[value={view}]").check(force=True)
+    page.locator("#opacity").fill("60")
+    density = model.predict(pixels)
+    drawn = {
+        "heat": heat.tint(pixels, density, 0.6),
+        "focus": heat.blend(pixels, density, 0.6, 0.6 / heat.OPACITY),
+        "map": np.asarray(heat.draw_grey(density))[..., None],
+    }
+    for kind, expected in (("overlay", drawn[view]), ("map", drawn["map"])):
+        name, content = download(page, f"{FIRST} .save-{kind}")
+        assert name == f"one_{kind}.png"
+        found = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
+        assert found.shape == pixels.shape
+        # A level of the map may be rounded the other way, and the overlay's colours with it.
+        assert np.abs(found - expected).max() <= 2
+
+
+def test_two_images_are_compared(page):
+    load_image(page, "a.png", picture(60, 80, 1))
+    page.click("#compare")
+    load_image(page, "b.png", picture(60, 80, 2), SECOND)
+    page.locator("#difference").wait_for()
+    assert "of the attention is elsewhere" in page.locator("#difference .note").inner_text()
+
+
+def test_page_says_that_images_stay_and_asks_for_no_address(page):
+    assert "stay in this browser" in page.locator("#privacy").inner_text()
+    assert not page.locator(f"{FIRST} .address").is_visible()
+
+
+def test_policy_of_the_page_holds(usual):
+    usual.page.reload()
+    refused = usual.page.evaluate("fetch('http://127.0.0.1:9/').catch((error) => error.message)")
+    assert refused == "Failed to fetch"
+    assert any("violates the following Content Security Policy" in trouble for trouble in usual.troubles)
+    usual.troubles.clear()
+
+
+def test_last_of_two_images_wins(page):
+    choose(page, "slow.png", encoded(picture(2103, 390)))
+    choose(page, "next.png", encoded(picture(60, 40)))
+    page.locator(".name", has_text="next.png").wait_for()
+    assert page.locator(f"{FIRST} .screens").inner_text() == ""
+
+
+def test_other_files_are_refused(page):
+    choose(page, "photo.tif", encoded(picture(60, 40), "TIFF"))
+    page.locator("#message", has_text="photo.tif is damaged, or not JPEG, PNG, WebP, GIF, AVIF or BMP").wait_for()
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "ort-wasm-simd-threaded.wasm", "worker.js"])
+def test_files_that_do_not_arrive_are_fetched_again(browser, folder, name):
+    with opening(browser, folder, refused=[name]) as watched:
+        choose(watched.page, "one.png", encoded(picture(60, 40)))
+        watched.page.locator("#message .retry").wait_for()
+        assert watched.troubles
+        watched.page.context.unroute_all()
+        watched.troubles.clear()
+        watched.page.click("#message .retry")
+        watched.page.locator(f"{FIRST} .name", has_text="one.png").wait_for()
+
+
+# === Building ===
+
+
+def test_another_archive_than_the_published_one_is_refused(model, tmp_path):
+    with pytest.raises(UserError, match="its SHA-512 is"):
+        build_site(model, b"another", tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_without_npm_the_command_says_so(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match=r"comes from npm, which is not there"):
+        fetch_runtime()
