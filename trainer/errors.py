@@ -67,7 +67,7 @@ def installed() -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise SystemExit(
             f"error: {sys.executable} has no package {error.name}; run `make install`, then use "
-            ".venv/bin/python, or `source .venv/bin/activate` first"
+            ".venv/bin/python, or `source .venv/bin/activate` first; without make, `pip install '.[cpu]'`"
         ) from None
 
 

@@ -1,8 +1,8 @@
 """Runs the tasks of a local run as forks of one process, the server, which has imported what they import.
 
-As by kfp.local, each task is a process of its own in the group of the worker, with its own memory, environment,
-output and exit status. It only takes none of the seconds in which Python imports TensorFlow and takes it apart at
-the end. The server has begun no work and no thread when it forks.
+As with kfp.local's own runner, each task is a process of its own in the group of the worker, with its own memory,
+environment, output and exit status; but it need not import TensorFlow, nor take it apart at its end, which is
+seconds. The server has begun no work and no thread when it forks.
 """
 
 import atexit
@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, NamedTuple
 
+from trainer.errors import installed
 from trainer.io.runtime import is_for_tpu, load_tensorflow
 
 
@@ -26,7 +27,7 @@ class _Task(NamedTuple):
     source: str
     """Python module with the function of the component."""
     arguments: list[str]
-    """Of kfp's executor."""
+    """The arguments of kfp's executor."""
     variables: dict[str, str]
     """Environment variables beside those of the worker."""
 
@@ -56,19 +57,22 @@ def forked_tasks() -> Iterator[None]:
 
 
 def _run(
-    server: "Connection[Any, Any]", pid: int, full_command: list[str], env_vars: dict[str, str] | None
+    server: "Connection[Any, Any]", pid: int, full_command: list[str], env_vars: dict[str, str] | None = None
 ) -> int:
     """Run the command of a component, print what it says line by line, and return its exit status."""
     first = full_command.index("--executor_input")
     output, theirs = os.pipe()
-    server.send(_Task(full_command[first - 1], full_command[first:], env_vars or {}))
-    send_handle(server, theirs, pid)
-    os.close(theirs)
     with os.fdopen(output, errors="replace") as lines:
-        for line in lines:
-            print(line, end="")
-    print()  # the last line may have no end
-    status: int = server.recv()
+        try:
+            server.send(_Task(full_command[first - 1], full_command[first:], env_vars or {}))
+            send_handle(server, theirs, pid)
+            os.close(theirs)
+            for line in lines:
+                print(line, end="")
+            print()  # the last line may have no end
+            status: int = server.recv()
+        except (EOFError, ConnectionError):
+            raise SystemExit("error: the process that runs the tasks has ended; see the lines above") from None
     return status
 
 
@@ -81,8 +85,8 @@ def main(connection: int) -> None:
     Args:
         connection: file descriptor.
     """
-    succeeded: list[bool] = []
-    atexit.register(_leave, succeeded)
+    statuses = [1]
+    atexit.register(_leave, statuses)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the task, whose end the worker waits for
     os.environ["_KFP_RUNTIME"] = "true"  # as kfp's command does
     load_tensorflow()
@@ -98,8 +102,15 @@ def main(connection: int) -> None:
             module = pathlib.Path(folder, "ephemeral_component.py")
             module.write_text(task.source)
             sys.argv = ["executor_main", "--component_module_path", str(module), *task.arguments]
-            executor_main()
-    succeeded.append(True)
+            try:
+                executor_main()
+                statuses.append(0)
+            except SystemExit as end:
+                if end.code is None or isinstance(end.code, int):
+                    statuses.append(end.code or 0)
+                raise
+    else:
+        statuses.append(0)
 
 
 def _next_task(worker: "Connection[Any, Any]") -> _Task | None:
@@ -120,12 +131,16 @@ def _next_task(worker: "Connection[Any, Any]") -> _Task | None:
     return None
 
 
-def _leave(succeeded: list[bool]) -> None:
-    """End this process as the last of its exit handlers, since it was the first: Python would take seconds."""
+def _leave(statuses: list[int]) -> None:
+    """End this process at once with the last of `statuses`: to take TensorFlow apart would take seconds.
+
+    It is registered before everything else, so that it is the last of the exit handlers.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(not succeeded)
+    os._exit(statuses[-1])
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    with installed():
+        main(int(sys.argv[1]))

@@ -14,7 +14,7 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_model
-from trainer.errors import UserError
+from trainer.errors import UserError, printable
 from trainer.io.runtime import load_tensorflow
 from trainer.models.model_folder import EXPORT_FORMATS, SIGNATURES, flips
 from trainer.settings.flags import output_path
@@ -131,7 +131,7 @@ def write_onnx(
         weights = stored if stored.keys() != weights.keys() else quantized(weights)
     height, width = image_size_of(folder)
     metadata = {
-        "description": answering.description,
+        "description": printable(answering.description),
         "image_size": f"{height}x{width}",
         "notice": answering.notice or answering.hint,
     }
@@ -150,13 +150,13 @@ def _export_compact(folder: pathlib.Path, path: pathlib.Path, flip_prediction: b
     from trainer.models.model_folder import training_images
     from trainer.models.weights import read_weights
 
-    write_compact(read_weights(folder), path, _config(folder, flip_prediction), training_images(folder))
     size = image_size_of(folder)
     height, width = (side // PATCH_PX for side in size)
     patches = np.random.default_rng(0).integers(0, 256, (IMAGES, height, width, 3))
     images = patches.repeat(PATCH_PX, axis=1).repeat(PATCH_PX, axis=2)
-    before, after = (Inference(each, size, "float32")(images) for each in (folder, path))
-    differences = np.abs(before - after)
+    before = Inference(folder, size, "float32")(images)
+    write_compact(read_weights(folder), path, _config(folder, flip_prediction), training_images(folder))
+    differences = np.abs(before - Inference(path, size, "float32")(images))
     print(
         f"the maps of {IMAGES} random images differ from those in float32 by at most {differences.max():.2g}, and "
         f"by {differences.mean():.2g} on average, on 0..1"

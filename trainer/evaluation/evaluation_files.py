@@ -50,6 +50,7 @@ class ComparedScores(DatasetScores, total=False):
     manifest: dict[str, Any]
     center_bias: list[Any]
     image_sizes: dict[str, ImageSize]
+    runtime: str
 
 
 class ComparedEvaluation(TypedDict):

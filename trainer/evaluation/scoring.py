@@ -8,11 +8,10 @@ for metrics of fixations, and `tfrecords.MAP_SIZE` for metrics of maps.
 import collections
 import dataclasses
 import functools
-import itertools
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -30,8 +29,7 @@ from trainer.io.archive_files import Member
 from trainer.io.progress import Tracker, map_ahead, open_pool
 from trainer.prediction.predictor import Predictor
 
-BATCH_SIZE = 8
-MOST_PENDING = BATCH_SIZE + 4 * (os.cpu_count() or 1)
+MOST_PENDING = 8 + 4 * (os.cpu_count() or 1)
 """Number of images that are prepared or scored ahead of the network."""
 KEPT_BYTES = 2**28
 """Memory for predictions that are drawn after all images are scored. Images beyond it are predicted again."""
@@ -117,7 +115,7 @@ class _Predicted:
 class Scorer:
     """Scores models, the centre bias and a uniform map on the same images.
 
-    Threads decode and score the images, which are predicted in batches, so that memory does not grow with their
+    Threads decode and score the images, which are predicted one by one, so that memory does not grow with their
     number. Only the fixations of all images are kept, for the shuffled AUC.
     """
 
@@ -209,12 +207,9 @@ class Scorer:
         self, pool: ThreadPoolExecutor, images: Iterable[tuple[Example, Original]]
     ) -> Iterator[_Predicted]:
         """What each network answers for each image."""
-        prepared = map_ahead(pool, self._prepare, images, MOST_PENDING)
-        while batch := list(itertools.islice(prepared, BATCH_SIZE)):
-            outputs = {model: self._forward(model, batch) for model in self._predictors}
-            for row, image in enumerate(batch):
-                answers = {model: each[row] for model, each in outputs.items()}
-                yield _Predicted(image.example, image.original, answers)
+        for image in map_ahead(pool, self._prepare, images, MOST_PENDING):
+            outputs = {model: self._forward(model, image) for model in self._predictors}
+            yield _Predicted(image.example, image.original, outputs)
 
     def _keep(self, predicted: _Predicted) -> _Predicted:
         """Keep the outputs for `draw`, if there is room."""
@@ -235,20 +230,13 @@ class Scorer:
         member = Member(original.name, original.name, lambda: original.file)
         return decode.decode_stimulus(member, self._manifest.as_seen)
 
-    def _forward(self, model: str, batch: Sequence[_Image]) -> list[Map]:
-        """What a model answers for each image of a batch: (n, H, W) for its n screens."""
+    def _forward(self, model: str, image: _Image) -> Map:
+        """What a model answers for an image: (n, H, W) for its n screens."""
         predictor = self._predictors[model]
-        inputs = [image.inputs[predictor.image_size] for image in batch]
-        screens, ends = np.concatenate(inputs), np.cumsum([len(each) for each in inputs])
         try:
-            parts = [
-                predictor.predict_prepared(screens[first : first + BATCH_SIZE])
-                for first in range(0, len(screens), BATCH_SIZE)
-            ]
+            return predictor.predict_prepared(image.inputs[predictor.image_size])
         except UserError as error:
-            names = ", ".join(image.example.name for image in batch)
-            raise UserError(f"{error} (the {model} model, on one of the images {names})") from None
-        return np.split(np.concatenate(parts), ends[:-1])
+            raise UserError(f"{error} (the {model} model, on the image {image.example.name})") from None
 
     def _restored(self, example: Example, outputs: Mapping[str, Map]) -> Predictions:
         """The map of each model at the size of the image."""

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer.errors import ContentError
+
 SMALL = 1e-20
 """Keeps logarithms and quotients finite."""
 
@@ -48,6 +50,15 @@ class Calibration:
 
 
 def of_config(config: Mapping[str, Any]) -> Calibration | None:
-    """The calibration of a model, by the content of its MODEL_CONFIG; None if it has none."""
+    """The calibration of a model, by the content of its MODEL_CONFIG; None if it has none.
+
+    Raises:
+        ContentError: it has other numbers, as that of a later version may.
+    """
     numbers = config.get("calibration")
-    return Calibration(**numbers) if numbers else None
+    if not numbers:
+        return None
+    known = [field.name for field in dataclasses.fields(Calibration)]
+    if sorted(numbers) != sorted(known):
+        raise ContentError(f"the model's calibration has {', '.join(numbers)}, but should have {', '.join(known)}")
+    return Calibration(**{name: float(numbers[name]) for name in known})

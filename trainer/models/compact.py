@@ -28,6 +28,8 @@ from trainer.models.model_folder import (
 
 LEVELS = 127
 """Integers above 0 of a quantized kernel, and as many below."""
+MOST_BYTES = 30_000_000
+"""Largest size of COMPACT_WEIGHTS, which have 25 million bytes."""
 SCALE = "scale"
 """A layer's array of scales, beside its `kernel` and `bias`."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -64,7 +66,7 @@ def quantized(weights: Weights) -> Weights:
 def expanded(weights: Weights) -> Weights:
     """Float32 weights, of those in compact form."""
     return {
-        (layer, role): value * weights[layer, SCALE] if value.dtype == np.int8 else value
+        (layer, role): value * weights[layer, SCALE] if role == "kernel" and (layer, SCALE) in weights else value
         for (layer, role), value in weights.items()
         if role != SCALE
     }
@@ -100,14 +102,13 @@ def read_compact(path: pathlib.Path, decode: Callable[[bytes], Weights], remedy:
         UserError: they or MODEL_CONFIG are missing, they have another checksum, or they are of another network.
     """
     weights = decode(_checked(path, remedy))
-    expected: dict[tuple[str, str], Shape] = {}
+    expected: dict[tuple[str, str], tuple[Shape, str]] = {}
     for (layer, role), shape in weight_shapes().items():
-        expected[layer, role] = shape
-        if role == "kernel":
-            expected[layer, SCALE] = shape[-1:]
-    if {key: value.shape for key, value in weights.items()} != expected:
+        expected[layer, role] = shape, "int8" if role == "kernel" else "float32"
+        expected[layer, SCALE] = shape[-1:], "float32"
+    if {key: (value.shape, value.dtype.name) for key, value in weights.items()} != expected:
         raise ContentError(f"{path} does not hold the weights of MSI-Net: {remedy}")
-    if not all(np.isfinite(value).all() for value in weights.values() if value.dtype != np.int8):
+    if not all(np.isfinite(value).all() for (_, role), value in weights.items() if role != "kernel"):
         raise ContentError(f"{path} has values that are not finite: {remedy}")
     return weights
 
@@ -139,6 +140,9 @@ def _checked(path: pathlib.Path, remedy: str) -> bytes:
     """The content of COMPACT_WEIGHTS at `path`, which has the checksum that MODEL_CONFIG beside it says."""
     config = read_json(path.parent / MODEL_CONFIG, remedy, ModelConfig)
     try:
+        size_bytes = path.stat().st_size
+        if size_bytes > MOST_BYTES:
+            raise ContentError(f"{path} has {size_bytes:,} bytes, more than the weights of MSI-Net: {remedy}")
         content = path.read_bytes()
     except OSError as error:
         raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None

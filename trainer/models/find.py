@@ -19,17 +19,19 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainer.errors import UserError, nearest, shown
+from trainer.errors import UserError, check, nearest, shown
 from trainer.io import buckets, source_files
 from trainer.io.file_names import SourceObject
 from trainer.io.files import local_path, read_json
 from trainer.models import author, model_names, provenance
+from trainer.models.architecture import STRIDE
 from trainer.models.model_folder import (
     COMPACT_WEIGHTS,
     EVALUATION,
     MODEL_CONFIG,
     MODEL_REMEDY,
     PER_IMAGE,
+    TRAINING_IMAGES,
     WEIGHTS,
     ModelConfig,
     SizedConfig,
@@ -132,8 +134,13 @@ def nearest_model(name: str) -> str:
 
 def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
     """(H, W) of the input that the network in a model's folder was trained at, pixels."""
-    height, width = read_json(folder / MODEL_CONFIG, MODEL_REMEDY, SizedConfig)["image_size"]
-    return height, width
+    path = folder / MODEL_CONFIG
+    size = read_json(path, MODEL_REMEDY, SizedConfig)["image_size"]
+    fits = len(size) == 2 and all(side > 0 and side % STRIDE == 0 for side in size)
+    check(
+        fits, f"{path} has the image_size {size}, but it must be two multiples of {STRIDE} above 0: {MODEL_REMEDY}"
+    )
+    return size[0], size[1]
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -149,7 +156,7 @@ def _find_remote(name: str) -> pathlib.Path:
         if posixpath.join(folder, WEIGHTS) in objects:
             return _download(address, folder, objects)
     if COMPACT_WEIGHTS in objects:
-        files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG) if file in objects]
+        files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES) if file in objects]
         return source_files.download_for_now(address, files)
     numbers = _listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
@@ -163,7 +170,7 @@ def _find_remote(name: str) -> pathlib.Path:
 
 def _download(address: str, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
     """Download the model in `folder`, relative to `address`."""
-    paths = {name: posixpath.join(folder, name) for name in (*NEEDED, *KEPT)}
+    paths = {name: posixpath.join(folder, name) for name in (*NEEDED, *KEPT, TRAINING_IMAGES)}
     missing = [name for name in NEEDED if paths[name] not in objects]
     if missing:
         raise UserError(f"{address}/{folder} has no {', '.join(missing)}; give the folder of a whole model")

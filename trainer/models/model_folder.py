@@ -14,7 +14,7 @@ MODEL_CONFIG = "config.json"
 MODEL_REMEDY = "give the folder of a model that `train` wrote"
 """End of a message about a folder without WEIGHTS or with a damaged MODEL_CONFIG."""
 COMPACT_WEIGHTS = "weights.int8.npz"
-"""Weights of a model in compact form, in place of WEIGHTS; its folder has only MODEL_CONFIG besides."""
+"""Weights of a model in compact form, in place of WEIGHTS; MODEL_CONFIG has their checksum."""
 WEIGHTS_SHA256 = "weights_sha256"
 """Key of the MODEL_CONFIG of a model in compact form: SHA-256 of its COMPACT_WEIGHTS, 64 hex digits."""
 HISTORY = "history.jsonl"
@@ -74,14 +74,23 @@ class _Origin(TypedDict, total=False):
     base_model: "ModelConfig | None"
 
 
+class CalibrationNumbers(TypedDict):
+    """The numbers of `trainer.models.calibration.Calibration`."""
+
+    exponent: float
+    bias_logit: float
+    bias_slope: float
+    bias_height: float
+    bias_width: float
+
+
 class ModelConfig(_Origin, total=False):
     """MODEL_CONFIG of any model, of an imported one too."""
 
     image_size: ImageSize
     best_epoch: int
     identity: dict[str, Any]
-    calibration: dict[str, float] | None
-    """The numbers of `trainer.models.calibration.Calibration`."""
+    calibration: "CalibrationNumbers | None"
 
 
 class SizedConfig(_Origin):

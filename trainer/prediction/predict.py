@@ -1,12 +1,11 @@
 """Predicts the saliency maps of many images, and names and writes the files that are made of each.
 
-Threads read and write while the network predicts batch by batch. The memory does not grow with the number of
+Threads read and write while the network predicts image by image. The memory does not grow with the number of
 images: how many are read ahead, how many wait to be written, and how many pixels are decoded at once, each has a
 limit.
 """
 
 import dataclasses
-import itertools
 import os
 import pathlib
 import threading
@@ -15,7 +14,6 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from PIL import Image
 
 from trainer.errors import PlaceError, UserError, check, printable, some
@@ -120,33 +118,16 @@ def predict_images(
         UserError: no more results can be written, or a prediction is not finite.
     """
     worker = _Worker(predictor, config, regions)
-    max_pending = config.batch_size + 2 * (os.cpu_count() or 1)
+    max_pending = 4 * (os.cpu_count() or 1)
     with open_pool() as pool:
         prepared = map_ahead(pool, worker.prepare, zip(inputs, paths, strict=True), max_pending)
-        predicted = _predict(predictor, prepared, config.batch_size)
+        predicted = (_predict(predictor, image) for image in prepared)
         yield from map_ahead(pool, worker.finish, predicted, max_pending)
 
 
-def _predict(
-    predictor: "Predictor", images: Iterator[_Prepared | ImageResult], batch_size: int
-) -> Iterator[tuple[_Prepared, Map] | ImageResult]:
-    """Pair each image with its predictions (n, H, W); failures pass through.
-
-    The screens of a long page are in batches of their own.
-    """
-    while batch := list(itertools.islice(images, batch_size)):
-        stimuli = [image.stimuli for image in batch if isinstance(image, _Prepared) and len(image.stimuli) == 1]
-        maps = iter(predictor.predict_prepared(np.concatenate(stimuli)) if stimuli else ())
-        for image in batch:
-            if isinstance(image, ImageResult):
-                yield image
-            elif len(image.stimuli) == 1:
-                yield image, next(maps)[None]
-            else:
-                parts = (
-                    image.stimuli[first : first + batch_size] for first in range(0, len(image.stimuli), batch_size)
-                )
-                yield image, np.concatenate([predictor.predict_prepared(part) for part in parts])
+def _predict(predictor: "Predictor", image: _Prepared | ImageResult) -> tuple[_Prepared, Map] | ImageResult:
+    """Pair an image with its predictions (n, H, W); a failure passes through."""
+    return image if isinstance(image, ImageResult) else (image, predictor.predict_prepared(image.stimuli))
 
 
 class _Budget:

@@ -119,7 +119,7 @@ class Measure:
     peak: float
     """Largest value in the region divided by the largest of the map or screen, 0..1."""
     peak_at: tuple[int, int]
-    """(y, x) of the largest value in the region, pixels of the image."""
+    """(y, x) of the peak (`peak_of`) in the region, pixels of the image."""
     rank: int
     """Place by share among the regions of the image or screen, 1 for the largest; equal ones have equal ranks."""
     screen: int | None = None
@@ -187,7 +187,8 @@ def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
     """Return (y, x) of the peak of a map (h, w), in pixels; of equal ones, the first from the top.
 
     It is the mean place of the values above PEAK_LEVEL of the largest one, weighted by how much they are above it,
-    within PEAK_RADIUS of the largest. That pixel alone would move by several when a map's last digits change.
+    within PEAK_RADIUS of it. The largest pixel alone would move by several when a map's last digits change; it is
+    taken where the mean place is lower than PEAK_LEVEL.
     """
     y, x = (int(index) for index in np.unravel_index(map.argmax(), map.shape))
     radius = max(1, round(PEAK_RADIUS * max(map.shape)))
@@ -198,8 +199,9 @@ def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
         return y, x
     rows, columns = weights.sum(axis=1), weights.sum(axis=0)
     centre = (np.average(np.arange(len(each)), weights=each) for each in (rows, columns))
-    y, x = (int(first + place + 0.5) for first, place in zip((top, left), centre, strict=True))
-    return y, x
+    row, column = (int(first + place + 0.5) for first, place in zip((top, left), centre, strict=True))
+    # Between two peaks, or within a ring, the mean place is on neither.
+    return (row, column) if map[row, column] >= PEAK_LEVEL * map[y, x] else (y, x)
 
 
 def measure_regions(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Measure]:

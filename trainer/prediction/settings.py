@@ -39,7 +39,6 @@ class PredictConfig:
         "npy or png16. Empty for png in a folder for the results, and overlay next to an image.",
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
-    batch_size: int = setting(8, "Images per batch of the network.", ge=1)
     most_megapixels: float = setting(
         MOST_MEGAPIXELS, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
     )

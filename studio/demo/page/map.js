@@ -132,7 +132,10 @@ export class Measurable {
         sum[1] += weight * y;
       }
     }
-    return total > 0 ? sum.map((each) => each / total) : highest;
+    if (total === 0) return highest;
+    const [x, y] = sum.map((each) => each / total);
+    const there = this.values[Math.floor(y + 0.5) * this.width + Math.floor(x + 0.5)];
+    return there >= PEAK_LEVEL * value ? [x, y] : highest;
   }
 }
 

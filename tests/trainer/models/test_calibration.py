@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.data import preprocess
+from trainer.errors import UserError
 from trainer.io.files import write_json
 from trainer.models.calibration import Calibration
 from trainer.models.find import find_model
@@ -80,3 +81,21 @@ def test_borders_of_the_paddings_colour_are_not_taken_for_padding():
     maps = tf.ones((3, *SIZE, 1))
     whole = calibrated(CALIBRATION, maps, tf.zeros((3, *SIZE, 3)))
     np.testing.assert_allclose(calibrated(CALIBRATION, maps, tf.constant(images)), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("numbers", [{"exponent": 1.0}, {**dataclasses.asdict(CALIBRATION), "more": 1.0}])
+def test_another_set_of_numbers_is_refused(tmp_path, numbers):
+    folder = predictable.write_model(tmp_path / "model", predictable.network(11))
+    write_json(folder / MODEL_CONFIG, {"image_size": SIZE, "calibration": numbers})
+    with pytest.raises(UserError, match="calibration"):
+        Predictor(folder)
+
+
+def test_whole_numbers_are_read_as_those_with_a_point(tmp_path):
+    folder = predictable.write_model(tmp_path / "model", predictable.network(11))
+    maps = []
+    for slope in (2, 2.0):
+        numbers = {**dataclasses.asdict(CALIBRATION), "bias_slope": slope}
+        write_json(folder / MODEL_CONFIG, {"image_size": SIZE, "calibration": numbers})
+        maps.append(Predictor(folder).predict_prepared(np.zeros((1, *SIZE, 3), np.float32)))
+    np.testing.assert_array_equal(*maps)

@@ -123,6 +123,26 @@ def replace(folder):
     write_json(folder / MODEL_CONFIG, {**CONFIG, WEIGHTS_SHA256: digest})
 
 
+def retyped(name, kind):
+    """Write the array `name` of a compact model as another type, with the checksum of the new file."""
+
+    def damage(folder):
+        path = folder / COMPACT_WEIGHTS
+        with np.load(path) as archive:
+            members = {each: archive[each] for each in archive.files}
+        members[name] = members[name].astype(kind)
+        np.savez(path, **members)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        write_json(folder / MODEL_CONFIG, {**CONFIG, WEIGHTS_SHA256: digest})
+
+    return damage
+
+
+def grow(folder):
+    with (folder / COMPACT_WEIGHTS).open("r+b") as file:
+        file.truncate(3 * 10**9)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -131,6 +151,11 @@ def replace(folder):
         (replace, "copy/weights.int8.npz cannot be read"),
         (lambda folder: (folder / MODEL_CONFIG).unlink(), "copy/config.json does not exist"),
         (lambda folder: (folder / COMPACT_WEIGHTS).unlink(), "copy is neither a model"),
+        (retyped("conv1_conv1_1/kernel", np.uint8), "does not hold the weights of MSI-Net"),
+        (retyped("conv1_conv1_1/kernel", np.float32), "does not hold the weights of MSI-Net"),
+        (retyped("conv1_conv1_1/bias", np.int8), "does not hold the weights of MSI-Net"),
+        (retyped("conv1_conv1_1/scale", "U4"), "does not hold the weights of MSI-Net"),
+        (grow, "has 3,000,000,000 bytes"),
     ],
 )
 def test_damaged_model_is_named(copy, damage, message):

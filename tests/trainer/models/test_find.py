@@ -196,3 +196,10 @@ def test_model_alone_is_compared_with_the_default_or_with_pretrained(capsys, shi
     assert find_opponent("msinet") == ""
     shutil.rmtree("models")
     assert find_opponent("runs/mine") == ""
+
+
+@pytest.mark.parametrize("size", [[240], [240, 320, 3], [241, 320], [0, 0], [-8, 8]])
+def test_an_image_size_that_the_network_cannot_have_is_refused(tmp_path, size):
+    write_json(tmp_path / MODEL_CONFIG, {"image_size": size})
+    with pytest.raises(UserError, match="must be two multiples of 8 above 0"):
+        find.image_size_of(tmp_path)

@@ -25,7 +25,7 @@ from trainer.prediction import predict
 from trainer.prediction.heat import tint
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor
-from trainer.prediction.settings import PREDICT_FORMATS, PredictConfig
+from trainer.prediction.settings import PREDICT_FORMATS
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -60,7 +60,7 @@ def pixels(path):
 
 
 def test_maps_are_the_golden_postprocessing_of_the_networks_prediction(narrow_model, photos):
-    run(narrow_model, "photos", "--output-dir", "maps", "--format", "png,png16,npy", "--batch-size", 3)
+    run(narrow_model, "photos", "--output-dir", "maps", "--format", "png,png16,npy")
     network = tf.function(load.load_model(narrow_model))
     for index, size in enumerate(SIZES):
         stem = f"maps/{'more/' if index == 3 else ''}{index}"
@@ -151,7 +151,7 @@ def test_names_are_printed_literally(narrow_model, photos, capsys):
 
 
 def test_images_in_memory_do_not_grow_with_the_number_of_images(predictor, photos):
-    """At most three batches and four images per thread have been read but not written."""
+    """At most eight images per thread have been read but not written."""
     counted = threading.Lock()
     ahead, done = [0], 0
 
@@ -164,13 +164,13 @@ def test_images_in_memory_do_not_grow_with_the_number_of_images(predictor, photo
         return dataclasses.replace(image, read=read)
 
     (small,) = find_inputs(["photos/more/3.png"]).inputs
-    inputs, config = [counting(small)] * 60, PredictConfig(batch_size=4)
+    inputs = [counting(small)] * 60
     most = 0
-    for _ in predict.predict_images(predictor, inputs, [{}] * len(inputs), config):
+    for _ in predict.predict_images(predictor, inputs, [{}] * len(inputs)):
         done += 1
         most = max(most, ahead[0] - done)
     assert done == 60
-    assert most <= 3 * 4 + 4 * (os.cpu_count() or 1)
+    assert most <= 8 * (os.cpu_count() or 1) + 1
 
 
 def test_a_prediction_that_is_not_finite_is_refused(narrow_model, photos):

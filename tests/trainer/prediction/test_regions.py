@@ -90,3 +90,12 @@ def test_a_peak_is_the_centre_of_what_is_about_as_high_as_the_largest_value():
     largest = {tuple(np.unravel_index((hill + sign * noise).argmax(), hill.shape)) for sign in (1, -1)}
     assert max(abs(row - 40) + abs(column - 70) for row, column in largest) > 1
     assert peak_of(np.zeros((5, 7))) == (0, 0)
+
+
+def test_a_peak_is_never_between_two_or_within_a_ring():
+    two = np.zeros((200, 400))
+    two[100, 100] = two[100, 110] = 1
+    assert peak_of(two) == (100, 100)
+    y, x = np.mgrid[0:200, 0:400]
+    ring = np.exp(-((np.hypot(y - 100, x - 200) - 8) ** 2))
+    assert ring[peak_of(ring)] == ring.max()

@@ -12,7 +12,6 @@ from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Region, focus, measure_regions
 from trainer.prediction.screens import count_screens, rows_of_screens
-from trainer.prediction.settings import PredictConfig
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -89,8 +88,7 @@ def test_prepared_screens_are_restored_to_the_page(predictor, page):
     np.testing.assert_allclose(restored, predictor.predict(page), atol=1e-4)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 8])
-def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, page, batch_size):
+def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, page):
     sizes = [(40, 100), (120, 50), (64, 80)]
     pictures = [image(seed, 1, *size)[0] for seed, size in enumerate(sizes)]
     pictures.insert(1, page)
@@ -99,26 +97,14 @@ def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, p
         Image.fromarray(pixels).save(tmp_path / f"{index}.png")
     (tmp_path / "bad.png").write_bytes(b"no image")
     inputs = find_inputs([str(tmp_path)]).inputs
-    batches = []
-
-    class Counting:
-        prepare, restore = predictor.prepare, predictor.restore
-
-        @staticmethod
-        def predict_prepared(batch):
-            batches.append(len(batch))
-            return predictor.predict_prepared(batch)
-
     paths = [{"npy": tmp_path / "maps" / f"{index}.npy"} for index in range(len(inputs))]
-    config = PredictConfig(batch_size=batch_size)
-    results = list(predict.predict_images(Counting, inputs, paths, config, [Region("low", 0, 0, 10, 10)]))
+    regions = [Region("low", 0, 0, 10, 10)]
+    results = list(predict.predict_images(predictor, inputs, paths, regions=regions))
     assert [bool(result.error) for result in results] == [False] * 5 + [True]
     for pixels, result in zip(pictures, results, strict=False):
         map_ = np.load(result.written["npy"])
         np.testing.assert_allclose(map_, predictor.predict(pixels), atol=1e-4)
         assert result.as_json()["screens"] == (N_SCREENS if len(pixels) == PAGE[0] else 1)
-    assert max(batches) <= batch_size
-    assert sum(batches) == len(sizes) + 2 * N_SCREENS
 
 
 # === Figures ===

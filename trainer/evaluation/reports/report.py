@@ -158,10 +158,7 @@ def _title(split: str) -> str:
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manifest) -> list[dict[str, Any]]:
     """Return the first images of a split with their maps, without padding."""
-    from trainer.data import (
-        preprocess,  # imports TensorFlow, as `tfrecords` does
-        tfrecords,
-    )
+    from trainer.data import preprocess, tfrecords  # which imports TensorFlow
 
     thumbnails = []
     for example in itertools.islice(tfrecords.read_examples(folder, split), PREVIEW_IMAGES[split]):
