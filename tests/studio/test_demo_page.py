@@ -40,6 +40,7 @@ PASTE = """async () => {
   transfer.items.add(new File([await canvas.convertToBlob()], "image.png"));
   document.dispatchEvent(new ClipboardEvent("paste", {clipboardData: transfer, bubbles: true, cancelable: true}));
 }"""
+LOADED = "[...document.images].every((image) => image.complete || !image.getAttribute('src'))"
 FIRST, SECOND = "#images > :nth-child(1)", "#images > :nth-child(2)"
 
 
@@ -76,6 +77,8 @@ def opened(browser, usual, address):
                 usual.page.goto(address)
                 watched.append(usual)
             watched[-1].page.locator(f"{FIRST} .choose").wait_for()
+            # Else the next test, which opens the page again, could cancel their requests.
+            watched[-1].page.wait_for_function(LOADED)
             return watched[-1]
 
         yield open_page
