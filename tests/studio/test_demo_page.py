@@ -40,7 +40,9 @@ PASTE = """async () => {
   transfer.items.add(new File([await canvas.convertToBlob()], "image.png"));
   document.dispatchEvent(new ClipboardEvent("paste", {clipboardData: transfer, bubbles: true, cancelable: true}));
 }"""
-LOADED = "[...document.images].every((image) => image.complete || !image.getAttribute('src'))"
+LOADED = (
+    "() => Promise.all([...document.images].filter((each) => each.checkVisibility()).map((each) => each.decode()))"
+)
 FIRST, SECOND = "#images > :nth-child(1)", "#images > :nth-child(2)"
 
 
@@ -78,7 +80,7 @@ def opened(browser, usual, address):
                 watched.append(usual)
             watched[-1].page.locator(f"{FIRST} .choose").wait_for()
             # Else the next test, which opens the page again, could cancel their requests.
-            watched[-1].page.wait_for_function(LOADED)
+            watched[-1].page.evaluate(LOADED)
             return watched[-1]
 
         yield open_page
