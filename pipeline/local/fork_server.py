@@ -124,6 +124,7 @@ def _next_task(worker: "Connection[Any, Any]") -> _Task | None:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 for stream in (sys.stdout, sys.stderr):
                     os.dup2(output, stream.fileno())
+                sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # one order with stderr
                 os.close(output)
                 return task
             os.close(output)
