@@ -114,7 +114,7 @@ def pytest_collection_finish():
 def float32():
     """Predict in float32 on every CPU: tests compare with TensorFlow more closely than bfloat16 allows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inference, "_fastest", lambda core: "float32")
+        patch.setattr(inference, "_fastest", lambda: "float32")
         yield
 
 

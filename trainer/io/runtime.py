@@ -121,6 +121,18 @@ def instruction_sets() -> frozenset[str]:
     return next((frozenset(names.split()) for key, _, names in fields if key.strip() == "flags"), frozenset())
 
 
+def multiplies_bfloat16() -> bool:
+    """Whether the CPU has instructions for bfloat16 (AVX512_BF16, AMX) that oneDNN may use.
+
+    oneDNN, which TensorFlow and OpenVINO compute with, fails on bfloat16 if ONEDNN_MAX_CPU_ISA restricts it to
+    older instructions.
+    """
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    if limit not in ("DEFAULT", "ALL") and not any(name in limit for name in ("BF16", "FP16", "AMX", "AVX10")):
+        return False
+    return bool(instruction_sets() & {"avx512_bf16", "amx_bf16"})
+
+
 def cpu_name() -> str:
     """The number and the model of this machine's CPUs, such as `2 x AMD EPYC`."""
     lines = CPU_INFO.read_text().splitlines() if CPU_INFO.exists() else []

@@ -2,16 +2,14 @@
 
 import os
 import pathlib
-import platform
 import threading
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import UserError
+from trainer.io import runtime
 from trainer.io.files import read_json
-from trainer.io.runtime import load_openvino
 from trainer.models import calibration, model_folder
 from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
 from trainer.models.onnx_graph import encode_onnx
@@ -19,7 +17,6 @@ from trainer.models.weights import read_stored
 
 PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 """Precision -> OpenVINO's name of it. In bfloat16 too, sums and what follows the last convolution are float32."""
-X86 = ("x86_64", "AMD64")
 
 
 class Inference:
@@ -42,9 +39,9 @@ class Inference:
         path = pathlib.Path(folder) / MODEL_CONFIG
         config = read_json(path, MODEL_REMEDY, ModelConfig) if path.is_file() else {}
         graph = encode_onnx(read_stored(folder), model_folder.flips(config), calibration.of_config(config))
-        openvino = load_openvino()
+        openvino = runtime.load_openvino()
         core = openvino.Core()
-        self.precision = precision or _fastest(core)
+        self.precision = precision or _fastest()
         """One of PRECISIONS."""
         self.runtime = f"OpenVINO {openvino.__version__.partition('-')[0]}, {self.precision}"
         """The runtime and its precision, for records and people."""
@@ -75,7 +72,6 @@ class Inference:
         return np.array(self._request.get_output_tensor().data[..., 0])
 
 
-def _fastest(core: Any) -> str:
-    """The precision that this CPU multiplies fastest; on other CPUs than x86 bfloat16 has not been measured."""
-    has_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return "bfloat16" if has_bfloat16 and platform.machine() in X86 else "float32"
+def _fastest() -> str:
+    """The precision that this CPU multiplies fastest."""
+    return "bfloat16" if runtime.multiplies_bfloat16() else "float32"

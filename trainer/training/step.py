@@ -1,7 +1,6 @@
 """One training step of one replica, the same on every device: precision, loss, gradients and optimizer."""
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -202,7 +201,7 @@ def resolve_precision(precision: str, devices: Devices) -> str:
         check_choice("precision", precision, POLICIES)
         return precision
     if devices.kind == "cpu":
-        return "bfloat16" if _cpu_multiplies_bfloat16() else "float32"
+        return "bfloat16" if runtime.multiplies_bfloat16() else "float32"
     if devices.chip is not None:
         return devices.chip.precision
     return "bfloat16" if devices.kind == "tpu" else _of_gpu()
@@ -212,11 +211,3 @@ def _of_gpu() -> str:
     details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
     capability = details.get("compute_capability", (0, 0))
     return next((name for minimum, name in TENSOR_CORES.items() if capability >= minimum), "float32")
-
-
-def _cpu_multiplies_bfloat16() -> bool:
-    # oneDNN fails on bfloat16 if it is restricted to older instructions (ONEDNN_MAX_CPU_ISA=AVX2).
-    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
-    if limit not in ("DEFAULT", "ALL") and not any(name in limit for name in ("BF16", "FP16", "AMX", "AVX10")):
-        return False
-    return bool(runtime.instruction_sets() & {"avx512_bf16", "amx_bf16"})
