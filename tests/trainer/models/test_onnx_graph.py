@@ -17,6 +17,7 @@ from tests.narrow import weights_of
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.io.files import read_json, write_json
+from trainer.io.runtime import multiplies_bfloat16
 from trainer.models import onnx_graph
 from trainer.models.calibration import Calibration
 from trainer.models.compact import quantized, write_compact
@@ -28,6 +29,7 @@ from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
+NEEDS_BFLOAT16 = pytest.mark.skipif(not multiplies_bfloat16(), reason="this CPU does not multiply bfloat16")
 CLIENT = ROOT / "docs" / "serving" / "client_onnx.py"
 CALIBRATION = Calibration(exponent=0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25)
 SIZES = [(48, 64), (8, 8), (104, 24), (40, 136)]
@@ -93,7 +95,7 @@ def test_weights_in_compact_form_are_expanded_by_the_runtimes(network, tmp_path)
     np.testing.assert_allclose(maps, expected[..., 0], atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=NEEDS_BFLOAT16)])
 def test_an_inference_names_its_runtime_and_precision(network, tmp_path, precision):
     folder = predictable.write_model(tmp_path / "model", network)
     inference = Inference(folder, (48, 64), precision)
