@@ -125,17 +125,14 @@ def write_onnx(
     from trainer.models.weights import read_stored
 
     folder = answering.folder
-    config, stored = _config(folder, flip_prediction), read_stored(folder)
-    weights = expanded(stored)
-    if format == ONNX_INT8:
-        weights = stored if stored.keys() != weights.keys() else quantized(weights)
+    config, form = _config(folder, flip_prediction), quantized if format == ONNX_INT8 else expanded
     height, width = image_size_of(folder)
     metadata = {
         "description": printable(answering.description),
         "image_size": f"{height}x{width}",
         "notice": answering.notice or answering.hint,
     }
-    content = encode_onnx(weights, flips(config), calibration.of_config(config), metadata)
+    content = encode_onnx(form(read_stored(folder)), flips(config), calibration.of_config(config), metadata)
     with replacing(path) as partial:
         partial.write_bytes(content)
 

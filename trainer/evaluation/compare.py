@@ -160,7 +160,9 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         facts = {"evaluation": str(folder), "model": str(path), "code": content["code_version"]}
         sizes = {confidence.size_text(each["image_sizes"][CANDIDATE]) for each in content["datasets"].values()}
         facts["input size"] = ", ".join(sizes)
-        facts["maps by"] = ", ".join({each.get("runtime", "TensorFlow") for each in content["datasets"].values()})
+        facts["maps by"] = ", ".join(
+            sorted({each.get("runtime", "TensorFlow") for each in content["datasets"].values()})
+        )
     except KeyError as error:
         raise UserError(f"{folder} is from an earlier version (it has no {error}); {EVALUATE_AGAIN}") from None
     existing = path if holds_weights(path) else None

@@ -53,18 +53,18 @@ def quantize(kernel: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt
 
 
 def quantized(weights: Weights) -> Weights:
-    """Weights in compact form, of float32 ones."""
+    """Weights in compact form, of float32 ones or of those that have this form already."""
     compact: Weights = {}
     for (layer, role), value in weights.items():
-        if role == "kernel":
+        if role == "kernel" and value.dtype != np.int8:
             compact[layer, role], compact[layer, SCALE] = quantize(value)
         else:
-            compact[layer, role] = value.astype(np.float32)
+            compact[layer, role] = value
     return compact
 
 
 def expanded(weights: Weights) -> Weights:
-    """Float32 weights, of those in compact form."""
+    """Float32 weights, of those in compact form or of those that are float32 already."""
     return {
         (layer, role): value * weights[layer, SCALE] if role == "kernel" and (layer, SCALE) in weights else value
         for (layer, role), value in weights.items()
