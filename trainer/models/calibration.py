@@ -1,9 +1,10 @@
 """Calibrated maps, which spread as far as observers do, also on pictures of other kinds than those trained on.
 
 A network that has learned from the observers of one laboratory ranks the places of other pictures well, but is too
-certain of them. A calibrated map is a mixture of two: the network's map to a power, and a Gaussian centre bias.
-The share of the centre bias grows with the entropy of the network's map, because a map without a clear peak says
-little. The five numbers are part of a model's configuration, and of the model wherever it predicts:
+certain of them. A calibrated map is a mixture of two: the network's map to a power, and a Gaussian bias near the
+centre, such as above and left of it on pages. The share of the bias grows with the entropy of the network's map,
+because a map without a clear peak says little. The numbers are part of a model's configuration, and of the model
+wherever it predicts:
 `trainer.models.tensorflow_calibration` applies them in TensorFlow, `trainer.models.onnx_graph` in ONNX.
 """
 
@@ -34,23 +35,30 @@ class Calibration:
     """Standard deviation of the centre bias from top to bottom, divided by the image's height."""
     bias_width: float
     """Standard deviation of the centre bias from left to right, divided by the image's width."""
+    bias_y: float = 0.0
+    """Distance of the bias' peak below the middle of the image, divided by its height."""
+    bias_x: float = 0.0
+    """Distance of the bias' peak to the right of the middle of the image, divided by its width."""
 
     @property
     def numbers(self) -> NDArray[np.float32]:
-        """The numbers as an optimizer varies them, (5) float32: those that must be positive as logarithms."""
+        """The numbers as an optimizer varies them, (7) float32: those that must be positive as logarithms."""
         exponent, height, width = np.log([self.exponent, self.bias_height, self.bias_width])
-        return np.array([exponent, self.bias_logit, self.bias_slope, height, width], np.float32)
+        places = self.bias_y, self.bias_x
+        return np.array([exponent, self.bias_logit, self.bias_slope, height, width, *places], np.float32)
 
     @classmethod
     def of_numbers(cls, numbers: Iterable[float]) -> "Calibration":
         """The calibration with these `numbers`, each rounded to four significant digits."""
-        exponent, logit, slope, height, width = numbers
-        values = np.exp(exponent), logit, slope, np.exp(height), np.exp(width)
+        exponent, logit, slope, height, width, y, x = numbers
+        values = np.exp(exponent), logit, slope, np.exp(height), np.exp(width), y, x
         return cls(*(float(f"{value:.4g}") for value in values))
 
 
 def of_config(config: Mapping[str, Any]) -> Calibration | None:
     """The calibration of a model, by the content of its MODEL_CONFIG; None if it has none.
+
+    A model of an earlier version has no place of the bias, which then is the middle.
 
     Raises:
         ContentError: it has other numbers, as that of a later version may.
@@ -58,7 +66,10 @@ def of_config(config: Mapping[str, Any]) -> Calibration | None:
     numbers = config.get("calibration")
     if not numbers:
         return None
-    known = [field.name for field in dataclasses.fields(Calibration)]
-    if sorted(numbers) != sorted(known):
-        raise ContentError(f"the model's calibration has {', '.join(numbers)}, but should have {', '.join(known)}")
-    return Calibration(**{name: float(numbers[name]) for name in known})
+    fields = {field.name: field.default for field in dataclasses.fields(Calibration)}
+    needed = [name for name, default in fields.items() if default is dataclasses.MISSING]
+    if not set(needed) <= set(numbers) <= set(fields):
+        raise ContentError(
+            f"the model's calibration has {', '.join(numbers)}, but should have {', '.join(fields)}"
+        )
+    return Calibration(**{name: float(value) for name, value in numbers.items()})

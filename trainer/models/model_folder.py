@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -82,6 +82,8 @@ class CalibrationNumbers(TypedDict):
     bias_slope: float
     bias_height: float
     bias_width: float
+    bias_y: NotRequired[float]
+    bias_x: NotRequired[float]
 
 
 class ModelConfig(_Origin, total=False):
@@ -104,6 +106,7 @@ class BaseConfig(_Origin):
 
     best_epoch: int
     identity: dict[str, Any]
+    calibration: NotRequired["CalibrationNumbers | None"]
 
 
 def flips(config: Mapping[str, Any]) -> bool:

@@ -140,7 +140,8 @@ def _calibrated(maps: Tensor, images: Tensor, calibration: Calibration) -> Tenso
     negative_entropy = (inside * logs.apply("Exp") * logs).reduced("Sum", 1, 2)
     uniform = inside.reduced("Sum", 1, 2).apply("Log")
     share = (calibration.bias_logit - calibration.bias_slope * (uniform + negative_entropy)).apply("Sigmoid")
-    vertical, horizontal = _gaussian(rows, calibration.bias_height), _gaussian(columns, calibration.bias_width)
+    vertical = _gaussian(rows - calibration.bias_y, calibration.bias_height)
+    horizontal = _gaussian(columns - calibration.bias_x, calibration.bias_width)
     power = _distribution((calibration.exponent * logs).apply("Exp"), inside)
     bias = _distribution(vertical.expanded(2) * horizontal.expanded(1), inside)
     mixed = (1.0 - share) * power + share * bias

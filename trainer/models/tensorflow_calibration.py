@@ -64,15 +64,15 @@ def mixture(maps: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, numbers: tf.Te
     Returns:
         (N, H, W); each sums to 1 inside the image, and goes on in the padding, so that its edge can be resized.
     """
-    exponent, logit, slope, height, width = tf.unstack(numbers)
+    exponent, logit, slope, height, width, y, x = tf.unstack(numbers)
     is_row, is_column = (tf.cast(tf.abs(each) < 0.5, tf.float32) for each in (rows, columns))
     inside = is_row[:, :, None] * is_column[:, None, :]
     logs = tf.math.log(_distribution(maps, inside) + SMALL)
     entropy = -tf.reduce_sum(inside * tf.exp(logs) * logs, axis=(1, 2))
     uniform = tf.math.log(tf.reduce_sum(inside, axis=(1, 2)))
     share = tf.sigmoid(logit - slope * (uniform - entropy))[:, None, None]
-    vertical = tf.exp(-0.5 * (rows / tf.exp(height)) ** 2)[:, :, None]
-    horizontal = tf.exp(-0.5 * (columns / tf.exp(width)) ** 2)[:, None, :]
+    vertical = tf.exp(-0.5 * ((rows - y) / tf.exp(height)) ** 2)[:, :, None]
+    horizontal = tf.exp(-0.5 * ((columns - x) / tf.exp(width)) ** 2)[:, None, :]
     power = _distribution(tf.exp(tf.exp(exponent) * logs), inside)
     return (1 - share) * power + share * _distribution(vertical * horizontal, inside)
 

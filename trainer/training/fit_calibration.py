@@ -1,4 +1,9 @@
-"""Fit the calibration of a trained network to validation images, and keep it if other images gain by it."""
+"""Fit the calibration of a trained network to validation images, and keep it if other images gain by it.
+
+Few images cannot determine seven numbers alone. So the numbers are those of the highest posterior probability: a
+Gaussian prior, whose mean is the calibration of the base model, weighs as much as a few images, and little beside
+many.
+"""
 
 import itertools
 import pathlib
@@ -17,24 +22,32 @@ from trainer.models.network import kld_loss
 from trainer.models.tensorflow_calibration import mixture, positions
 
 MOST_IMAGES = 200
-FEWEST_IMAGES = 40
-"""Each half is fitted separately, and fewer than 20 images cannot determine five numbers."""
+FEWEST_IMAGES = 15
+"""With fewer, a gain of the halves is seldom significant, and says little about other images."""
 SHRINKING = 4
 """Factor by which maps are shrunk for the fit: they are smooth, and it is 16 times as fast."""
 BATCH_SIZE = 8
-START = Calibration(exponent=0.8, bias_logit=0.0, bias_slope=1.5, bias_height=0.2, bias_width=0.2).numbers
+PRIOR = Calibration(exponent=0.8, bias_logit=0.0, bias_slope=1.5, bias_height=0.2, bias_width=0.2)
+"""Mean of the prior where the base model has no calibration."""
+DEVIATIONS = np.array([0.5, 2.0, 1.5, 0.5, 0.5, 0.15, 0.15])
+"""Standard deviations of the prior, in the order of `Calibration.numbers`."""
+PENALTY = 0.1
+"""KLD, in nats and summed over the images, that one number costs which is a standard deviation from its prior."""
 
 Data = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 """Maps of the network and of the dataset, (N, h, w), and the `positions` of their rows and columns."""
 
 
-def calibrate(network: Network, dataset: pathlib.Path, n_images: int) -> Calibration | None:
+def calibrate(
+    network: Network, dataset: pathlib.Path, n_images: int, prior: Calibration | None = None
+) -> Calibration | None:
     """Fit a calibration to the validation images of a prepared dataset, and say what it gains.
 
     Args:
         network: Predicts maps that are not calibrated.
         dataset: Folder of the dataset.
         n_images: Number of its validation images, of which at most about MOST_IMAGES are used.
+        prior: Calibration of the base model; PRIOR if there is none.
 
     Returns:
         The calibration with the lowest KLD. None with fewer than FEWEST_IMAGES, or if the calibrations fitted to
@@ -44,7 +57,8 @@ def calibrate(network: Network, dataset: pathlib.Path, n_images: int) -> Calibra
         print(f"not calibrated: that takes {FEWEST_IMAGES} validation images, and there are {n_images}")
         return None
     examples = tfrecords.some_examples(dataset, "valid", MOST_IMAGES)
-    return fit_calibration(predict_shrunk(tf.function(network, autograph=False), iter(examples), len(examples)))
+    predicted = predict_shrunk(tf.function(network, autograph=False), iter(examples), len(examples))
+    return fit_calibration(predicted, prior or PRIOR)
 
 
 def predict_shrunk(network: Network, examples: Any, n_images: int) -> Data:
@@ -73,11 +87,11 @@ def _shrunk(maps: Any) -> tf.Tensor:
     return tf.nn.avg_pool2d(tf.convert_to_tensor(maps)[..., None], SHRINKING, SHRINKING, "VALID")[..., 0]
 
 
-def fit_calibration(data: Data) -> Calibration | None:
+def fit_calibration(data: Data, prior: Calibration = PRIOR) -> Calibration | None:
     """Fit a calibration; None unless images gain significantly by one that is fitted to the other half."""
     halves: list[Data] = [tuple(each[start::2] for each in data) for start in range(2)]
     before = np.concatenate([klds(half, None) for half in halves])
-    after = np.concatenate([klds(half, best(other)) for half, other in (halves, halves[::-1])])
+    after = np.concatenate([klds(half, best(other, prior)) for half, other in (halves, halves[::-1])])
     gain = stats.ttest_1samp(before - after, 0).confidence_interval(0.95)
     change = (
         f"KLD {before.mean():.3f} without, {after.mean():.3f} with a calibration that is fitted to the other half"
@@ -86,25 +100,27 @@ def fit_calibration(data: Data) -> Calibration | None:
         print(f"not calibrated: no significant gain ({change})", flush=True)
         return None
     print(f"calibrated: {change}", flush=True)
-    return best(data)
+    return best(data, prior)
 
 
-def best(data: Data) -> Calibration:
-    """The calibration with the lowest mean KLD."""
+def best(data: Data, prior: Calibration = PRIOR) -> Calibration:
+    """The calibration with the lowest mean KLD, penalized by its distance from the prior."""
+    mean, n_images = prior.numbers, len(data[0])
 
     def loss(numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.GradientTape() as tape:
             tape.watch(numbers)
-            value = tf.reduce_mean(_klds(data, mixture(data[0], *data[2:], numbers)))
+            penalty = PENALTY * tf.reduce_sum(((numbers - mean) / DEVIATIONS.astype(np.float32)) ** 2)
+            value = tf.reduce_mean(_klds(data, mixture(data[0], *data[2:], numbers))) + penalty / n_images
         return value, tape.gradient(value, numbers)
 
-    compiled = tf.function(loss, [tf.TensorSpec(START.shape, tf.float32)], autograph=False)
+    compiled = tf.function(loss, [tf.TensorSpec(mean.shape, tf.float32)], autograph=False)
 
     def evaluate(numbers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         value, gradient = compiled(tf.constant(numbers, tf.float32))
         return float(value), gradient.numpy().astype(np.float64)
 
-    return Calibration.of_numbers(optimize.minimize(evaluate, START, jac=True, method="L-BFGS-B").x)
+    return Calibration.of_numbers(optimize.minimize(evaluate, mean, jac=True, method="L-BFGS-B").x)
 
 
 def klds(data: Data, calibration: Calibration | None) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from trainer.errors import UserError, check, first_line
 from trainer.io import runtime
 from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
 from trainer.io.package_version import code_version
-from trainer.models import weight_sources
+from trainer.models import calibration, weight_sources
 from trainer.models.architecture import weight_shapes
 from trainer.models.load import assign_arrays, load_weights, trained
 from trainer.models.model_folder import (
@@ -228,7 +228,8 @@ def train(
             for variable, array in zip(model.variables, store.best_weights(), strict=True):
                 variable.assign(array)
             if job.config.calibrate:
-                fitted = calibrate(trained(model, record), pathlib.Path(dataset), manifest.counts["valid"])
+                prior = base and calibration.of_config(base)
+                fitted = calibrate(trained(model, record), pathlib.Path(dataset), manifest.counts["valid"], prior)
                 record["calibration"] = fitted and dataclasses.asdict(fitted)
             _write(output, manifest.image_size, model, progress, record, images, saved_model)
         _leave(devices)

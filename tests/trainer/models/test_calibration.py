@@ -21,7 +21,9 @@ from trainer.prediction.predictor import Predictor
 pytestmark = pytest.mark.usefixtures("narrow")
 
 SIZE = (48, 64)
-CALIBRATION = Calibration(exponent=0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25)
+CALIBRATION = Calibration(
+    0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25, bias_y=-0.1, bias_x=0.2
+)
 
 
 def formula(map_, c):
@@ -30,7 +32,7 @@ def formula(map_, c):
     below_uniform = np.log(p.size) + (p[p > 0] * np.log(p[p > 0])).sum()
     share = 1 / (1 + np.exp(-(c.bias_logit - c.bias_slope * below_uniform)))
     y, x = ((np.arange(side) + 0.5) / side - 0.5 for side in p.shape)
-    bias = np.exp(-0.5 * ((y[:, None] / c.bias_height) ** 2 + (x / c.bias_width) ** 2))
+    bias = np.exp(-0.5 * (((y[:, None] - c.bias_y) / c.bias_height) ** 2 + ((x - c.bias_x) / c.bias_width) ** 2))
     power = p**c.exponent
     mixed = (1 - share) * power / power.sum() + share * bias / bias.sum()
     return mixed / mixed.max()

@@ -31,7 +31,9 @@ pytestmark = pytest.mark.usefixtures("narrow")
 
 NEEDS_BFLOAT16 = pytest.mark.skipif(not multiplies_bfloat16(), reason="this CPU does not multiply bfloat16")
 CLIENT = ROOT / "docs" / "serving" / "client_onnx.py"
-CALIBRATION = Calibration(exponent=0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25)
+CALIBRATION = Calibration(
+    0.7, bias_logit=1.5, bias_slope=2.0, bias_height=0.15, bias_width=0.25, bias_y=-0.1, bias_x=0.2
+)
 SIZES = [(48, 64), (8, 8), (104, 24), (40, 136)]
 # Sums of up to 11,520 products in another order, through 23 layers; TensorFlow's own golden test allows as much.
 TOLERANCE = 1e-4

@@ -9,7 +9,9 @@ from trainer.models.tensorflow_calibration import mixture
 from trainer.training import fit_calibration
 
 H, W = 15, 20
-TRUTH = Calibration(exponent=0.6, bias_logit=0.5, bias_slope=1.0, bias_height=0.15, bias_width=0.2)
+TRUTH = Calibration(
+    0.6, bias_logit=0.5, bias_slope=1.0, bias_height=0.15, bias_width=0.2, bias_y=-0.1, bias_x=0.05
+)
 
 
 def data(n, truth, noise=0.0):
@@ -36,7 +38,17 @@ def test_the_numbers_that_made_the_densities_are_found():
     assert found is not None
     assert found.exponent == pytest.approx(TRUTH.exponent, abs=0.03)
     assert found.bias_width == pytest.approx(TRUTH.bias_width, abs=0.02)
+    assert (found.bias_y, found.bias_x) == pytest.approx((TRUTH.bias_y, TRUTH.bias_x), abs=0.02)
     assert fit_calibration.klds(data(50, TRUTH), found).mean() < 0.002
+
+
+def test_the_base_models_calibration_decides_with_few_images_and_not_with_many():
+    priors = [TRUTH, Calibration(1.2, bias_logit=-2, bias_slope=3, bias_height=0.3, bias_width=0.3, bias_y=0.1)]
+    few, many = (
+        [fit_calibration.best(data(n, TRUTH, noise=0.3), prior).numbers for prior in priors] for n in (2, 200)
+    )
+    assert np.abs((many[0] - many[1]) / fit_calibration.DEVIATIONS).max() < 0.1
+    assert np.abs((few[0] - few[1]) / fit_calibration.DEVIATIONS).max() > 0.3
 
 
 def test_a_network_that_spreads_as_observers_do_is_not_calibrated(capsys):
@@ -46,4 +58,4 @@ def test_a_network_that_spreads_as_observers_do_is_not_calibrated(capsys):
 
 def test_few_images_are_not_fitted(tmp_path, capsys):
     assert fit_calibration.calibrate(lambda images: images, tmp_path, fit_calibration.FEWEST_IMAGES - 1) is None
-    assert "there are 39" in capsys.readouterr().out
+    assert "there are 14" in capsys.readouterr().out
