@@ -15,7 +15,7 @@ import shutil
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -49,6 +49,17 @@ MAX_HEIGHT_PX = 16_384
 SCRIPT = (pathlib.Path(__file__).parent / "browser.js").read_text().rstrip().rstrip(";")
 
 
+class Shown(NamedTuple):
+    """What a browser shows at an address."""
+
+    content: bytes
+    """A PNG of a page; where the address is a picture, that picture in its own format."""
+    found: Sequence["Found"]
+    """The elements of each selector."""
+    is_page: bool
+    """Whether it is a page."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Found:
     """The elements that a selector matches."""
@@ -78,7 +89,7 @@ def find_browser(own: str) -> str:
 
 def photograph(
     address: str, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int, refused: list[str]
-) -> tuple[bytes, list[Found]]:
+) -> Shown:
     """Take a page's picture when it has come to rest, in a browser that has never seen another page.
 
     Args:
@@ -89,15 +100,11 @@ def photograph(
         max_pixels: a larger picture is refused.
         refused: receives the addresses that the page asked for and may not load, also if this raises.
 
-    Returns:
-        The picture as a PNG, and the elements of each selector. Where the address is a picture, it is that picture
-        in its own format, without elements.
-
     Raises:
         UserError: there is no browser, it does not start, or the page cannot be shown in `config.timeout_s`.
     """
 
-    async def limited() -> tuple[bytes, list[Found]]:
+    async def limited() -> Shown:
         async with asyncio.timeout(config.timeout_s), _running(config.sandbox) as browser:
             await _guard(await browser.new_browser_cdp_session(), refused)
             page = await browser.new_page(
@@ -110,7 +117,7 @@ def photograph(
             if response is not None and response.status >= 400:
                 raise UserError(f"{label} was answered with HTTP status {response.status}; check the address")
             if response is not None and response.headers.get("content-type", "").startswith(PICTURE):
-                return await response.body(), [Found(0, ())] * len(selectors)
+                return Shown(await response.body(), [Found(0, ())] * len(selectors), False)
             await _rest(page)
             return await _photograph(page, selectors, label, config, max_pixels)
 
@@ -188,7 +195,7 @@ async def _rest(page: Page) -> None:
 
 async def _photograph(
     page: Page, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int
-) -> tuple[bytes, list[Found]]:
+) -> Shown:
     whole, width, height = config.full_page, config.viewport_width, config.viewport_height
     facts = await page.evaluate(f"{SCRIPT}.settle", whole)
     check(facts["kind"] in KINDS, f"{label} is {shown(facts['kind'])}, not a web page; save it, and give the file")
@@ -205,7 +212,7 @@ async def _photograph(
             raise UserError(f"selector {selector!r} cannot be looked for ({_reason(error)})") from None
         found.append(Found(answer["count"], answer["boxes"]))
     clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
-    return await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found
+    return Shown(await page.screenshot(full_page=whole, clip=clip, animations="disabled"), found, True)
 
 
 def _reason(error: Error) -> str:

@@ -75,6 +75,8 @@ class Comparison:
     """Share of the attention, 0..1, that is elsewhere in the second."""
     changes: Sequence[Change]
     """The change of each region."""
+    kind: str
+    """The kind, of KINDS, as which both were predicted."""
 
     @property
     def sentence(self) -> str:
@@ -128,6 +130,7 @@ def compare_designs(
     regions: Sequence[Region],
     seconds: Mapping[str, Region],
     output: str | os.PathLike[str] | None,
+    kind: str = "",
 ) -> Comparison:
     """Predict two designs and measure where their maps differ.
 
@@ -140,9 +143,11 @@ def compare_designs(
         seconds: name of a region -> where it is in the second, in its pixels, if it is elsewhere there.
         output: PNG to write, or None: the difference over the second design, after each screen of each map was
             divided by its mean.
+        kind: as which both are predicted, of KINDS; empty for that of the first.
     """
     size = images[0].shape[:2]
-    maps = [model.predict(image, count_screens(size), size) for image in images]
+    kind = model.kind_of(images[0], kind, designs[0].is_page())
+    maps = [model.predict(image, count_screens(size), size, kind) for image in images]
     if output is not None:
         second = np.asarray(Image.fromarray(images[1]).resize(size[::-1], Image.Resampling.LANCZOS))
         names = [printable(pathlib.PurePath(design.key).name) for design in designs]
@@ -154,7 +159,7 @@ def compare_designs(
     before = measure(maps[0], *regions)
     after = measure(maps[1], *(elsewhere.get(region.name, region) for region in regions))
     changes = [Change(*pair) for pair in zip(before, after, strict=True)]
-    return Comparison(share_moved(*maps), changes)
+    return Comparison(share_moved(*maps), changes, kind)
 
 
 def is_clear(before: float, after: float) -> bool:

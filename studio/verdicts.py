@@ -236,6 +236,8 @@ class MeasuredDesign:
     map: Map
     """Saliency map, (h, w) of `design.size`, values 0..1."""
     measures: Sequence[Measure]
+    kind: str
+    """The kind, of KINDS, as which the design was predicted."""
 
     def as_json(self) -> dict[str, Any]:
         """Convert the measures to values for JSON."""
@@ -247,6 +249,7 @@ class MeasuredDesign:
             "height": height,
             "width": width,
             "screens": screens,
+            "kind": self.kind,
             "regions": regions,
         }
 
@@ -292,13 +295,19 @@ class CheckResult:
         }
 
 
-def judge_designs(model: Model, designs: Sequence[Design], requirements: Sequence[Requirement]) -> CheckResult:
-    """Judge the first design; a second one is its baseline. All requirements are judged, whatever comes of one."""
+def judge_designs(
+    model: Model, designs: Sequence[Design], requirements: Sequence[Requirement], kind: str = ""
+) -> CheckResult:
+    """Judge the first design; a second one is its baseline. All requirements are judged, whatever comes of one.
+
+    Both are predicted as one `kind`, of KINDS; if it is empty, as that of the first.
+    """
+    kind = model.kind_of(designs[0].pixels, kind, designs[0].is_page)
     measured = []
     for design in designs:
         # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
-        restored = model.predict(design.pixels, count_screens(design.size), design.size)
-        measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions)))
+        restored = model.predict(design.pixels, count_screens(design.size), design.size, kind)
+        measured.append(MeasuredDesign(design, restored, measure(restored, *design.regions), kind))
     first, before = measured[0], measured[1] if measured[1:] else None
     return CheckResult(first, before, judge(requirements, first.measures, before.measures if before else ()))
 

@@ -17,7 +17,7 @@ from trainer.api import MAX_PIXELS, Input, check, local_path, printable, shown, 
 from trainer.api import SUFFIXES as PICTURES
 
 if TYPE_CHECKING:
-    from studio.browser import Found
+    from studio.browser import Shown
 
 SCHEMES = ("http://", "https://")
 SUFFIXES = (".html", ".htm", ".xhtml")
@@ -69,9 +69,7 @@ def _address_of(name: str) -> str:
     return path.absolute().as_uri() + (f"#{quote(fragment)}" if fragment else "")
 
 
-def open_page(
-    name: str, selectors: Sequence[str], config: PageConfig, max_pixels: int
-) -> tuple[bytes, list["Found"]]:
+def open_page(name: str, selectors: Sequence[str], config: PageConfig, max_pixels: int) -> "Shown":
     """Open an address or HTML file in a browser that has never seen another page.
 
     Args:
@@ -79,9 +77,6 @@ def open_page(
         selectors: CSS selectors of the elements to find on the page.
         config: size of the window, and limits.
         max_pixels: a larger picture of a page is refused.
-
-    Returns:
-        The picture of the page as a PNG, or the picture that the address is, and the elements of each selector.
 
     Raises:
         UserError: there is no browser, or the page does not load in time.
@@ -122,8 +117,11 @@ def find_page(name: str, config: PageConfig) -> Input:
     key = file_name(name) if is_address(name) else pathlib.PurePath(name).name
 
     @functools.cache  # so that an overlay is drawn on the picture that was predicted
+    def opened() -> "Shown":
+        return open_page(name, (), config, MAX_PIXELS)
+
     def read(max_bytes: int) -> bytes:
-        picture, _ = open_page(name, (), config, MAX_PIXELS)
+        picture = opened().content
         check(
             len(picture) <= max_bytes,
             f"{label_of(name)} has {len(picture):,} bytes; the largest allowed picture needs at most "
@@ -131,4 +129,5 @@ def find_page(name: str, config: PageConfig) -> Input:
         )
         return picture
 
-    return Input(name, key, read, beside=key if is_address(name) else str(local_path(name)))
+    beside = key if is_address(name) else str(local_path(name))
+    return Input(name, key, read, beside, is_page=lambda: opened().is_page)

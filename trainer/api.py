@@ -43,6 +43,7 @@ from trainer.io.files import local_path, replacing
 from trainer.io.pictures import MAX_PIXELS, SUFFIXES, Pixels, read_picture
 from trainer.io.runtime import announce
 from trainer.models.find import Answering, choose_model, image_size_of
+from trainer.models.model_folder import KINDS, PAGE, PICTURE
 from trainer.prediction import regions
 from trainer.prediction.heat import (
     CHANGE,
@@ -84,9 +85,12 @@ __all__ = [
     "COLORS_CSS",
     "DIMMED",
     "HEAT",
+    "KINDS",
     "MAX_PIXELS",
     "ONE_SCREEN",
     "OPACITY",
+    "PAGE",
+    "PICTURE",
     "SCREENS",
     "STDOUT",
     "SUFFIXES",
@@ -218,7 +222,7 @@ class Model:
 
     @property
     def image_size(self) -> tuple[int, int]:
-        """(H, W) of the network's input, pixels. Images of any size are fitted into it."""
+        """(H, W) of the network's input for pictures, pixels. Images of any size are fitted into it."""
         return image_size_of(self.folder)
 
     def tell(self) -> str:
@@ -239,8 +243,26 @@ class Model:
                 self._predictor = Predictor(self.folder)
         return self
 
+    def kind_of(self, image: Pixels, asked: str = "", is_page: bool = False) -> str:
+        """Return the kind, of KINDS, as which the model predicts an image.
+
+        Args:
+            image: (h, w, 3) RGB.
+            asked: of KINDS; empty to decide by the image: with a desktop screen's shape it is a page if `is_page`,
+                or if it has straight lines as pages have them.
+            is_page: whether it is the picture of a page that a browser took.
+
+        Returns:
+            A kind; PICTURE for each image if the model does not predict pages at a size of their own.
+        """
+        return self._loaded.kind_of(image, asked, is_page)
+
+    def seen_as(self, kind: str) -> str:
+        """Say as which kind an image is predicted, and at which size; empty if all are predicted alike."""
+        return self._loaded.seen_as(kind)
+
     def predict(
-        self, image: Image, n_screens: int = 0, size: Sequence[int] | None = None
+        self, image: Image, n_screens: int = 0, size: Sequence[int] | None = None, kind: str = ""
     ) -> npt.NDArray[np.float32]:
         """Predict where people look in an image.
 
@@ -249,6 +271,7 @@ class Model:
             n_screens: screens into which it is cut, from the top and equally high, as it is if it is a long page;
                 1 for the map of the whole image; 0 to decide by its size, as `count_screens` does.
             size: (h, w) of the map, pixels; None for that of the image.
+            kind: of KINDS; empty to decide by the image, as `kind_of` does.
 
         Returns:
             The saliency map, (h, w) in 0..1; higher where people look more. Of several screens, each is predicted
@@ -258,9 +281,15 @@ class Model:
             UserError: the file cannot be read or is not an image, or the pixels have another shape or type.
         """
         pixels = _pixels(image)
+        if kind:
+            look_up("kind", kind, dict.fromkeys(KINDS))
+        return self._loaded.predict(pixels, n_screens, size, kind)
+
+    @property
+    def _loaded(self) -> "Predictor":
         self.load()
         assert self._predictor is not None
-        return self._predictor.predict(pixels, n_screens, size)
+        return self._predictor
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the network as an ONNX file with kernels of 8 bits, as `python -m trainer export` does.

@@ -107,7 +107,7 @@ def configure(parser: Parser) -> None:
     )
     add("--junit", metavar="FILE", help="Write JUnit's XML, with a test case for each requirement.")
     add("--json", metavar="FILE", help="Write what was measured, and the verdicts, as JSON; - is stdout.")
-    add_settings(parser, PredictConfig, ("most_megapixels",))
+    add_settings(parser, PredictConfig, ("kind", "most_megapixels"))
     add_settings(parser, PageConfig)
 
 
@@ -149,14 +149,15 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     given = [name for name in (parsed.design, parsed.baseline) if name is not None]
     designs = read_all(given, regions, elements, pages, pictures.most_pixels)
     paths = name_pictures(parsed.output_dir, designs) if parsed.output_dir else {}
-    checked = judge_designs(model, designs, requirements)
+    checked = judge_designs(model, designs, requirements, pictures.kind)
     write_pictures(paths, checked)
     if parsed.junit:
         write_junit(parsed.junit, checked, {"model": model.name, "notice": notice})
     Console().print(verdicts_table(checked))
     for verdict in checked.failed:
         print(verdict.sentence)
-    where = f"; see {printable(parsed.output_dir)}" if paths else ""
-    print(f"{checked.sentence}{where}")
+    seen_as = model.seen_as(checked.design.kind)
+    where = f"see {printable(parsed.output_dir)}" if paths else ""
+    print("; ".join(filter(None, [checked.sentence, seen_as, where])))
     used = {"named": model.name, "model": str(model.folder), "notice": notice}
     return {**used, **checked.as_json(), "files": {name: str(path) for name, path in paths.items()}}

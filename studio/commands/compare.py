@@ -61,7 +61,7 @@ def configure(parser: Parser) -> None:
         help="Where a --region is on B, if it is elsewhere there: pixels of B, or all four in %%.",
     )
     add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON; - is stdout.")
-    add_settings(parser, PredictConfig, ("most_megapixels",))
+    add_settings(parser, PredictConfig, ("kind", "most_megapixels"))
     add_settings(parser, PageConfig)
 
 
@@ -84,13 +84,14 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     protect(designs, filter(None, [parsed.json, output]))
     model = find(parsed.model)
     notice = model.tell()
-    pixels = read_designs(designs, regions, seconds, settings(PredictConfig, parsed).most_pixels)
+    pictures = settings(PredictConfig, parsed)
+    pixels = read_designs(designs, regions, seconds, pictures.most_pixels)
     announce("loading the model")
     model.load()
-    compared = compare_designs(model, designs, pixels, regions, seconds, output)
+    compared = compare_designs(model, designs, pixels, regions, seconds, output, pictures.kind)
     if regions:
         Console().print(changes_table(compared.changes, [design.key for design in designs]))
-    print(compared.sentence)
+    print("; ".join(filter(None, [compared.sentence, model.seen_as(compared.kind)])))
     if output:
         print(f"the difference is in {printable(str(output))}")
     return {
@@ -101,6 +102,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
         "first": designs[0].name,
         "second": designs[1].name,
         "picture": str(output) if output else None,
+        "kind": compared.kind,
         "moved": compared.moved,
         "regions": [change.as_json() for change in compared.changes],
     }

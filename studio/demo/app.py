@@ -41,6 +41,7 @@ from trainer.api import (
     HEAT,
     ONE_SCREEN,
     OPACITY,
+    PICTURE,
     SCREENS,
     TALL,
     Model,
@@ -53,6 +54,9 @@ from trainer.api import (
     read_picture,
     tint,
 )
+from trainer.api import (
+    PAGE as PAGE_KIND,
+)
 
 PAGE = pathlib.Path(__file__).parent / "page"
 MAX_BYTES = 30_000_000
@@ -60,7 +64,9 @@ MAX_BYTES = 30_000_000
 MAX_PIXELS = 50_000_000
 """Pixels of the largest image. Nearly all phone cameras stay below; a map needs 650 MB while it is resized."""
 WHOLE = "whole"
-"""Value of the query's `screen` for the map of an image as a whole; empty is as `predict` does it."""
+"""Value of the query's `screen` for the map of an image as one picture; empty is as `predict` does it."""
+DESKTOP = "desktop"
+"""The kind of screen, of SCREENS, on which an image of its shape is predicted as a page."""
 MAX_MAP_PX = 1024
 """Longest side of the map for the page; a larger one would look the same."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -115,8 +121,8 @@ HEADERS = {
     "Cache-Control": "no-store",  # keeps images out of the browser's cache
 }
 """Headers of every response: the browser may run and load only what this server sends."""
-Respond = Callable[[Pixels, NDArray[np.float32], int], Response]
-"""Makes a response of an image (h, w, 3), its map (h, w) in 0..1, and the number of its screens."""
+Respond = Callable[[Pixels, NDArray[np.float32], int, str], Response]
+"""Makes a response of an image (h, w, 3), its map (h, w) in 0..1, the number of its screens, and its kind."""
 
 
 def build_app(model: Model, hosts: Sequence[str], pages: PageConfig | None = None) -> Starlette:
@@ -195,7 +201,7 @@ class _App:
         """Return the picture of the page at the posted web address, or the picture that the address is.
 
         The query's `whole` has any value for the whole page, and none for what a window shows of it. The header
-        Picture-Name has a file name, with %XX as in addresses.
+        Picture-Name has a file name, with %XX as in addresses, and Picture-Kind says whether it is of a page.
         """
         check_sender(request)
         if self.pages is None:
@@ -207,8 +213,9 @@ class _App:
         def work() -> Response:
             check(is_address(address), f"{address} is no web address; give one such as https://example.com")
             name = file_name(address)
-            picture, _ = open_page(address, (), config, MAX_PIXELS)
-            return Response(picture, media_type=BYTES, headers={"picture-name": quote(name)})
+            shown = open_page(address, (), config, MAX_PIXELS)
+            headers = {"picture-name": quote(name), "picture-kind": PAGE_KIND if shown.is_page else PICTURE}
+            return Response(shown.content, media_type=BYTES, headers=headers)
 
         return await self._in_turn(request, work)
 
@@ -216,15 +223,16 @@ class _App:
         """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
 
         It is the map at the image's own size, reduced by `shrink_map`: sums over regions stay the same. The
-        headers have its size, that of the image, and the number of screens.
+        headers have its size, that of the image, the number of screens, and as what it was seen.
         """
 
-        def respond(image: Pixels, full: NDArray[np.float32], n_screens: int) -> Response:
+        def respond(image: Pixels, full: NDArray[np.float32], n_screens: int, kind: str) -> Response:
             small = shrink_map(full, n_screens)
             headers = {
                 "image-size": f"{image.shape[1]}x{image.shape[0]}",
                 "map-size": f"{small.shape[1]}x{small.shape[0]}",
                 "map-screens": str(n_screens),
+                "map-seen-as": self.model.seen_as(kind),
             }
             return Response(small.astype("<f4").tobytes(), media_type=BYTES, headers=headers)
 
@@ -232,7 +240,7 @@ class _App:
 
     async def map_png(self, request: Request) -> Response:
         """Return the map at the image's own size as a PNG with 8 bits of grey, as `predict` writes it."""
-        return await self._respond(request, lambda image, full, n_screens: _png(draw_grey(full)))
+        return await self._respond(request, lambda image, full, n_screens, kind: _png(draw_grey(full)))
 
     async def overlay_png(self, request: Request) -> Response:
         """Return a PNG of the map over the image; the query has the opacity, 0..1, and the view, heat or focus.
@@ -247,7 +255,7 @@ class _App:
         if not 0 <= opacity <= 1:
             raise HTTPException(400, "opacity must be a number from 0 to 1")
 
-        def respond(image: Pixels, full: NDArray[np.float32], n_screens: int) -> Response:
+        def respond(image: Pixels, full: NDArray[np.float32], n_screens: int, kind: str) -> Response:
             dimming = min(1.0, opacity / OPACITY)
             is_heat = view == "heat"
             drawn = tint(image, full, opacity) if is_heat else blend(image, full, opacity, dimming)
@@ -259,12 +267,15 @@ class _App:
         """Predict the posted image, and respond; raises `HTTPException` with a status and a reason."""
         check_sender(request)
         screen = _one_of(request, "screen", ("", WHOLE, *SCREENS), "")
+        asked = "" if screen in ("", DESKTOP) else PICTURE
+        is_page = screen == DESKTOP or request.query_params.get("kind") == PAGE_KIND
         data = await read_body(request)
 
         def work() -> Response:
             image = read_picture(data, "the file", MAX_PIXELS)
             n_screens = 1 if screen == WHOLE else count_screens(image.shape, screen)
-            return respond(image, self.model.predict(image, n_screens), n_screens)
+            kind = self.model.kind_of(image, asked, is_page)
+            return respond(image, self.model.predict(image, n_screens, kind=kind), n_screens, kind)
 
         return await self._in_turn(request, work)
 

@@ -52,10 +52,10 @@ class Held(Model):
         self.let_go.set()
         self.count = 0
 
-    def predict(self, image, n_screens=0, size=None):
+    def predict(self, image, n_screens=0, size=None, kind=""):
         self.count += 1
         assert self.let_go.wait(60)
-        return super().predict(image, n_screens, size)
+        return super().predict(image, n_screens, size, kind)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ What is slow to import is imported where the command runs.
 import argparse
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from trainer.prediction.inputs import Listing
     from trainer.prediction.predict import ImageResult
+    from trainer.prediction.predictor import Predictor
 
 TEXTS = ("image", "region", "requirement", "verdict")
 """Titles of the columns that have no numbers."""
@@ -80,9 +82,9 @@ def _write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -
     notice = answering.tell()
     from trainer.prediction.predictor import Predictor
 
-    predicted = predict_images(Predictor(answering.folder), inputs, paths, config, regions)
-    results = _collect(predicted, len(inputs))
-    _print_summary(results, parsed.output_dir, listing.skipped)
+    predictor = Predictor(answering.folder)
+    results = _collect(predict_images(predictor, inputs, paths, config, regions), len(inputs))
+    _print_summary(results, predictor, parsed.output_dir, listing.skipped)
     return {
         "schema": JSON_SCHEMA,
         "named": answering.name,
@@ -113,7 +115,9 @@ def _collect(predicted: Generator["ImageResult", None, None], count: int) -> lis
     return results
 
 
-def _print_summary(results: Sequence["ImageResult"], output_dir: str, skipped: Sequence[str]) -> None:
+def _print_summary(
+    results: Sequence["ImageResult"], predictor: "Predictor", output_dir: str, skipped: Sequence[str]
+) -> None:
     """Print the table of regions, the number of predicted images, and where their results are."""
     from rich.console import Console
 
@@ -129,7 +133,9 @@ def _print_summary(results: Sequence["ImageResult"], output_dir: str, skipped: S
         (y, x), focus, screens = predicted[0].peak_at, predicted[0].focus, predicted[0].screens
         cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
         print(f"peak at x {x}, y {y}{cut}; {focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}")
-    print(f"{len(predicted)} of {len(results)} image{'s' * (len(results) > 1)} predicted{where}")
+    seen = Counter(predictor.seen_as(result.kind) for result in predicted)
+    kinds = "".join(f"; {f'{n} ' if len(results) > 1 else ''}{seen_as}" for seen_as, n in seen.items() if seen_as)
+    print(f"{len(predicted)} of {len(results)} image{'s' * (len(results) > 1)} predicted{where}{kinds}")
     if skipped:
         print(
             f"skipped, since the name does not end like an image's: {some([printable(name) for name in skipped])}"

@@ -24,6 +24,7 @@ from trainer.io import files, package_version
 from trainer.io.files import StrPath
 from trainer.io.runtime import load_tensorflow
 from trainer.models import model_folder
+from trainer.models.model_folder import PAGE, PICTURE
 
 PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}
@@ -77,7 +78,7 @@ def evaluate(
     from trainer.prediction.predictor import Predictor
 
     predictors = {model: Predictor(folder) for model, folder in folders.items()}
-    sizes = {model: list(predictor.image_size) for model, predictor in predictors.items()}
+    sizes = {model: list(predictor.image_sizes[PICTURE]) for model, predictor in predictors.items()}
     runtime = predictors[CANDIDATE].runtime
     results: dict[str, dict[str, Any]] = {}
     with files.replacing(output, last=model_folder.EVALUATION) as partial:
@@ -91,6 +92,11 @@ def evaluate(
             results[name] |= _score(config, name, scorer, partial, decision if name == decides else None)
             results[name] |= {"n_fixations": scorer.n_fixations, "n_observers": scorer.n_observers}
             results[name] |= {"image_sizes": sizes, "map_size": list(MAP_SIZE), "runtime": runtime}
+            results[name]["pages"] = {
+                model: {"n_images": count, "image_size": list(predictors[model].image_sizes[PAGE])}
+                for model, count in scorer.n_pages.items()
+                if count
+            }
             if ceiling is not None:
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
         evaluation = _conclude(config, results, decides, models, undecided)

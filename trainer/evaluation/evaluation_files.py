@@ -18,6 +18,14 @@ class DatasetScores(TypedDict):
     models: dict[str, dict[str, float | None]]
 
 
+class Pages(TypedDict):
+    """The images that a model predicted as pages."""
+
+    n_images: int
+    image_size: ImageSize
+    """The model's input size for them."""
+
+
 class ReportedScores(DatasetScores):
     """The scores on one dataset, with all that a report shows of them."""
 
@@ -34,6 +42,8 @@ class ReportedScores(DatasetScores):
     """The most observers of one of them; 0 if observers are not told apart."""
     image_sizes: NotRequired[dict[str, ImageSize]]
     """Model -> its input size, at which it answered; evaluations of earlier versions have no sizes."""
+    pages: NotRequired[dict[str, Pages]]
+    """Model -> the images that it saw as pages, at a size of their own; models without any are absent."""
     map_size: NotRequired[ImageSize]
     """The frame at whose scale maps were compared."""
     runtime: NotRequired[str]

@@ -27,6 +27,7 @@ from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRIC
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.io.archive_files import Member
 from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.models.model_folder import PAGE
 from trainer.prediction.predictor import Predictor
 
 MOST_PENDING = 8 + 4 * (os.cpu_count() or 1)
@@ -98,6 +99,8 @@ class _Image:
 
     example: Example
     original: Original
+    kinds: dict[str, str]
+    """Model -> the kind, of KINDS, as which it sees the image."""
     inputs: dict[Size, Map]
     """Input size (H, W) -> the screens of the image fitted into it, (n, H, W, 3), 0..255."""
 
@@ -108,6 +111,8 @@ class _Predicted:
 
     example: Example
     original: Original
+    kinds: dict[str, str]
+    """Model -> the kind, of KINDS, as which it saw the image."""
     outputs: dict[str, Map]
     """Model -> its maps of the padded screens, (n, H, W) in [0, 1], at its input size."""
 
@@ -148,6 +153,8 @@ class Scorer:
         """Fixations on the images that are scored, known after `score`."""
         self.n_observers = 0
         """The most observers of one of them; 0 if observers are not told apart."""
+        self.n_pages = dict.fromkeys(predictors, 0)
+        """Model -> the number of images that it predicted as pages, known after `score`."""
 
     def score(self, description: str) -> PerImage:
         """Score every image, in the order of the dataset.
@@ -161,7 +168,7 @@ class Scorer:
         score_one = functools.partial(self._score_one, Background(self._bias_folder, self._fixated()))
         rows, groups = {}, []
         with open_pool() as pool, Tracker(description, self._n_images, "images") as tracker:
-            predicted = map(self._keep, self._predict(pool, self._held_out()))
+            predicted = map(self._count, self._predict(pool, self._held_out()))
             for original, scores in map_ahead(pool, score_one, predicted, MOST_PENDING):
                 rows[original.name] = scores
                 groups.append(original.group)
@@ -209,10 +216,12 @@ class Scorer:
         """What each network answers for each image."""
         for image in map_ahead(pool, self._prepare, images, MOST_PENDING):
             outputs = {model: self._forward(model, image) for model in self._predictors}
-            yield _Predicted(image.example, image.original, outputs)
+            yield _Predicted(image.example, image.original, image.kinds, outputs)
 
-    def _keep(self, predicted: _Predicted) -> _Predicted:
-        """Keep the outputs for `draw`, if there is room."""
+    def _count(self, predicted: _Predicted) -> _Predicted:
+        """Count an image of each kind, and keep its outputs for `draw`, if there is room."""
+        for model, kind in predicted.kinds.items():
+            self.n_pages[model] += kind == PAGE
         self._room_bytes -= sum(each.nbytes for each in predicted.outputs.values())
         if self._room_bytes >= 0:
             self._kept[predicted.original.name] = predicted.outputs
@@ -222,8 +231,12 @@ class Scorer:
         """The image fitted into the input of each network."""
         example, original = pair
         pixels = self._pixels(original)
-        by_size = {predictor.image_size: predictor for predictor in self._predictors.values()}
-        return _Image(example, original, {size: each.prepare(pixels) for size, each in by_size.items()})
+        kinds = {model: predictor.kind_of(pixels) for model, predictor in self._predictors.items()}
+        by_size = {self._predictors[model].image_sizes[kind]: (model, kind) for model, kind in kinds.items()}
+        inputs = {
+            size: self._predictors[model].prepare(pixels, 0, kind) for size, (model, kind) in by_size.items()
+        }
+        return _Image(example, original, kinds, inputs)
 
     def _pixels(self, original: Original) -> npt.NDArray[np.uint8]:
         """(h, w, 3) RGB, decoded as for the training."""
@@ -232,9 +245,9 @@ class Scorer:
 
     def _forward(self, model: str, image: _Image) -> Map:
         """What a model answers for an image: (n, H, W) for its n screens."""
-        predictor = self._predictors[model]
+        predictor, kind = self._predictors[model], image.kinds[model]
         try:
-            return predictor.predict_prepared(image.inputs[predictor.image_size])
+            return predictor.predict_prepared(image.inputs[predictor.image_sizes[kind]], kind)
         except UserError as error:
             raise UserError(f"{error} (the {model} model, on the image {image.example.name})") from None
 

@@ -31,10 +31,12 @@ from trainer.models.model_folder import (
     MODEL_CONFIG,
     MODEL_REMEDY,
     PER_IMAGE,
+    PICTURE,
     TRAINING_IMAGES,
     WEIGHTS,
     ModelConfig,
     SizedConfig,
+    for_kind,
 )
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA, Aliases
@@ -132,15 +134,25 @@ def nearest_model(name: str) -> str:
     return nearest(name, [PRETRAINED, *author.WEIGHTS, *registered])
 
 
+def image_sizes_of(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
+    """Kind of images -> (H, W) of a model's input, pixels: of PICTURE, and of kinds with a size of their own."""
+    path = folder / MODEL_CONFIG
+    config = read_json(path, MODEL_REMEDY, SizedConfig)
+    sizes = {}
+    for kind in (PICTURE, *config.get("kinds", {})):
+        size = for_kind(config, kind)["image_size"]
+        fits = len(size) == 2 and all(side > 0 and side % STRIDE == 0 for side in size)
+        check(
+            fits,
+            f"{path} has the image_size {size}, but it must be two multiples of {STRIDE} above 0: {MODEL_REMEDY}",
+        )
+        sizes[kind] = size[0], size[1]
+    return sizes
+
+
 def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
     """(H, W) of the input that the network in a model's folder was trained at, pixels."""
-    path = folder / MODEL_CONFIG
-    size = read_json(path, MODEL_REMEDY, SizedConfig)["image_size"]
-    fits = len(size) == 2 and all(side > 0 and side % STRIDE == 0 for side in size)
-    check(
-        fits, f"{path} has the image_size {size}, but it must be two multiples of {STRIDE} above 0: {MODEL_REMEDY}"
-    )
-    return size[0], size[1]
+    return image_sizes_of(folder)[PICTURE]
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from trainer.errors import UserError
 from trainer.io import runtime
 from trainer.io.files import read_json
 from trainer.models import calibration, model_folder
-from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
+from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, PICTURE, ModelConfig, for_kind
 from trainer.models.onnx_graph import encode_onnx
 from trainer.models.weights import read_stored
 
@@ -25,19 +25,26 @@ class Inference:
     Any thread may call it. The same image gives the same map, whatever is beside it in a batch.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], image_size: tuple[int, int], precision: str = "") -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        image_size: tuple[int, int],
+        precision: str = "",
+        kind: str = PICTURE,
+    ) -> None:
         """Read and compile the network.
 
         Args:
             folder: a model's folder; without MODEL_CONFIG it has the defaults.
             image_size: (H, W) of the images, pixels, divisible by 8.
             precision: of PRECISIONS; empty for bfloat16 on a CPU that multiplies it, else float32.
+            kind: of images, of KINDS, whose calibration the maps get.
 
         Raises:
             UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
         """
         path = pathlib.Path(folder) / MODEL_CONFIG
-        config = read_json(path, MODEL_REMEDY, ModelConfig) if path.is_file() else {}
+        config = for_kind(read_json(path, MODEL_REMEDY, ModelConfig), kind) if path.is_file() else {}
         graph = encode_onnx(read_stored(folder), model_folder.flips(config), calibration.of_config(config))
         openvino = runtime.load_openvino()
         core = openvino.Core()

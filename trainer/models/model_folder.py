@@ -86,6 +86,17 @@ class CalibrationNumbers(TypedDict):
     bias_x: NotRequired[float]
 
 
+PICTURE, PAGE = KINDS = "picture", "page"
+"""Kinds of images (`trainer.prediction.kinds`); a model may have a size and a calibration for pages alone."""
+
+
+class KindConfig(TypedDict):
+    """What a model has for one kind of images in place of the keys of its MODEL_CONFIG."""
+
+    image_size: ImageSize
+    calibration: "CalibrationNumbers | None"
+
+
 class ModelConfig(_Origin, total=False):
     """MODEL_CONFIG of any model, of an imported one too."""
 
@@ -93,12 +104,15 @@ class ModelConfig(_Origin, total=False):
     best_epoch: int
     identity: dict[str, Any]
     calibration: "CalibrationNumbers | None"
+    kinds: dict[str, KindConfig]
+    """Kind of images, of KINDS -> what differs for it."""
 
 
 class SizedConfig(_Origin):
     """MODEL_CONFIG of a model that predicts at its own size."""
 
     image_size: ImageSize
+    kinds: NotRequired[dict[str, KindConfig]]
 
 
 class BaseConfig(_Origin):
@@ -107,6 +121,11 @@ class BaseConfig(_Origin):
     best_epoch: int
     identity: dict[str, Any]
     calibration: NotRequired["CalibrationNumbers | None"]
+
+
+def for_kind(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The content of MODEL_CONFIG with the size and the calibration for one kind of images."""
+    return {**config, **config.get("kinds", {}).get(kind, {})}
 
 
 def flips(config: Mapping[str, Any]) -> bool:

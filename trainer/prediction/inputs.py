@@ -32,6 +32,8 @@ class Input:
     """Reads the image from any thread; raises `UserError`, also if it has more bytes than the argument allows."""
     beside: str = ""
     """Path after which results are named where no folder is given for them; empty for `name`."""
+    is_page: Callable[[], bool] = bool
+    """Says whether the image, which has been read, is the picture of a page that a browser took."""
 
     @property
     def label(self) -> str:

@@ -21,6 +21,7 @@ from trainer.io.buckets import is_remote
 from trainer.io.files import MEGAPIXEL, replacing, write_array
 from trainer.io.pictures import Picture, Pixels
 from trainer.io.progress import map_ahead, open_pool
+from trainer.models.model_folder import PICTURE
 from trainer.prediction.heat import Map, draw_grey, tint
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure_regions, peak_of
@@ -54,6 +55,10 @@ class ImageResult:
     """Reason why there is no map; empty for a success."""
     size: tuple[int, int] | None = None
     """(h, w) of the image, pixels; None if it cannot be read."""
+    kind: str = PICTURE
+    """The kind, of KINDS, as which the image was predicted."""
+    image_size: tuple[int, int] = (0, 0)
+    """(H, W) of the network's input, pixels."""
     written: Paths = dataclasses.field(default_factory=dict)
     measures: Sequence[Measure] = ()
     peak_at: tuple[int, int] = (0, 0)
@@ -77,6 +82,8 @@ class ImageResult:
             "height": self.size[0],
             "width": self.size[1],
             "screens": self.screens,
+            "kind": self.kind,
+            "image_size": self.image_size,
             "peak_at": self.peak_at,
             "focus": self.focus,
             "results": {name: str(path) for name, path in self.written.items()},
@@ -91,6 +98,8 @@ class _Prepared:
     input: Input
     paths: Paths
     size: tuple[int, int]
+    kind: str
+    """Of KINDS."""
     stimuli: Map
     """Network inputs, (n, H, W, 3), values 0..255: one, or one for each screen of a long page."""
 
@@ -127,7 +136,9 @@ def predict_images(
 
 def _predict(predictor: "Predictor", image: _Prepared | ImageResult) -> tuple[_Prepared, Map] | ImageResult:
     """Pair an image with its predictions (n, H, W); a failure passes through."""
-    return image if isinstance(image, ImageResult) else (image, predictor.predict_prepared(image.stimuli))
+    if isinstance(image, ImageResult):
+        return image
+    return image, predictor.predict_prepared(image.stimuli, image.kind)
 
 
 class _Budget:
@@ -170,7 +181,9 @@ class _Worker:
         try:
             picture = open_input(image, self._config.most_pixels, self._regions)
             with self._budget.reserve(picture.size[0] * picture.size[1]):
-                return _Prepared(image, paths, picture.size, self._predictor.prepare(picture.decode()))
+                pixels = picture.decode()
+                kind = self._predictor.kind_of(pixels, self._config.kind, image.is_page())
+                return _Prepared(image, paths, picture.size, kind, self._predictor.prepare(pixels, 0, kind))
         except UserError as error:
             return ImageResult(image, str(error))
 
@@ -194,7 +207,8 @@ class _Worker:
                     write_result(path, name, restored, pixels, self._config)
                 except PlaceError as error:  # such as a name that becomes too long by what is added to it
                     return ImageResult(image.input, str(error))
-        return ImageResult(image.input, "", image.size, image.paths, measures, peak_at, focused)
+        seen_as = image.kind, self._predictor.image_sizes[image.kind]
+        return ImageResult(image.input, "", image.size, *seen_as, image.paths, measures, peak_at, focused)
 
 
 def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) -> Picture:

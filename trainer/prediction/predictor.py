@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,45 +10,72 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.data import preprocess
-from trainer.models.find import image_size_of
+from trainer.models.find import image_sizes_of
 from trainer.models.inference import Inference
+from trainer.models.model_folder import PAGE, PICTURE
 from trainer.prediction.heat import Map
+from trainer.prediction.kinds import kind_of
 from trainer.prediction.screens import count_screens, rows_of_screens
 
 
 class Predictor:
-    """The network of a model folder, loaded once; any thread may call its methods."""
+    """The network of a model folder, compiled once for each kind of images; any thread may call its methods."""
 
     def __init__(self, model_folder: str | os.PathLike[str], precision: str = "") -> None:
         """Load the network; `precision` and errors are those of `trainer.models.inference.Inference`."""
-        folder = pathlib.Path(model_folder)
-        self.image_size = image_size_of(folder)
-        """(H, W) of the network's input, pixels."""
-        self._network = Inference(folder, self.image_size, precision)
-        self.runtime = self._network.runtime
+        self._folder, self._precision = pathlib.Path(model_folder), precision
+        self.image_sizes = image_sizes_of(self._folder)
+        """Kind of images -> (H, W) of the network's input, pixels; PAGE only if its size is another one."""
+        self._networks: dict[str, Inference] = {}
+        self._compiling = threading.Lock()
+        self.runtime = self._network(PICTURE).runtime
         """What computes the maps, and in which precision."""
 
-    def prepare(self, image: npt.NDArray[np.uint8], n_screens: int = 0) -> npt.NDArray[np.float32]:
+    def kind_of(self, image: npt.NDArray[np.uint8], asked: str = "", is_page: bool = False) -> str:
+        """Return the kind as which the model predicts an image: PICTURE if it does not tell kinds apart.
+
+        Args:
+            image: (h, w, 3) RGB.
+            asked: of KINDS, if somebody asks for it; empty to decide by the image, as `kinds.kind_of` does.
+            is_page: an argument of `kinds.kind_of`.
+        """
+        return (asked or kind_of(image, is_page)) if PAGE in self.image_sizes else PICTURE
+
+    def seen_as(self, kind: str) -> str:
+        """Say as which kind an image is predicted, and at which size; empty if all are predicted alike."""
+        height, width = self.image_sizes[kind]
+        return f"seen as a {kind}, at {height} x {width} pixels" if PAGE in self.image_sizes else ""
+
+    def prepare(
+        self, image: npt.NDArray[np.uint8], n_screens: int = 0, kind: str = PICTURE
+    ) -> npt.NDArray[np.float32]:
         """Resize and pad each screen of an image (h, w, 3) RGB to the network's input.
 
         Args:
             image: (h, w, 3) RGB.
             n_screens: into which it is cut; 0 to decide by its size, as `count_screens` does.
+            kind: of `image_sizes`.
 
         Returns:
             (n, H, W, 3) in 0..255, with n = 1 for an image that is not cut.
         """
-        return np.stack(
-            [preprocess.prepare_stimulus(part, self.image_size) for part in self._cut(image, n_screens)]
-        )
+        size = self.image_sizes[kind]
+        return np.stack([preprocess.prepare_stimulus(part, size) for part in self._cut(image, n_screens)])
 
-    def predict(self, image: npt.NDArray[np.uint8], n_screens: int = 0, size: Sequence[int] | None = None) -> Map:
+    def predict(
+        self,
+        image: npt.NDArray[np.uint8],
+        n_screens: int = 0,
+        size: Sequence[int] | None = None,
+        kind: str = "",
+    ) -> Map:
         """Predict the saliency map of an image, and of a long page the map of each screen alone.
 
         Args:
             image: (h, w, 3) RGB.
             n_screens: into which it is cut; 0 to decide by its size, as `count_screens` does.
             size: (h, w) of the map, pixels; None for that of the image.
+            kind: of KINDS; empty to decide by the image, as `kind_of` does.
 
         Returns:
             (h, w) in [0, 1]. On a long page, the largest value of each screen is 1.
@@ -55,18 +83,25 @@ class Predictor:
         Raises:
             UserError: the prediction is not finite.
         """
-        maps = self.predict_prepared(self.prepare(image, n_screens))
+        kind = self.kind_of(image, kind)
+        maps = self.predict_prepared(self.prepare(image, n_screens, kind), kind)
         return self.restore(maps, image.shape[:2] if size is None else size)
 
-    def predict_prepared(self, batch: Any) -> Map:
-        """Predict the maps, (n, H, W) in [0, 1], of prepared images (n, H, W, 3), 0..255.
+    def predict_prepared(self, batch: Any, kind: str = PICTURE) -> Map:
+        """Predict the maps, (n, H, W) in [0, 1], of images (n, H, W, 3), 0..255, prepared as `kind`.
 
         The maps are still padded; `restore` brings those of an image to its size.
 
         Raises:
             UserError: a prediction is not finite.
         """
-        return self._network(batch)
+        return self._network(kind)(batch)
+
+    def _network(self, kind: str) -> Inference:
+        with self._compiling:
+            if kind not in self._networks:
+                self._networks[kind] = Inference(self._folder, self.image_sizes[kind], self._precision, kind)
+            return self._networks[kind]
 
     @staticmethod
     def restore(predictions: Map, size: Sequence[int]) -> Map:

@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 
 from trainer.errors import look_up
 from trainer.io.files import MEGAPIXEL, MOST_MEGAPIXELS
+from trainer.models.model_folder import KINDS
 from trainer.settings.fields import check_ranges, setting
 
 
@@ -38,6 +39,11 @@ class PredictConfig:
         f"{', '.join(f'{name} ({each.help})' for name, each in PREDICT_FORMATS.items())}. To score maps, write "
         "npy or png16. Empty for png in a folder for the results, and overlay next to an image.",
     )
+    kind: str = setting(
+        "",
+        f"What the images are: {' or '.join(KINDS)}, if the model predicts pages at a size of their own. Empty to "
+        "decide for each: pages have a desktop screen's shape, and straight lines.",
+    )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
     most_megapixels: float = setting(
         MOST_MEGAPIXELS, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
@@ -45,6 +51,8 @@ class PredictConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.kind:
+            look_up("kind", self.kind, dict.fromkeys(KINDS))
         for name in self.formats:
             look_up("format", name, PREDICT_FORMATS)
 

@@ -31,7 +31,7 @@ PRIOR = Calibration(exponent=0.8, bias_logit=0.0, bias_slope=1.5, bias_height=0.
 """Mean of the prior where the base model has no calibration."""
 DEVIATIONS = np.array([0.5, 2.0, 1.5, 0.5, 0.5, 0.15, 0.15])
 """Standard deviations of the prior, in the order of `Calibration.numbers`."""
-PENALTY = 0.1
+PENALTY = 0.03
 """KLD, in nats and summed over the images, that one number costs which is a standard deviation from its prior."""
 
 Data = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]

@@ -36,7 +36,7 @@ class Page {
 
   #describe(facts) {
     find("#model").textContent = [`Model: ${facts.model}`, facts.hint].filter(Boolean).join(". ");
-    find("#model").title = `It sees an image at ${facts.image_size.join(" × ")} pixels (height × width).`;
+    find("#model").title = `It sees pictures at ${facts.image_size.join(" × ")} pixels (height × width).`;
     find("#privacy").textContent = facts.privacy;
     find("#notice p").textContent = facts.notice;
     find("#notice").hidden = !facts.notice;
@@ -51,7 +51,7 @@ class Page {
       find(`#difference .legend b:nth-of-type(${index + 1})`).textContent = `${sign}${facts.change_limit}`;
     }
     const choices = Object.entries(facts.screens).map(([name, [width, height]]) =>
-      make("option", { value: name }, `Screens of a ${name} (${width} × ${height})`),
+      make("option", { value: name }, `a page on a ${name} (${width} × ${height})`),
     );
     find("#screen").append(...choices);
   }
@@ -198,6 +198,7 @@ class Page {
     find("#highest").textContent = this.#shown.some(({ map }) => map.screens > 1) ? "highest of its screen" : "high attention";
     const isTall = this.#shown.some((panel) => panel.isTall);
     find("#toolbar .of-tall").hidden = !isTall;
+    find("#toolbar .of-page").hidden = !isTall && !this.#shown.some(({ map }) => map.seenAs);
     for (const panel of this.#panels) {
       const scrolls = panel.isTall && find("#wide").checked;
       panel.element.classList.toggle("scrolls", scrolls);

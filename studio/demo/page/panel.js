@@ -176,7 +176,7 @@ export class Panel extends EventTarget {
     this.#frame(map.imageWidth, map.imageHeight);
     this.#open(true);
     this.#find(".name").textContent = file.name;
-    this.#find(".size").textContent = `${map.imageWidth} × ${map.imageHeight}`;
+    this.#find(".size").textContent = [`${map.imageWidth} × ${map.imageHeight}`, map.seenAs].filter(Boolean).join(", ");
     this.#find(".stage img").alt = `Image ${this.#slot}: ${file.name}`;
     const { x, y } = this.map.peakAt;
     const place = `${Math.round((100 * x) / map.imageWidth)}% from the left, ${Math.round((100 * y) / map.imageHeight)}%`;

@@ -100,9 +100,9 @@ def test_pictures_take_no_second_prediction_if_there_is_room_and_are_the_same_wi
 ):
     predict, n_predicted = Predictor.predict_prepared, []
 
-    def counted(self, batch):
+    def counted(self, batch, kind):
         n_predicted.append(len(batch))
-        return predict(self, batch)
+        return predict(self, batch, kind)
 
     monkeypatch.setattr(Predictor, "predict_prepared", counted)
     pictures = []

@@ -319,7 +319,10 @@ def how_measured(result: Mapping[str, Any]) -> str:
     blurred = manifest["ground_truth"] == "points"
     maps = f"fixations blurred by {manifest['blur_sigma_px']:g} pixels" if blurred else "the dataset's own maps"
     names = {CANDIDATE: "the candidate", **OTHERS}
-    sizes = [f"{names[model]} at {confidence.size_text(size)}" for model, size in result["image_sizes"].items()]
+    sizes = [
+        f"{names[model]} at {confidence.size_text(size)}{_pages_text(result, model)}"
+        for model, size in result["image_sizes"].items()
+    ]
     runtime = f", by {result['runtime']}" if "runtime" in result else ""
     text = f"Each model answers at its own input size: {' and '.join(sizes)} pixels{runtime}. "
     text += f"{densities}: against {maps}, within {confidence.size_text(result['map_size'])} pixels. "
@@ -329,6 +332,15 @@ def how_measured(result: Mapping[str, Any]) -> str:
             f"{points}: on {result['n_fixations']:,} fixations{observers}, at the original size of each image. "
         )
     return text + gate.center_bias_text(result)
+
+
+def _pages_text(result: Mapping[str, Any], model: str) -> str:
+    """How many images a model saw as pages, and at which size; empty if none."""
+    pages = result.get("pages", {}).get(model)
+    if not pages:
+        return ""
+    size = confidence.size_text(pages["image_size"])
+    return f" ({pages['n_images']:,} of {result['n_images']:,} images as pages at {size})"
 
 
 # === Terminal ===
