@@ -1,11 +1,13 @@
 """What a model is worth on the pictures of laboratories that it has not seen, calibrated and not.
 
-Each test set is predicted with a calibration that is fitted to all others, so that nothing is fitted to the images
-that are scored. The last calibration is fitted to all sets but those that are only scored: `--write` puts it into
-a model's configuration.
+Each test set is predicted with a calibration that is fitted to all others, or if there is no other, to the other
+half of its images, so that nothing is fitted to the images that are scored. The last calibration is fitted to all
+sets but those that are only scored: `--write` puts it into a model's configuration. The network sees images at the
+size at which the sets were prepared.
 
     python -m trainer fetch --dataset custom --test --source SET --image-size 240x320 ... --output-dir sets/SET
     python -m research.left_out sets/* --fit-only sets/osie-valid --score-only osie --kin mit1003,etocvd
+    python -m research.left_out pages/fiwi --kind page --write trainer/models/pretrained
 """
 
 import argparse
@@ -13,6 +15,7 @@ import dataclasses
 import functools
 import json
 import pathlib
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -22,8 +25,10 @@ from trainer.errors import reported
 from trainer.evaluation.metric_table import METRICS
 from trainer.io import files
 from trainer.io.runtime import load_tensorflow
+from trainer.models import calibration, model_folder
 from trainer.models.find import find_answering
-from trainer.models.model_folder import MODEL_CONFIG
+from trainer.models.model_folder import MODEL_CONFIG, PAGE, PICTURE, for_kind
+from trainer.prediction.predictor import Predictor
 
 
 def main() -> None:
@@ -38,6 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--kin", action="append", default=[], help="Names of sets with images in common, with commas."
     )
+    parser.add_argument("--kind", default=PICTURE, choices=(PICTURE, PAGE), help="What the images are.")
     parser.add_argument("--write", type=pathlib.Path, help="Folder of the model that gets the last calibration.")
     parsed = parser.parse_args()
     load_tensorflow()
@@ -45,81 +51,118 @@ def main() -> None:
     from trainer.evaluation.confidence import gain
     from trainer.evaluation.per_image import CENTER_BIAS
     from trainer.evaluation.scoring import Scorer
-    from trainer.models.load import load_model
     from trainer.training import fit_calibration
 
     model = find_answering(parsed.model).folder
-    network = Remembering(load_model(model).network)
-    answering = functools.partial(predictor_of, model)
     manifests = {folder: Manifest.load(folder) for folder in (*parsed.sets, *parsed.fit_only)}
-    data = {
-        folder.name: fit_calibration.predict_shrunk(
-            network, tfrecords.read_examples(folder, manifest.held_out), manifest.counts[manifest.held_out]
-        )
-        for folder, manifest in manifests.items()
-    }
-    kin = {name: group for group in (each.split(",") for each in parsed.kin) for name in group}
-    rows = []
-    for folder in parsed.sets:
-        related = [*kin.get(folder.name, [folder.name]), *parsed.score_only]
-        others = [name for name in data if name not in related]
-        calibration = fit_calibration.best(together([data[name] for name in others]))
-        print(folder.name, dataclasses.asdict(calibration), flush=True)
-        networks = {"as it is": network, "calibrated": functools.partial(calibrated, network, calibration)}
-        scorer = Scorer(folder, manifests[folder], {name: answering(each) for name, each in networks.items()})
-        table = scorer.score(folder.name)
-        for name in networks:
-            cells = []
-            for metric, row in METRICS.items():
-                ours, bias = (table.values(model, metric) for model in (name, CENTER_BIAS))
-                of = gain(ours, bias, row.higher_is_better)
-                mark = "**" if of.high is not None and of.high < 0 else ""
-                cells.append(f"{mark}{of.mean:+.3f} ({of.low:+.3f} to {of.high:+.3f}){mark}")
-            rows.append(f"| {folder.name}, {name} | {len(table.images)} | {' | '.join(cells)} |")
+    (image_size,) = {manifest.image_size for manifest in manifests.values()}
+    config = json.loads((model / MODEL_CONFIG).read_text())
+    # That of pictures was fitted to these sets, if they are pictures.
+    prior = (calibration.of_config(config) if parsed.kind == PAGE else None) or fit_calibration.PRIOR
+    with tempfile.TemporaryDirectory() as folder:
+        network = Remembering(uncalibrated(model, pathlib.Path(folder), image_size, parsed.kind))
+        data = {
+            folder.name: fit_calibration.predict_shrunk(
+                network, tfrecords.read_examples(folder, manifest.held_out), manifest.counts[manifest.held_out]
+            )
+            for folder, manifest in manifests.items()
+        }
+        kin = {name: group for group in (each.split(",") for each in parsed.kin) for name in group}
+        rows = []
+        for test_set in parsed.sets:
+            related = [*kin.get(test_set.name, [test_set.name]), *parsed.score_only]
+            others = [data[name] for name in data if name not in related]
+            if others:
+                fitted = [fit_calibration.best(together(others), prior)] * 2
+            else:
+                halves = [tuple(each[start::2] for each in data[test_set.name]) for start in (1, 0)]
+                fitted = [fit_calibration.best(half, prior) for half in halves]
+            print(test_set.name, *map(dataclasses.asdict, fitted[: 1 if others else 2]), flush=True)
+            examples = tfrecords.read_examples(test_set, manifests[test_set].held_out)
+            of_image = {key_of(each.stimulus): fitted[index % 2] for index, each in enumerate(examples)}
+            networks = {"as it is": network, "calibrated": functools.partial(calibrated, network, of_image)}
+            answering = {name: Answering(folder, each) for name, each in networks.items()}
+            scorer = Scorer(test_set, manifests[test_set], answering)
+            table = scorer.score(test_set.name)
+            for name in networks:
+                cells = []
+                for metric, row in METRICS.items():
+                    ours, bias = (table.values(each, metric) for each in (name, CENTER_BIAS))
+                    of = gain(ours, bias, row.higher_is_better)
+                    mark = "**" if of.high is not None and of.high < 0 else ""
+                    cells.append(f"{mark}{of.mean:+.3f} ({of.low:+.3f} to {of.high:+.3f}){mark}")
+                rows.append(f"| {test_set.name}, {name} | {len(table.images)} | {' | '.join(cells)} |")
     print(f"| | images | {' | '.join(row.label for row in METRICS.values())} |")
     print("|---" * (len(METRICS) + 2) + "|")
     print("\n".join(rows))
-    everything = dataclasses.asdict(
-        fit_calibration.best(together([data[name] for name in data if name not in parsed.score_only]))
-    )
+    fit_on = [data[name] for name in data if name not in parsed.score_only]
+    everything = dataclasses.asdict(fit_calibration.best(together(fit_on), prior))
     print("all", everything)
     if parsed.write:
-        config = json.loads((parsed.write / MODEL_CONFIG).read_text())
-        files.write_json(parsed.write / MODEL_CONFIG, config | {"calibration": everything})
+        found = {"image_size": list(image_size), "calibration": everything}
+        if parsed.kind != PICTURE:
+            found |= {"settings": {"flip_prediction": model_folder.flips(for_kind(config, parsed.kind))}}
+            found = {"kinds": {**config.get("kinds", {}), parsed.kind: found}}
+        files.write_json(parsed.write / MODEL_CONFIG, config | found)
+
+
+def uncalibrated(model: pathlib.Path, folder: pathlib.Path, image_size: tuple[int, int], kind: str) -> Predictor:
+    """The network of a model for one kind of images without its calibration; `folder` becomes such a model."""
+    config = for_kind(json.loads((model / MODEL_CONFIG).read_text()), kind)
+    for file in model.iterdir():
+        if file.name != MODEL_CONFIG:
+            (folder / file.name).symlink_to(file.absolute())
+    files.write_json(
+        folder / MODEL_CONFIG, config | {"image_size": list(image_size), "calibration": None, "kinds": {}}
+    )
+    return Predictor(folder)
+
+
+def key_of(image: Any) -> bytes:
+    """What tells a prepared image, which a dataset stores as whole numbers, from others."""
+    return np.rint(image).astype(np.uint8).tobytes()[::97]
 
 
 class Remembering:
-    """A network that predicts each image once, since all its maps are needed twice."""
+    """A network that predicts each image once, since all its maps are needed several times."""
 
-    def __init__(self, network: Any) -> None:
-        import tensorflow as tf
-
-        self._forward = tf.function(network, autograph=False)
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
         self._maps: dict[bytes, Any] = {}
 
     def __call__(self, images: Any) -> Any:
         import tensorflow as tf
 
-        keys = [np.asarray(image).tobytes()[::97] for image in images]
-        if any(key not in self._maps for key in keys):
-            self._maps |= dict(zip(keys, self._forward(images).numpy(), strict=True))
+        keys = [key_of(image) for image in images]
+        for key, image in zip(keys, images, strict=True):
+            if key not in self._maps:
+                self._maps[key] = self._predictor.predict_prepared(image[None])[0][..., None]
         return tf.stack([self._maps[key] for key in keys])
 
 
-def predictor_of(folder: pathlib.Path, network: Any) -> Any:
-    """A predictor with the input size of the model in `folder` and another network."""
-    from trainer.prediction.predictor import Predictor
+class Answering(Predictor):
+    """A predictor with another network."""
 
-    predictor = Predictor(folder)
-    predictor._network = lambda images: np.asarray(network(images))[..., 0]
-    return predictor
+    def __init__(self, folder: str, network: Any) -> None:
+        super().__init__(folder)
+        self._answer = network
+
+    def predict_prepared(self, batch: Any, kind: str = PICTURE) -> Any:
+        """Predict the maps, (n, H, W)."""
+        return np.asarray(self._answer(batch))[..., 0]
 
 
-def calibrated(network: Any, calibration: Any, images: Any) -> Any:
-    """The calibrated maps of prepared images."""
+def calibrated(network: Any, calibrations: Any, images: Any) -> Any:
+    """The calibrated maps of prepared images, each by the calibration of its key."""
+    import tensorflow as tf
+
     from trainer.models import tensorflow_calibration
 
-    return tensorflow_calibration.calibrated(calibration, network(images), images)
+    parts = [
+        tensorflow_calibration.calibrated(calibrations[key_of(image)], network(image[None]), image[None])
+        for image in images
+    ]
+    return tf.concat(parts, axis=0)
 
 
 def together(parts: list[Any]) -> Any:

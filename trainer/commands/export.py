@@ -2,26 +2,25 @@
 
 An ONNX file reads prepared images, as the SavedModel does, of any height and width divisible by 8. With
 `--format onnx-int8` its kernels have 8 bits, which the runtime expands: 25 MB in place of 100. docs/serving.md has
-clients in Python and JavaScript. Only a SavedModel needs TensorFlow.
+clients in Python and JavaScript. Only a SavedModel needs TensorFlow. An export predicts all images alike: as
+pictures, or with `--kind page` as pages, if the model has a size and a calibration of its own for them.
 
 The compact form, `--format int8`, is a folder of 25 MB that every command takes as a model: the weights of kernels
 have 8 bits and a scale for each output channel, and are float32 again when they are loaded.
 """
 
 import argparse
-import dataclasses
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainer.commands.shared_flags import add_model
 from trainer.errors import UserError, printable
 from trainer.io.runtime import load_tensorflow
-from trainer.models.model_folder import EXPORT_FORMATS, SIGNATURES, flips
+from trainer.models.model_folder import EXPORT_FORMATS, KINDS, PICTURE, SIGNATURES, flips, for_kind
 from trainer.settings.flags import output_path
 
 if TYPE_CHECKING:
     from trainer.models.find import Answering
-    from trainer.models.model_folder import ModelConfig
 
 SAVED_MODEL, ONNX, ONNX_INT8, COMPACT = EXPORT_FORMATS
 HELP = "export a model for servers and other runtimes, or in compact form"
@@ -52,6 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="Only for SavedModels: signature for requests that name none (default: %(default)s).",
     )
     parser.add_argument(
+        "--kind",
+        default=PICTURE,
+        choices=KINDS,
+        help="What the images are; the compact form predicts both as the model does (default: %(default)s).",
+    )
+    parser.add_argument(
         "--flip-prediction",
         action=argparse.BooleanOptionalAction,
         help="Whether the export averages the map of an image and that of its mirror image, in twice the time "
@@ -69,13 +74,18 @@ def execute(parsed: argparse.Namespace) -> None:
                 f"--{flag.replace('_', '-')} is for the format {SAVED_MODEL}, but --format is {parsed.format}"
             )
 
+    if parsed.format == COMPACT and parsed.kind != PICTURE:
+        raise UserError(f"the format {COMPACT} predicts each kind of images as the model does; leave out --kind")
     from trainer.data.settings import parse_image_size
-    from trainer.models.find import find_answering, image_size_of
+    from trainer.models.find import find_answering, image_sizes_of
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     answering = find_answering(parsed.model)
     folder = answering.folder
-    size = size or image_size_of(folder)
+    sizes = image_sizes_of(folder)
+    if parsed.kind not in sizes:
+        raise UserError(f"{answering.name} has no size of its own for a {parsed.kind}; leave out --kind")
+    size = size or sizes[parsed.kind]
 
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute
     answering.tell()
@@ -84,7 +94,7 @@ def execute(parsed: argparse.Namespace) -> None:
     elif parsed.format == COMPACT:
         _export_compact(folder, path, parsed.flip_prediction)
     else:
-        write_onnx(answering, path, parsed.format, parsed.flip_prediction)
+        write_onnx(answering, path, parsed.format, parsed.flip_prediction, parsed.kind)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")
@@ -94,17 +104,19 @@ def _export_saved_model(
     parsed: argparse.Namespace, folder: pathlib.Path, path: pathlib.Path, size: tuple[int, int], notice: str
 ) -> None:
     load_tensorflow()
-    from trainer.models.load import load_model
+    from trainer.models.load import load_model, trained
     from trainer.models.saved_model import write_saved_model
 
-    model = load_model(folder)
-    if parsed.flip_prediction is not None:
-        model = dataclasses.replace(model, flips=parsed.flip_prediction)
+    model = trained(load_model(folder).network, for_kind(_config(folder, parsed.flip_prediction), parsed.kind))
     write_saved_model(model, size, path, parsed.default_signature, notice)
 
 
 def write_onnx(
-    answering: "Answering", path: pathlib.Path, format: str = ONNX_INT8, flip_prediction: bool | None = None
+    answering: "Answering",
+    path: pathlib.Path,
+    format: str = ONNX_INT8,
+    flip_prediction: bool | None = None,
+    kind: str = PICTURE,
 ) -> None:
     """Write the network of a model as an ONNX file, with what its users must know as metadata.
 
@@ -113,6 +125,7 @@ def write_onnx(
         path: of the file; nothing half-written is left there.
         format: ONNX or ONNX_INT8.
         flip_prediction: whether it averages with the map of the mirrored image; None for the model's own setting.
+        kind: of images, of KINDS, for which the model has a size.
 
     Raises:
         UserError: the model's weights or its configuration are damaged.
@@ -120,13 +133,14 @@ def write_onnx(
     from trainer.io.files import replacing
     from trainer.models import calibration
     from trainer.models.compact import expanded, quantized
-    from trainer.models.find import image_size_of
+    from trainer.models.find import image_sizes_of
     from trainer.models.onnx_graph import encode_onnx
     from trainer.models.weights import read_stored
 
     folder = answering.folder
-    config, form = _config(folder, flip_prediction), quantized if format == ONNX_INT8 else expanded
-    height, width = image_size_of(folder)
+    config = for_kind(_config(folder, flip_prediction), kind)
+    form = quantized if format == ONNX_INT8 else expanded
+    height, width = image_sizes_of(folder)[kind]
     metadata = {
         "description": printable(answering.description),
         "image_size": f"{height}x{width}",
@@ -160,12 +174,13 @@ def _export_compact(folder: pathlib.Path, path: pathlib.Path, flip_prediction: b
     )
 
 
-def _config(folder: pathlib.Path, flip_prediction: bool | None) -> "ModelConfig":
+def _config(folder: pathlib.Path, flip_prediction: bool | None) -> dict[str, Any]:
     """MODEL_CONFIG of the export."""
     from trainer.io.files import read_json
     from trainer.models.model_folder import MODEL_CONFIG, ModelConfig
 
-    config: ModelConfig = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", ModelConfig)
-    if flip_prediction is not None and flip_prediction != flips(config):
-        config["settings"] = {**config.get("settings", {}), "flip_prediction": flip_prediction}
+    config: dict[str, Any] = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", ModelConfig)
+    for each in (config, *config.get("kinds", {}).values()):
+        if flip_prediction is not None and flip_prediction != flips(each):
+            each["settings"] = {**each.get("settings", {}), "flip_prediction": flip_prediction}
     return config

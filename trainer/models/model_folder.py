@@ -87,13 +87,14 @@ class CalibrationNumbers(TypedDict):
 
 
 PICTURE, PAGE = KINDS = "picture", "page"
-"""Kinds of images (`trainer.prediction.kinds`); a model may have a size and a calibration for pages alone."""
+"""Kinds of images (`trainer.prediction.kinds`); a model may have a `KindConfig` for pages."""
 
 
 class KindConfig(TypedDict):
     """What a model has for one kind of images in place of the keys of its MODEL_CONFIG."""
 
     image_size: ImageSize
+    settings: Predicting
     calibration: "CalibrationNumbers | None"
 
 
@@ -124,7 +125,7 @@ class BaseConfig(_Origin):
 
 
 def for_kind(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The content of MODEL_CONFIG with the size and the calibration for one kind of images."""
+    """The content of MODEL_CONFIG with the size, the averaging and the calibration for one kind of images."""
     return {**config, **config.get("kinds", {}).get(kind, {})}
 
 
