@@ -20,7 +20,7 @@ def fetch_dataset(
 
     Args:
         dataset: Name of the dataset: salicon, mit1003, cat2000, dutomron, pascals, osie, osie-mouse, crowd, fiwi,
-            fixationadd1000, or custom for recordings of your own.
+            fixationadd1000, ueyes, or custom for recordings of your own.
         source: Its archive or folder at gs://, an archive at https://, or the word sample for generated pictures;
             empty for the authors' own download.
         image_size: Input size of the network as height x width in pixels; empty for the size of the dataset.

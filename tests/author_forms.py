@@ -265,6 +265,46 @@ def _fiwi(n):
     return (files | JUNK,), {f"{i + 1}.png": i for i in range(n)}
 
 
+GAZEPOINT = (
+    "MEDIA_ID,MEDIA_NAME,CNT,TIME(2022/03/28 14:28:03.787),TIMETICK(f=10000000),FPOGX,FPOGY,FPOGS,FPOGD,FPOGID,"
+    "FPOGV,BPOGX,BPOGY,BPOGV,CX,CY,CS,USER,"
+)
+"""The first columns of UEyes' logs, whose lines end in a comma."""
+
+
+def gazepoint_line(name, y, x, size=SIZE, valid=1):
+    """A line of UEyes' logs: a fixation of the centre of pixel (y, x) of an image in the middle of the screen."""
+    screen = np.array([1200, 1920])
+    scale = min(screen / size)
+    shown = (screen - scale * np.array(size)) / 2 + scale * (np.array([y, x]) + 0.5)
+    fpog = "{1:.5f},{0:.5f}".format(*shown / screen)
+    return f"6,{name},29,0.47754,43084236554,{fpog},0.21436,0.26318,2,{valid},0.99,0.99,1,0.1,0.05,0,,"
+
+
+def _ueyes(n):
+    """Names end in three ways, those of people and of one map are in either case, and one block is Excel's."""
+    indices = {f"{i:05d}f.{('png', 'jpg', 'jpeg')[i % 3]}": i for i in range(n)}
+    logs, table, files = {}, ["Image Name;Category;Block;Train/Test"], {"README.md": b"x"}
+    for name, i in indices.items():
+        suffix = name[name.index(".") :]
+        table.append(f"{name};web;{('53', '0,00E+00', '0')[i % 3]};{('Test', 'Train', 'Train')[i % 3]}")
+        files[f"images/{name}"] = _stimulus(i, suffix)
+        files[f"saliency_maps/heatmaps_7s/{name.upper() if i == 1 else name}"] = _encoded(ramp(i), suffix)
+        files[f"saliency_maps/heatmaps_3s/{name}"] = _encoded(ramp(n), suffix)
+        files[f"saliency_maps/fixmaps_7s/{name}"] = _marked(n, suffix)
+        files[f"saliency_maps/overlay_heatmaps_7s/overlay_{name}"] = _stimulus(n, suffix)
+        files[f"scanpaths/paths_7s/{name[:6]}/1.png"] = _stimulus(n, ".png")
+        for person, points in zip(("KH003", "kh001", "kh002"), fixations(i, SIZE), strict=True):
+            lines = logs.setdefault(f"{('53', '00', '00')[i % 3]}_{person}", [GAZEPOINT])
+            lines += [gazepoint_line(name, y, x) for y, x in points.tolist()]
+            lines.append(gazepoint_line(name, 20, 20, valid=0))
+    for log, lines in logs.items():
+        files[f"eyetracker_logs/{log}_fixations.csv"] = "\n".join(lines).encode()
+    files["eyetracker_logs/.~lock.53_kh001_fixations.csv#"] = b"x"
+    files["image_types.csv"] = "\r\n".join(table).encode()
+    return ({f"UEyes_dataset/{path}": content for path, content in files.items()} | JUNK,), indices
+
+
 def _fixationadd1000(n):
     stimuli = {f"stimuli/{i + 1}.jpg": _stimulus(i, ".jpg") for i in range(n)}
     maps = {f"fixation/{i + 1}.png": _encoded(ramp(i), ".png") for i in range(n)}
@@ -281,6 +321,7 @@ FORMS = {
     "osie-mouse": _osie,
     "crowd": _crowd,
     "fiwi": _fiwi,
+    "ueyes": _ueyes,
     "fixationadd1000": _fixationadd1000,
 }
 """Dataset -> (files of each of its archives, name -> index of each image), of a number of images."""

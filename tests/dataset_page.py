@@ -9,13 +9,18 @@ from trainer.data.source_layout import ROLES
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"
 BLOCK = re.compile(r"(?s)(?<=\n## One by one\n).*?(?=\n## )")
 WIDTH = 40
-STANDS_FOR = {"{name}": "NAME", "{split}": "SPLIT", "{folder}": "CATEGORY"}
+STANDS_FOR = {"{name}": "NAME", "{suffix}": "png", "{split}": "SPLIT", "{folder}": "CATEGORY"}
 SPLITS = {
     "given": "by its folders `train/` and `val/`",
     "shuffle": "by the seeded shuffle of the original MSI-Net code",
     "shuffle_per_category": "by the same seeded shuffle in each category",
 }
-HOLDS = {"stimulus": "image", "map": "map: where people looked, as a density", "fixations": "fixations"}
+HOLDS = {
+    "stimulus": "image",
+    "map": "map: where people looked, as a density",
+    "fixations": "fixations",
+    "split": "split",
+}
 
 
 def link(place) -> str:
@@ -41,7 +46,9 @@ def tree(row: Dataset) -> list[str]:
 def section(name: str, row: Dataset) -> str:
     """The section of a dataset."""
     height, width = row.image_size
-    counts = f"{row.n_train:,} for training, {row.n_valid:,} for validation, split {SPLITS[row.split]}"
+    tables = [rule.path for rule in row.files if rule.role == "split"]
+    split = f"by its table `{tables[0]}`" if tables else SPLITS[row.split]
+    counts = f"{row.n_train:,} for training, {row.n_valid:,} for validation, split {split}"
     if row.any_count:
         kept, whole = OWN_SHARE
         counts = f"any number; {kept} of {whole} are for training, unless folders or a column say otherwise"

@@ -22,7 +22,7 @@ def internet(site, monkeypatch, tmp_path_factory):
     hosts = (
         *("drive.google.com", "drive.usercontent.google.com", "accounts.google.com", "people.csail.mit.edu"),
         *("saliency.mit.edu", "saliencydetection.net", "cbs.ic.gatech.edu", "github.com", "codeload.github.com"),
-        *("www.dropbox.com", "dl.dropboxusercontent.com", "data.example.org"),
+        *("www.dropbox.com", "dl.dropboxusercontent.com", "data.example.org", "zenodo.org"),
     )
     with sites.internet(site, hosts, tmp_path_factory.mktemp("trusted")) as variables:
         for name, value in variables.items():

@@ -4,8 +4,8 @@ Sizes, splits and ground truth are those of the reference implementation (alexan
 config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
 folders of stimuli, of maps and of fixations (see `trainer/data/source_layout.py`).
 
-The MD5s are those that pysaliency checks (github.com/matthias-k/pysaliency at 6a45d241): a comment names the file
-of its folder pysaliency/external_datasets/. We found no published digests of the other archives.
+The MD5s are Zenodo's, or those that pysaliency checks (github.com/matthias-k/pysaliency at 6a45d241): a comment
+names the file of its folder pysaliency/external_datasets/. We found no published digests of the other archives.
 """
 
 import dataclasses
@@ -41,12 +41,13 @@ class FileRule:
     """The role of some files in the authors' form."""
 
     path: str
-    """End of the files' paths, in any case. `{name}`, `{folder}` and `{split}` stand for parts without a slash:
-    the image's name, its folder and its split."""
+    """End of the files' paths, in any case. `{name}`, `{suffix}`, `{folder}` and `{split}` stand for parts without
+    a slash: the image's name, what follows its last dot, its folder and its split."""
     role: str
-    """`stimulus`, `map` or `fixations`."""
+    """`stimulus`, `map`, `fixations`, or `split` for a table with the split of each image."""
     reader: str = ""
-    """Name in `trainer/data/matlab.py` of the reader of a file with the fixations of all images."""
+    """Reader of a file about many images: `ueyes` (`trainer/data/ueyes.py`), or a name in
+    `trainer/data/matlab.py`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +63,9 @@ class Dataset:
     """Standard deviation, in original pixels, of the Gaussian that turns points into a density, if the maps are
     points; 16 px is the reference's default."""
     split: str = "shuffle"
-    """How the complete dataset is split: `given`, by folders train/ and val/; `shuffle`, by shuffling the sorted
-    paths with seed 42; or `shuffle_per_category`, by such a shuffle in each folder of images. With another number
-    of images, a shuffle gives way to a hash (see `trainer/data/splits.py`)."""
+    """How the complete dataset is split: `given`, by folders train/ and val/ or a table; `shuffle`, by shuffling
+    the sorted paths with seed 42; or `shuffle_per_category`, by such a shuffle in each folder of images. With
+    another number of images, a shuffle gives way to a hash (see `trainer/data/splits.py`)."""
     archives: tuple[Archive, ...] = ()
     """The files in which the authors publish the dataset."""
     licence: str = ""
@@ -298,6 +299,36 @@ DATASETS: dict[str, Dataset] = {
             "10.1016/j.jvcir.2021.103356."
         ),
         homepage="https://doi.org/10.1016/j.jvcir.2021.103356",
+    ),
+    # The form is that of the authors' README, code and a copy of their logs, and of two people who unpacked the
+    # archive (13 GB); it was never downloaded here. The maps are of all 7 s of viewing; folders beside theirs have
+    # the first 1 and 3 s. 4:3 suits phones, posters and pages together best, and their text needs pixels.
+    "ueyes": Dataset(
+        (360, 480),
+        1872,
+        108,
+        split="given",
+        archives=(
+            # MD5: Zenodo's, as three projects that use it repeat it.
+            Archive(
+                "https://zenodo.org/api/records/8010312/files/UEyes_dataset.zip/content",
+                "UEyes_dataset.zip",
+                "md5:c2d53e6af0a47e1f459416d6839ec2c1",
+            ),
+        ),
+        files=(
+            FileRule("images/{name}.{suffix}", "stimulus"),
+            FileRule("saliency_maps/heatmaps_7s/{name}.{suffix}", "map"),
+            FileRule("eyetracker_logs/{name}_fixations.csv", "fixations", reader="ueyes"),
+            FileRule("image_types.csv", "split", reader="ueyes"),
+        ),
+        licence="Creative Commons Attribution 4.0 International (CC BY 4.0).",
+        citation=(
+            "Yue Jiang, Luis A. Leiva, Hamed Rezazadegan Tavakoli, Paul R. B. Houssel, Julia Kylmälä, Antti "
+            "Oulasvirta: UEyes: Understanding visual saliency across user interface types. CHI 2023, doi "
+            "10.1145/3544548.3581096."
+        ),
+        homepage="https://userinterfaces.aalto.fi/ueyeschi23",
     ),
     # Recordings of one's own (see `trainer/data/recordings/`).
     "custom": Dataset((240, 320), 0, 0),

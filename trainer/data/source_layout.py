@@ -10,7 +10,7 @@ import itertools
 import pathlib
 import posixpath
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +48,8 @@ SPLIT_LABELS = {
 """Names of folders, and values of a column of splits, in lower case -> split."""
 OF_ALL = "fixations of all images"
 """Role of files with the fixations of many images."""
+SPLIT = "split"
+"""Role of a table with the split of each image."""
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
@@ -64,8 +66,10 @@ MATLAB_7_3 = b"MATLAB 7.3 MAT-file"
 """The first bytes of a file that MATLAB saves with -v7.3."""
 MATLAB, MATLAB_REMEDY = "trainer.data.matlab", "download or export it again"
 """The module that reads MATLAB files, in the worker alone, and the end of messages about them."""
-MOST_MATLAB_BYTES = 2**28
-"""Size of the largest MATLAB file that is read; those of the authors have some 10 MB."""
+UEYES = "trainer.data.ueyes"
+"""The module that reads UEyes' tables, in the worker alone."""
+MOST_TABLE_BYTES = 2**28
+"""Size of the largest file of fixations that is read; those of the authors have some 10 MB."""
 MAP_WORDS = re.compile("saliency|heat|density|fixmap|maps", re.IGNORECASE)
 """In the name of a folder that seems to hold maps."""
 MAX_POINT_SHARE = 0.02
@@ -206,7 +210,7 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
     fixations: Mapping[str, Member | Fixations] = {key: member for key, (_, member) in files["fixations"].items()}
     if sets := {key: member for key, (_, member) in files[OF_ALL].items()}:
         reader = next(file.reader for file, _ in assigned if file.reader)
-        of_all = read_matlab_set(reader, sets)
+        of_all = read_logs(sets.values()) if reader == "ueyes" else read_matlab_set(reader, sets)
         fixations = {key: each for key, each in of_all.items() if key in stimuli}
         if left_out := len(of_all) - len(fixations):
             counts = f"{left_out} of {len(of_all)}"
@@ -224,6 +228,8 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
         for key, (name, stimulus) in used.items()
     ]
     splits = {file.key: file.split for file, _ in assigned}
+    for _, table in files[SPLIT].values():
+        splits |= untrusted.call(f"{UEYES}.read_splits", table.content(MOST_TABLE_BYTES), file=table.origin)
     return Images(items, [splits[key] for key in used], notes)
 
 
@@ -232,10 +238,10 @@ def _by_role(assigned: Assigned, bad: BadImages) -> tuple[dict[str, Files], set[
 
     Files with the fixations of many images have the role OF_ALL.
     """
-    files: dict[str, Files] = {role: {} for role in (*ROLES.values(), OF_ALL)}
+    files: dict[str, Files] = {role: {} for role in (*ROLES.values(), OF_ALL, SPLIT)}
     ambiguous = set()
     for file, member in assigned:
-        role = OF_ALL if file.reader else file.role
+        role = OF_ALL if file.reader and file.role == "fixations" else file.role
         _, first = files[role].setdefault(file.key, (file.name, member))
         if first is not member:
             ambiguous.add(file.key)
@@ -295,7 +301,7 @@ def read_matlab(member: Member, size: Size) -> Gaze:
 
 def _read_matlab_file(member: Member) -> bytes:
     """The content of a MATLAB file of one image; raises `ContentError` for one that was saved with -v7.3."""
-    content = member.content(MOST_MATLAB_BYTES)
+    content = member.content(MOST_TABLE_BYTES)
     if content.startswith(MATLAB_7_3):
         raise ContentError(
             f"{member.origin} is a file of MATLAB 7.3, which is not read; save it with -v7, the fixations in a "
@@ -310,12 +316,40 @@ def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixat
     Raises:
         UserError: a file is damaged, has another form, or refers to other files.
     """
-    contents = {name: (member.origin, member.content(MOST_MATLAB_BYTES)) for name, member in files.items()}
+    contents = {name: (member.origin, member.content(MOST_TABLE_BYTES)) for name, member in files.items()}
     origin = " and ".join(member.origin for member in files.values())
     fixations: dict[str, Fixations] = untrusted.call(
         f"{MATLAB}.read_set", reader, contents, file=origin, remedy=MATLAB_REMEDY
     )
     return fixations
+
+
+def read_logs(logs: Iterable[Member]) -> dict[str, Fixations]:
+    """The fixations of all images of UEyes, by their names, from the log of each person; see `trainer.data.ueyes`.
+
+    Raises:
+        ContentError: a log cannot be read.
+    """
+    observers: dict[str, list[Fixations]] = {}
+    for log in logs:
+        content = log.origin, log.content(MOST_TABLE_BYTES)
+        for name, fixations in untrusted.call(f"{UEYES}.read_log", *content, file=log.origin).items():
+            observers.setdefault(name, []).append(fixations)
+    return {
+        name: Fixations(f"{each[0].origin} and {len(each) - 1} others", functools.partial(_of_observers, each))
+        for name, each in observers.items()
+    }
+
+
+def _of_observers(observers: Sequence[Fixations], size: Size) -> Gaze:
+    """The fixations of all observers in an image of `size` (h, w), from those of each."""
+    gazes = [each.read(size) for each in observers]
+    return Gaze(
+        np.concatenate([each.points for each in gazes]),
+        np.repeat(np.arange(len(gazes)), [len(each.points) for each in gazes]),
+        n_outside=sum(each.n_outside for each in gazes),
+        n_blinks=sum(each.n_blinks for each in gazes),
+    )
 
 
 # === What a file holds ===
@@ -431,7 +465,8 @@ def _by_rule(path: str, rules: Sequence[FileRule]) -> FileRole | None:
         if split == TEST:
             continue
         folder = [parts["folder"]] if "folder" in parts else []
-        key = "/".join([*([split] if split else []), *folder, parts["name"]])
+        # In lower case: of UEyes, who compared exact names missed the maps of two images, and who used a Mac none.
+        key = "/".join([*([split] if split else []), *folder, parts["name"]]).lower()
         return FileRole(rule.role, split, "/".join([*folder, file]), key)
     return None
 

@@ -22,9 +22,9 @@ from trainer.io import archive_files, source_files
 N = 10
 FEW = {"osie": 5, "osie-mouse": 5, "crowd": 5}
 """Number of images of a dataset with large ones."""
-MAPS = ("salicon", "mit1003", "cat2000", "pascals", "fixationadd1000")
+MAPS = ("salicon", "mit1003", "cat2000", "pascals", "ueyes", "fixationadd1000")
 """Datasets with maps; those of the others are made from their points."""
-OBSERVERS = ("salicon", "dutomron", "pascals", "osie", "osie-mouse", "crowd")
+OBSERVERS = ("salicon", "dutomron", "pascals", "osie", "osie-mouse", "crowd", "ueyes")
 OTHERS = {
     "salicon": 2,
     "mit1003": 1,
@@ -35,6 +35,7 @@ OTHERS = {
     "osie-mouse": 5 + 1,
     "crowd": 4,
     "fiwi": N,
+    "ueyes": 1 + 4 * N,
 }
 """Files that do not belong to the dataset."""
 
@@ -46,7 +47,13 @@ def fetched(dataset, source, output, **settings):
 
 
 def expected_split(dataset, names):
-    """Kroner et al., data.py: the sorted names, shuffled by `RandomState(42)`; in CAT2000 each category's."""
+    """Kroner et al., data.py: the sorted names, shuffled by `RandomState(42)`; in CAT2000 each category's.
+
+    SALICON and UEyes have splits of their own.
+    """
+    if dataset == "ueyes":
+        return {"train": [name for name, index in names.items() if index % 3],
+                "valid": [name for name, index in names.items() if index % 3 == 0]}  # fmt: skip
     if dataset == "salicon":
         return {split: sorted(name for name in names if f"_{part}2014" in name)
                 for split, part in (("train", "train"), ("valid", "val"))}  # fmt: skip
@@ -99,7 +106,7 @@ def test_every_dataset_is_read_in_its_authors_form(dataset, tmp_path, monkeypatc
             elif manifest.has_fixations:
                 np.testing.assert_array_equal(example.fixations, points[np.lexsort(points.T[::-1])])
             if dataset in MAPS:
-                np.testing.assert_allclose(example.density, ramp(index), atol=60 if ".jp" in names[0] else 0)
+                np.testing.assert_allclose(example.density, ramp(index), atol=60 if ".jp" in example.name else 0)
             else:
                 sigma_px = {"fiwi": 30, "osie-mouse": 24, "crowd": 26}.get(dataset, 16)
                 assert set(np.unique(blurred(points, size, sigma_px) - example.density)) <= {0, 1}
@@ -132,8 +139,8 @@ def names_in(dataset, source):
     names = {split: [item.name for item in each] for split, each in items.items()}
     for item in (item for each in items.values() for item in each):
         for file in (item.stimulus, item.map, item.fixations):
-            stem = pathlib.PurePosixPath(item.name).stem
-            assert file is None or stem in file.origin or f"image {stem} " in file.origin
+            stem = pathlib.PurePosixPath(item.name).stem.lower()
+            assert file is None or stem in file.origin.lower() or f"image {stem} " in file.origin
     return names
 
 
@@ -201,6 +208,27 @@ def test_an_image_that_the_file_of_all_fixations_lacks_is_named(tmp_path):
         target.writestr("datasets/algmaps/pascal/humanFix/5.png", b"x")
     with pytest.raises(UserError, match="fixations file: '5'"):
         names_in("pascals", archive)
+
+
+def test_gaze_beside_an_image_in_the_middle_of_the_screen_is_outside(tmp_path):
+    """A phone's image fills the height of UEyes' screen, and .352 of its width: from .324 to .676."""
+    lines = [author_forms.gazepoint_line("A.jpg", 0, x, (960, 540)) for x in (0, 539)]
+    for x, y in ((0.32, 0.5), (0.68, 0.5), (0.5, 0.5), (0.5, 0.999)):
+        lines.append(lines[0].replace(",".join(lines[0].split(",")[5:7]), f"{x},{y}"))
+    content = "\n".join([author_forms.GAZEPOINT, *lines, lines[0].replace("0.26318,2,1", "0.26318,2,0")]).encode()
+    log = archive_files.Member("0_kh001_fixations.csv", "0_kh001_fixations.csv", lambda: content)
+    gaze = source_layout.read_logs([log])["a"].read((960, 540))
+    assert gaze.points.tolist() == [[0, 0], [0, 539], [480, 270], [959, 270]]
+    assert (gaze.n_outside, gaze.observers.tolist()) == (2, [0, 0, 0, 0])
+
+
+def test_a_damaged_log_is_named(tmp_path):
+    author_forms.write("ueyes", tmp_path / "all", 3)
+    (archive,) = (tmp_path / "all").iterdir()
+    unpacked(archive, tmp_path / "some")
+    next((tmp_path / "some").rglob("00_kh001_fixations.csv")).write_bytes(b"MEDIA_NAME\na.png\n")
+    with pytest.raises(UserError, match=r"00_kh001_fixations\.csv"):
+        find("ueyes", tmp_path / "some")
 
 
 def test_fixations_that_are_left_out_are_counted_in_a_note(tmp_path):

@@ -1,0 +1,67 @@
+"""Read the tables of UEyes: the logs of its eye tracker, and the authors' split.
+
+Each person looked at blocks of 36 images, 7 s at each; a log has the fixations of one person in one block.
+Positions are shares of a screen of 1920 x 1200 pixels, in whose middle each image was as large as fits: so the
+authors compute them (github.com/YueJiang-nj/UEyes-CHI2023 at 7bc0641, data_processing/generate_heatmaps.py), and
+their maps of images in that repository agree. These maps are of BPOGX and BPOGY, the gaze when a fixation has
+ended. FPOGX and FPOGY, which are read here, are the mean of the fixation.
+
+It runs in the worker of `trainer.io.untrusted`, to which `trainer.data.source_layout` sends the bytes of a table.
+"""
+
+import csv
+import io
+import math
+import pathlib
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.data.recordings.geometry import Geometry, Positions
+from trainer.data.settings import FRACTION
+from trainer.data.source_layout import Fixations, Gaze, Size
+
+GEOMETRY = Geometry(FRACTION, upwards=False, screen=(1200, 1920), image_on_screen="fit")
+SPLITS = {"train": "train", "test": "valid"}
+"""The authors' split, in lower case -> that of this project: their test images validate."""
+
+
+def read_log(origin: str, content: bytes) -> dict[str, Fixations]:
+    """The fixations of one person, by the images' names in lower case without their endings.
+
+    `origin` is the name of the log in messages.
+    """
+    images: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in _rows(content, ","):
+        if _number(row["FPOGV"]) == 1:
+            images[_key(row["MEDIA_NAME"])].append((_number(row["FPOGX"]), _number(row["FPOGY"])))
+    return {
+        key: Fixations(f"the fixations of {key} in {origin}", partial(_in_image, np.array(shares)))
+        for key, shares in images.items()
+    }
+
+
+def read_splits(content: bytes) -> dict[str, str]:
+    """The split of each image, by the keys of `read_log`."""
+    return {_key(row["Image Name"]): SPLITS[row["Train/Test"].lower()] for row in _rows(content, ";")}
+
+
+def _rows(content: bytes, delimiter: str) -> Iterable[dict[str, str]]:
+    return csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=delimiter)
+
+
+def _key(name: str) -> str:
+    return pathlib.PurePosixPath(name.strip().lower()).stem
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.nan
+
+
+def _in_image(shares: NDArray[np.float64], size: Size) -> Gaze:
+    """The fixations (n, 2) of (x, y), as shares of the screen, in an image of `size` (h, w)."""
+    positions = Positions(shares[:, 0], shares[:, 1], np.tile(np.array(size), (len(shares), 1)))
+    return Gaze.inside(np.stack(GEOMETRY.pixels(positions), axis=1), np.zeros(len(shares), np.int64), size)
