@@ -54,8 +54,11 @@ PRETRAINED_VERSION = 0
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
-PHOTOGRAPHS = "Trained on photographs; treat its maps of text-heavy pages as rough."
-"""What PRETRAINED must say about its maps."""
+EVIDENCE = (
+    "Tested on people it was not trained on, its maps are better than a fixed centre map on photographs, web pages and "
+    "posters; on charts they are worse."
+)
+"""What PRETRAINED must say about its maps; docs/results.md has the figures."""
 
 
 def find_model(name: str = "") -> pathlib.Path:
@@ -300,7 +303,7 @@ class Answering:
     @property
     def hint(self) -> str:
         """How far its maps can be trusted, a sentence; empty if nothing is known."""
-        return PHOTOGRAPHS if self.name == PRETRAINED else ""
+        return EVIDENCE if self.name == PRETRAINED else ""
 
     def tell(self) -> str:
         """What it must say about itself, also printed on stderr; empty if nothing."""

@@ -14,22 +14,24 @@ from trainer.prediction.screens import DESKTOP_PX, screens_of
 WIDE = (1.4, 2.4)
 """Least and largest ratio of width and height of a desktop's screen, with or without the frame of the browser."""
 MOST_PX = 1600
-"""Width above which an image is shrunk before lines are looked for."""
-RUN_PX = 40
-"""Length of a line."""
-STEP, TOLERANCE = 12, 3
-"""Least change of brightness, 0..255, from one side of a line to the other, and how far it may vary along it."""
-FEWEST_LINES = 0.0006
-"""Least share of places at which a line begins, across and down, on a page: of 51 web pages, also as JPEG and
-scaled, 49 have more, and of 662 photographs of nine sets 4, three of them from a set of scenes in a frame
-(research/log.md)."""
+"""Width above which an image is shrunk before it is looked at."""
+RUN_PX = 8
+"""Pixels of equal brightness in a row that are a flat place, and pixels behind its end that may have an edge."""
+EDGE = 40
+"""Least difference of brightness, 0..255, that is an edge."""
+DRAWN = 0.015
+"""Least product of the shares of flat places and of those that end at an edge in a drawn image.
+
+49 of 51 web pages of FiWI have more, also as JPEG, and 2 of 151 photographs of a screen's shape (research/log.md,
+2026-11-27 "Pages told from photographs").
+"""
 
 
 def kind_of(image: NDArray[np.uint8], is_page: bool = False) -> str:
     """Return the kind of an image (h, w, 3): a page has a desktop screen's shape and is drawn.
 
-    Drawn images have straight lines along both axes whose contrast stays the same over tens of pixels, such as
-    borders of boxes. In photographs, light and texture vary along a line.
+    A drawn image has many flat places that end at an edge, such as the ground around letters and boxes. In
+    photographs few places are flat, and most of those fade away, such as a sky.
 
     Args:
         image: (h, w, 3) RGB.
@@ -42,14 +44,15 @@ def kind_of(image: NDArray[np.uint8], is_page: bool = False) -> str:
 
 
 def _is_drawn(image: NDArray[np.uint8]) -> bool:
-    grey = Image.fromarray(image).reduce(-(-image.shape[1] // MOST_PX)).convert("L")
-    brightness = np.asarray(grey, np.int16)
-    return min(_share_of_lines(brightness), _share_of_lines(brightness.T)) >= FEWEST_LINES
+    grey = np.asarray(Image.fromarray(image).reduce(-(-image.shape[1] // MOST_PX)).convert("L"))
+    return min(_drawn_along_rows(grey), _drawn_along_rows(grey.T)) >= DRAWN
 
 
-def _share_of_lines(brightness: NDArray[np.int16]) -> float:
-    """The share of places at which a line goes on for RUN_PX along the second axis."""
-    steps = np.diff(brightness, axis=0)
-    goes_on = (np.abs(np.diff(steps, axis=1)) <= TOLERANCE) & (np.abs(steps[:, 1:]) > STEP)
-    until = np.cumsum(goes_on, axis=1, dtype=np.int32)
-    return float((until[:, RUN_PX:] - until[:, :-RUN_PX] == RUN_PX).mean())
+def _drawn_along_rows(grey: NDArray[np.uint8]) -> float:
+    """The share of flat places of an image (h, w) times the share of them that end at an edge, row by row."""
+    equal = np.cumsum(grey[:, 1:] == grey[:, :-1], axis=1, dtype=np.int32)
+    is_flat = equal[:, RUN_PX:] - equal[:, :-RUN_PX] == RUN_PX  # the RUN_PX steps to pixel x + 1 + RUN_PX
+    ends = is_flat[:, :-RUN_PX] & ~is_flat[:, 1 : 1 - RUN_PX or None]
+    behind = [grey[:, 1 + RUN_PX + offset :][:, : ends.shape[1]] for offset in range(RUN_PX)]
+    is_edge = np.maximum.reduce(behind) - np.minimum.reduce(behind) > EDGE
+    return float(is_flat.mean() * (ends & is_edge).sum() / max(ends.sum(), 1))

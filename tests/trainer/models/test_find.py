@@ -11,7 +11,7 @@ from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
 from trainer.models import compact, find, model_names, weight_sources
-from trainer.models.find import PHOTOGRAPHS, find_answering, find_model, find_opponent
+from trainer.models.find import EVIDENCE, find_answering, find_model, find_opponent
 from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
 from trainer.models.weights import read_weights
@@ -126,8 +126,8 @@ def test_without_a_registry_the_model_of_the_package_answers_and_says_what_it_ha
     assert answering.folder == find_model("pretrained")
     assert said == "model: pretrained (MSI-Net, trained on osie; there is no model in models/msinet)\n"
     assert answering.description == "pretrained (MSI-Net, trained on osie)"
-    assert answering.tell() == answering.hint == PHOTOGRAPHS
-    assert capsys.readouterr().err == f"note: {PHOTOGRAPHS}\n"
+    assert answering.tell() == answering.hint == EVIDENCE
+    assert capsys.readouterr().err == f"note: {EVIDENCE}\n"
 
 
 def test_pretrained_answers_until_a_version_is_the_default(capsys, bucket):

@@ -14,7 +14,7 @@ from trainer.__main__ import main
 from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
 from trainer.models import architecture, model_names, provenance
-from trainer.models.find import PHOTOGRAPHS, find_model
+from trainer.models.find import EVIDENCE, find_model
 from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
 from trainer.models.weights import read_weights
 from trainer.training.checkpoints import Progress
@@ -82,7 +82,7 @@ def test_predict_writes_the_map_of_a_photograph(capsys):
     main(["predict", "photo.png", "--output-dir", "maps", "--json", "-"])
     out, err = capsys.readouterr()
     assert json.loads(out)["named"] == "pretrained"
-    assert json.loads(out)["notice"] == PHOTOGRAPHS
+    assert json.loads(out)["notice"] == EVIDENCE
     said = next(line for line in err.splitlines() if line.startswith(SAID))
     assert said.endswith("; there is no model in models/msinet)")
     levels = np.asarray(Image.open("maps/photo.png"))
