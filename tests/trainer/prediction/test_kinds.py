@@ -1,0 +1,115 @@
+"""Pages are told from pictures, and predicted at the size that the model has for them."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests import kinds
+from tests.golden.inputs import image
+from tests.kinds import CALIBRATION, PAGES, page, sky
+from tests.trainer import predictable
+from trainer.__main__ import main
+from trainer.errors import UserError
+from trainer.io.files import write_json
+from trainer.models import calibration
+from trainer.models.find import image_sizes_of
+from trainer.models.inference import Inference
+from trainer.models.model_folder import MODEL_CONFIG, PAGE, PICTURE
+from trainer.prediction.kinds import kind_of
+from trainer.prediction.predictor import Predictor
+
+pytestmark = pytest.mark.usefixtures("narrow")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return kinds.write_model(tmp_path_factory.mktemp("kinds") / "model")
+
+
+@pytest.mark.parametrize(
+    ("pixels", "expected"),
+    [
+        (page(), PAGE),
+        (page(ground="#f4efe6"), PAGE),
+        (page(4000, 700), PAGE),  # each of its screens has the shape
+        (page(400, 500), PICTURE),  # narrower than the narrowest desktop
+        (page(800, 700), PICTURE),
+        (page(280, 700), PICTURE),
+        (sky(), PICTURE),
+        (np.full((400, 700, 3), 255, np.uint8), PICTURE),
+        (image(3, 1, 400, 700)[0], PICTURE),
+    ],
+)
+def test_a_page_has_a_screens_shape_and_is_drawn(pixels, expected):
+    assert kind_of(pixels) == expected
+
+
+def test_the_browsers_word_replaces_the_drawing_and_not_the_shape():
+    assert kind_of(sky(), is_page=True) == PAGE
+    assert kind_of(sky(844, 390), is_page=True) == PICTURE
+
+
+def test_a_kind_has_its_own_size_averaging_and_calibration(folder):
+    assert image_sizes_of(folder) == {PICTURE: (64, 80), PAGE: (40, 72)}
+    predictor = Predictor(folder)
+    plain = predictable.write_model(folder.parent / "plain", predictable.network(5))
+    write_json(plain / MODEL_CONFIG, {"dataset": "osie", **PAGES})
+    prepared = predictor.prepare(page(), kind=PAGE)
+    assert prepared.shape == (1, 40, 72, 3)
+    np.testing.assert_array_equal(predictor.predict_prepared(prepared, PAGE), Inference(plain, (40, 72))(prepared))
+    np.testing.assert_array_equal(predictor.predict(page()), Predictor(plain).predict(page()))
+    np.testing.assert_array_equal(predictor.predict(sky(), kind=PAGE), Predictor(plain).predict(sky()))
+    assert np.abs(predictor.predict(page(), kind=PICTURE) - predictor.predict(page())).max() > 0.05
+
+
+def test_a_model_without_kinds_sees_all_images_alike(folder, tmp_path):
+    other = predictable.write_model(tmp_path / "model", predictable.network(5))
+    predictor = Predictor(other)
+    assert predictor.kind_of(page(), PAGE) == PICTURE
+    np.testing.assert_array_equal(predictor.predict(page(), kind=PAGE), predictor.predict(page()))
+    assert predictor.seen_as(PICTURE) == ""
+
+
+def test_predict_says_as_what_it_saw_each_image(folder, tmp_path, capsys):
+    for name, pixels in {"page": page(), "sky": sky()}.items():
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
+    found = {}
+    for asked in ("", PICTURE):
+        flags = ["--kind", asked] if asked else []
+        main(["predict", str(tmp_path), "--model", str(folder), "--json", str(tmp_path / "found.json"), *flags])
+        images = json.loads((tmp_path / "found.json").read_text())["images"]
+        found[asked] = [(each["kind"], each["image_size"]) for each in images]
+    assert found == {"": [(PAGE, [40, 72]), (PICTURE, [64, 80])], PICTURE: [(PICTURE, [64, 80])] * 2}
+    assert "1 seen as a page, at 40 x 72 pixels" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="poster"):
+        main(["predict", str(tmp_path), "--model", str(folder), "--kind", "poster"])
+
+
+def test_an_export_is_for_one_kind(folder, tmp_path):
+    for kind, size in ((PICTURE, (64, 80)), (PAGE, (40, 72))):
+        path = tmp_path / f"{kind}.onnx"
+        main(["export", "--model", str(folder), "--format", "onnx", "--kind", kind, "--output", str(path)])
+        onnxruntime = pytest.importorskip("onnxruntime")
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        assert session.get_modelmeta().custom_metadata_map["image_size"] == f"{size[0]}x{size[1]}"
+        predictor = Predictor(folder, "float32")
+        prepared = predictor.prepare(page(), kind=kind)
+        (maps,) = session.run(None, {"input": prepared})
+        # Float32 sums in another order; the calibration takes a root, which stretches small values.
+        np.testing.assert_allclose(maps[..., 0], predictor.predict_prepared(prepared, kind), atol=1e-3)
+    for arguments in (
+        ["--format", "int8", "--kind", PAGE],
+        ["--kind", PAGE, "--model", str(folder.parent / "plain")],
+    ):
+        with pytest.raises(UserError, match="kind"):
+            main(["export", "--model", str(folder), "--output", str(tmp_path / "no"), *arguments])
+
+
+def test_a_damaged_size_of_a_kind_is_refused_by_its_numbers(folder, tmp_path):
+    model = predictable.write_model(tmp_path / "model", predictable.network(5))
+    write_json(model / MODEL_CONFIG, {"image_size": [64, 80], "kinds": {PAGE: PAGES | {"image_size": [41, 72]}}})
+    with pytest.raises(UserError, match="41, 72"):
+        Predictor(model)
+    assert calibration.of_config({"calibration": CALIBRATION}).bias_y == 0
