@@ -59,7 +59,10 @@ def main(folder: str) -> None:
                 marks = points[index][middle]
                 at = np.repeat(np.argwhere(marks), marks[marks > 0], axis=0)
                 scores.append(
-                    [(cc(each, densities[index][middle].astype(float)), nss(each, at)) for each in predicted]
+                    [
+                        (cc(each, densities[index][middle].astype(float)), nss(each, at).mean())
+                        for each in predicted
+                    ]
                 )
         is_cut = count_screens(page.shape) > 1
         print(f"pages of {page.shape[0]} x {width}, {n_pictures} pictures, {n_screens} screens; cut: {is_cut}")

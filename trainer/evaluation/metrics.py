@@ -1,9 +1,9 @@
 """Saliency metrics of one image, as the MIT/Tuebingen benchmark defines them (Kümmerer et al. 2018). NumPy only.
 
-Maps are (H, W). Points are (n, 2) integers, each (y, x) in pixels of the map; a point may occur several times. A
-prediction may have any scale: only its order (AUC), its shape (CC, NSS) or its share of the sum (KLD, SIM, IG)
-counts. Invalid arguments raise `ValueError` with the numbers. `trainer/evaluation/metric_table.py` has one row per
-metric.
+Maps are (H, W). Points are (n, 2) integers, each (y, x) in pixels of the map; a point may occur several times.
+Metrics of fixations are means over these: their functions return the value of each fixation, (n,). A prediction
+may have any scale: only its order (AUC), its shape (CC, NSS) or its share of the sum (KLD, SIM, IG) counts.
+Invalid arguments raise `ValueError` with the numbers. `trainer/evaluation/metric_table.py` has one row per metric.
 """
 
 import math
@@ -17,6 +17,8 @@ from trainer.data.fixation_points import Points, flat_indices
 from trainer.evaluation.metric_table import METRICS
 
 Map = npt.NDArray[np.float64]
+Values = npt.NDArray[np.float64]
+"""(n,): one for each fixation."""
 
 EPSILON = 2.2204e-16
 """Keeps quotients and logarithms finite; the value is part of the benchmark's definition of KLD."""
@@ -28,28 +30,33 @@ OF_UNIFORM = {"auc_judd": 0.5, "shuffled_auc": 0.5, "nss": 0.0, "cc": 0.0}
 
 def score(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> float:
     """The metric of METRICS with this name; `truth` has at least what its row needs, under the same names."""
+    return float(np.mean(values(name, prediction, truth)))
+
+
+def values(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> Values | float:
+    """What `score` is the mean of: the values of all fixations, (n,), or one value of a metric of densities."""
     return FUNCTIONS[name](prediction, **{need: truth[need] for need in METRICS[name].needs})
 
 
-def auc_judd(prediction: npt.ArrayLike, fixations: Points) -> float:
-    """Area under the ROC of the prediction at fixations against all pixels, 0..1; ties count half."""
+def auc_judd(prediction: npt.ArrayLike, fixations: Points) -> Values:
+    """Area under the ROC of the prediction at a fixation against all pixels, (n,) in 0..1; ties count half."""
     prediction = _as_map("prediction", prediction)
-    return _roc_area(_at("fixations", prediction, fixations), prediction.ravel())
+    return _roc_areas(_at("fixations", prediction, fixations), prediction.ravel())
 
 
-def shuffled_auc(prediction: npt.ArrayLike, fixations: Points, other_fixations: Points) -> float:
-    """Area under the ROC of the prediction at fixations against other images' fixations, 0..1; ties count half.
+def shuffled_auc(prediction: npt.ArrayLike, fixations: Points, other_fixations: Points) -> Values:
+    """Area under the ROC of the prediction at a fixation against other images' fixations, (n,) in 0..1.
 
-    `other_fixations` are in pixels of this image (see `scale_points`). A centre bias does not help against them
-    (Zhang et al. 2008).
+    Ties count half. `other_fixations` are in pixels of this image (see `scale_points`). A centre bias does not
+    help against them (Zhang et al. 2008).
     """
     prediction = _as_map("prediction", prediction)
     negatives = _at("other_fixations", prediction, other_fixations)
-    return _roc_area(_at("fixations", prediction, fixations), negatives)
+    return _roc_areas(_at("fixations", prediction, fixations), negatives)
 
 
-def shuffled_auc_of_counts(prediction: npt.ArrayLike, fixations: Points, other_counts: npt.ArrayLike) -> float:
-    """`shuffled_auc` with the other images' fixations counted per pixel, (H, W).
+def shuffled_auc_of_counts(prediction: npt.ArrayLike, fixations: Points, other_counts: npt.ArrayLike) -> Values:
+    """`shuffled_auc`, (n,), with the other images' fixations counted per pixel, (H, W).
 
     The run time does not grow with the number of fixations (a million in SALICON).
     """
@@ -62,11 +69,13 @@ def shuffled_auc_of_counts(prediction: npt.ArrayLike, fixations: Points, other_c
         )
     counts = _rescaled(counts)
     fixated = np.flatnonzero(counts)
-    return _roc_area(_at("fixations", prediction, fixations), prediction.ravel()[fixated], counts.ravel()[fixated])
+    return _roc_areas(
+        _at("fixations", prediction, fixations), prediction.ravel()[fixated], counts.ravel()[fixated]
+    )
 
 
-def nss(prediction: npt.ArrayLike, fixations: Points) -> float:
-    """Mean of the prediction at fixations, in standard deviations above its mean (Peters 2005).
+def nss(prediction: npt.ArrayLike, fixations: Points) -> Values:
+    """The prediction at a fixation, in standard deviations above its mean, (n,) (Peters 2005).
 
     The standard deviation is that of the population. 0 for a constant prediction.
     """
@@ -74,8 +83,9 @@ def nss(prediction: npt.ArrayLike, fixations: Points) -> float:
     values = _at("fixations", prediction, fixations)
     # Rounding can make the standard deviation of a constant map positive.
     if prediction.min() == prediction.max():
-        return 0.0
-    return float((values.mean() - prediction.mean()) / prediction.std())
+        return np.zeros(len(values))
+    standardized: Values = (values - prediction.mean()) / prediction.std()
+    return standardized
 
 
 def cc(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
@@ -103,34 +113,32 @@ def sim(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
     return float(np.minimum(p, q).sum())
 
 
-def information_gain(prediction: npt.ArrayLike, fixations: Points, baseline: npt.ArrayLike) -> float:
-    """Bits per fixation that the prediction gains over the baseline (Kümmerer 2015).
+def information_gain(prediction: npt.ArrayLike, fixations: Points, baseline: npt.ArrayLike) -> Values:
+    """Bits that the prediction gains over the baseline at a fixation, (n,) (Kümmerer 2015).
 
-    mean log2(e + p) - log2(e + b), with p and b normalised to sum 1; the baseline is a centre bias, (H, W).
+    log2(e + p) - log2(e + b), with p and b normalised to sum 1; the baseline is a centre bias, (H, W).
     """
     prediction, baseline = _pair(prediction, baseline, "baseline")
     p = _at("fixations", _as_distribution(prediction), fixations)
     b = _at("fixations", _as_distribution(baseline), fixations)
-    return float((np.log2(EPSILON + p) - np.log2(EPSILON + b)).mean())
+    gain: Values = np.log2(EPSILON + p) - np.log2(EPSILON + b)
+    return gain
 
 
-def _roc_area(positives: Map, negatives: Map, weights: Map | None = None) -> float:
-    """Share of (positive, negative) pairs in which the positive is higher; a tie counts half.
+def _roc_areas(positives: Values, negatives: Values, weights: Values | None = None) -> Values:
+    """Share of the negatives that are lower than a positive, (n,); a tie counts half.
 
     The many negatives are looked up once in the few positives. `weights` are the numbers of times that each
     negative counts.
     """
-    levels, repeats = np.unique(positives, return_counts=True)
+    levels, places = np.unique(positives, return_inverse=True)
     above = np.nextafter(levels, np.inf)  # between it and its level are the negatives that tie with that
     edges = np.union1d(levels, above)
     # below[k]: number of negatives below edge k; the last entry counts all.
     below = np.cumsum(np.bincount(np.searchsorted(edges, negatives, "right"), weights, edges.size + 1))
     lower, not_higher = (below[np.searchsorted(edges, values)] for values in (levels, above))
-    # Twice the number of pairs in which the negative is higher; a tie adds one.
-    beaten = (repeats * (2 * below[-1] - lower - not_higher)).sum()
-    if weights is None:
-        return float(1 - beaten / negatives.size / (2 * positives.size))
-    return float(1 - beaten / (2 * positives.size * below[-1]))
+    shares: Values = (lower + not_higher) / (2 * below[-1])
+    return shares[places]
 
 
 def _as_map(name: str, values: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> Map:
@@ -153,7 +161,7 @@ def _pair(prediction: npt.ArrayLike, truth: npt.ArrayLike, name: str = "density"
     return prediction, truth
 
 
-def _at(name: str, values: Map, points: Points) -> Map:
+def _at(name: str, values: Map, points: Points) -> Values:
     """The values of the map at the points, (n,)."""
     return values.ravel()[flat_indices(name, points, values.shape)]
 
@@ -175,7 +183,7 @@ def _as_distribution(values: Map) -> Map:
     return values / total if total > 0 else np.full_like(values, 1 / values.size)
 
 
-FUNCTIONS: dict[str, Callable[..., float]] = {
+FUNCTIONS: dict[str, Callable[..., Values | float]] = {
     "auc_judd": auc_judd,
     "shuffled_auc": shuffled_auc_of_counts,
     "nss": nss,

@@ -56,9 +56,9 @@ def scores_alone(example, original, model, examples):
         ]
     )
     return {
-        "auc_judd": metrics.auc_judd(restored, example.fixations),
-        "shuffled_auc": metrics.shuffled_auc(restored, example.fixations, others),
-        "nss": metrics.nss(restored, example.fixations),
+        "auc_judd": metrics.auc_judd(restored, example.fixations).mean(),
+        "shuffled_auc": metrics.shuffled_auc(restored, example.fixations, others).mean(),
+        "nss": metrics.nss(restored, example.fixations).mean(),
         "cc": metrics.cc(small, original.density),
         "kld": metrics.kld(small, original.density),
         "sim": metrics.sim(small, original.density),
