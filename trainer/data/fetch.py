@@ -212,6 +212,7 @@ def _manifest(
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
         has_fixations=facts.has_fixations,
         has_observers=facts.has_observers,
+        has_known_observers=facts.has_known_observers,
         original_sizes=dict(sorted(facts.original_sizes.items())),
         shards=facts.shards,
         originals=facts.originals,

@@ -6,7 +6,7 @@ bytes of a file. Errors about the form of a file are a `ValueError`, or the libr
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -188,8 +188,14 @@ def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, 
         ]
         whose = np.repeat(np.arange(len(observers)), [len(points) for points in observers])
         origin = f"the fixations of {name} in {file.origin}"
-        images[name.rpartition(".")[0]] = _fixations(np.concatenate(observers), whose, size, origin)
+        read = _fixations(np.concatenate(observers), whose, size, origin).read
+        images[name.rpartition(".")[0]] = Fixations(origin, partial(_of_known, read))
     return images
+
+
+def _of_known(read: Callable[[Size], Gaze], size: Size) -> Gaze:
+    """What `read` returns for an image of `size`, whose observers are the same people in all images."""
+    return replace(read(size), has_known_observers=True)
 
 
 def _unwrap(cell: Any) -> Any:

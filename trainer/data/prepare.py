@@ -80,6 +80,8 @@ class Facts:
     original_sizes: Counter[str] = field(default_factory=Counter)
     has_observers: bool = True
     """Whether the observers of all images are told apart."""
+    has_known_observers: bool = True
+    """Whether they are numbered alike in all images."""
     n_fixations: int = 0
     n_pictured: int = 0
     """Fixations that are pixels of pictures."""
@@ -117,6 +119,7 @@ class Facts:
             self.n_copies += 1
         gaze = image.gaze or NO_GAZE
         self.has_observers &= gaze.observers is not None
+        self.has_known_observers &= gaze.has_known_observers
         self.n_fixations += len(gaze.points)
         self.n_pictured += len(gaze.points) if gaze.is_pictured else 0
         self.n_outside += gaze.n_outside

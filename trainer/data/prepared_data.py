@@ -70,6 +70,8 @@ class Manifest:
     code_version: str
     has_observers: bool = False
     """Whether the observers of all fixations are told apart."""
+    has_known_observers: bool = False
+    """Whether an observer has the same number in all images, so that it is known who saw several of them."""
     licence: str = ""
     """Terms under which the dataset may be used; empty if unknown."""
     citation: str = ""

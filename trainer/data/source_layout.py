@@ -100,6 +100,8 @@ class Gaze:
     """Fixations whose position is no number (NaN), as eye trackers write blinks."""
     is_pictured: bool = False
     """Whether a picture marks the fixated pixels, which shows no repeats."""
+    has_known_observers: bool = False
+    """Whether a number is the same person in all images of the source, and not only in this one."""
 
     @classmethod
     def inside(cls, points: NDArray[Any], observers: NDArray[np.int64] | None, size: Size) -> "Gaze":

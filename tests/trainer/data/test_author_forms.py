@@ -90,6 +90,7 @@ def test_every_dataset_is_read_in_its_authors_form(dataset, tmp_path, monkeypatc
     manifest = fetched(dataset, tmp_path / "source", tmp_path / "set")
     assert manifest.ground_truth == ("density" if dataset in MAPS else "points")
     assert manifest.has_observers == (dataset in OBSERVERS)
+    assert manifest.has_known_observers == (dataset in ("osie", "crowd"))
     assert manifest.has_fixations == (dataset != "fixationadd1000")
     assert sum("left out" in note for note in manifest.notes) == (dataset in OTHERS)
     assert all(str(OTHERS[dataset]) in note for note in manifest.notes if "left out" in note)

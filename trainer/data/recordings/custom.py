@@ -371,7 +371,11 @@ def _by_image(images: NDArray[np.int32], points: Points, observers: NDArray[np.i
     numbers, starts = np.unique(images[order], return_index=True)
     parts = np.split(order, starts[1:])
     return {
-        int(number): Gaze(points[part], None if observers is None else observers[part])
+        int(number): (
+            Gaze(points[part], None)
+            if observers is None
+            else Gaze(points[part], observers[part], has_known_observers=True)
+        )
         for number, part in zip(numbers, parts, strict=True)
     }
 

@@ -325,6 +325,7 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
     manifest = fetch.fetch_dataset(config, tmp_path / "out")
     assert manifest.counts == manifest.expected_counts == {"train": 1, "valid": 1}
     assert (manifest.ground_truth, manifest.has_observers, manifest.blur_sigma_px) == ("points", True, 2.1)
+    assert manifest.has_known_observers
     for example in tfrecords.read_examples(tmp_path / "out", "train"):
         np.testing.assert_array_equal(example.fixations, [[5, 10], [5, 20], [5, 30]])
         np.testing.assert_array_equal(example.observers, [1, 0, 1])
