@@ -162,8 +162,9 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
         files[model_folder.TRAINING_IMAGES] = model / model_folder.TRAINING_IMAGES
     if evaluation is not None:
         files |= {name: evaluation / name for name in (model_folder.EVALUATION, model_folder.PER_IMAGE)}
-        if (evaluation / evaluation_files.SHIPPED_MAP).exists():
-            files[evaluation_files.SHIPPED_MAP] = evaluation / evaluation_files.SHIPPED_MAP
+        for name in (model_folder.LEFT_OUT, evaluation_files.SHIPPED_MAP):
+            if (evaluation / name).exists():
+                files[name] = evaluation / name
     return files
 
 

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 from scipy import ndimage, optimize
 
 from trainer.data import fixation_points, tfrecords
@@ -29,7 +28,7 @@ from trainer.evaluation import confidence, metrics
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
-from trainer.evaluation.scoring import Background, Size, content
+from trainer.evaluation.scoring import Background, Size, content, resize_map, small_size
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
 PROTOCOLS = {LEAVE_ONE_OUT: tuple(metrics_that_need(FIXATIONS)), SPLIT_HALF: tuple(METRICS)}
@@ -95,7 +94,7 @@ class Observed:
     @classmethod
     def of(cls, example: Example, background: Background) -> "Observed":
         """The image with a longer side of LONGER_SIDE_PX, or at its own size if that is smaller."""
-        size = small_size(example.original_size)
+        size = small_size(example.original_size, LONGER_SIDE_PX)
         points = fixation_points.scale_points(example.fixations, example.original_size, size)
         observers = [points[example.observers == observer] for observer in np.unique(example.observers)]
         bias = background.center_bias(example, size).astype(np.float64)
@@ -151,18 +150,6 @@ class Observed:
         # Not by products of matrices: their threads and those of the images would wait for each other.
         blurred: Map = ndimage.gaussian_filter(counts, blur * max(self.size), mode="constant")
         return blurred
-
-
-def small_size(size: Size) -> Size:
-    """(h, w) with a longer side of at most LONGER_SIDE_PX, in the proportions of `size`."""
-    scale = min(1, LONGER_SIDE_PX / max(size))
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-
-
-def resize_map(prediction: npt.NDArray[Any], size: Size) -> Map:
-    """A model's map of the whole image, resized to (h, w)."""
-    image = Image.fromarray(np.asarray(prediction, np.float32))
-    return np.asarray(image.resize(size[::-1], Image.Resampling.BOX), np.float64)
 
 
 def score_maps(maps: Mapping[str, Map], truth: Truth) -> Scores:

@@ -17,7 +17,7 @@ from trainer.errors import UserError, check_choice
 from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders
 from trainer.evaluation.confidence import Gain, Interval
 from trainer.evaluation.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
 from trainer.io import buckets, files, source_files
 from trainer.io.files import local_path
 from trainer.io.runtime import load_tensorflow
@@ -193,9 +193,8 @@ def _download(address: str) -> pathlib.Path | None:
         or model_folder.WEIGHTS in objects
     ):
         return None
-    return source_files.download_for_now(
-        address, [objects[model_folder.EVALUATION], objects[model_folder.PER_IMAGE]]
-    )
+    names = (model_folder.EVALUATION, model_folder.PER_IMAGE, model_folder.LEFT_OUT)
+    return source_files.download_for_now(address, [objects[name] for name in names if name in objects])
 
 
 # === Their scores on the same images ===
@@ -278,7 +277,26 @@ def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
         notes.append(
             f"The evaluations have different groups of images; those of the one with the fewest, {count}, count."
         )
-    return SharedScores(PerImage(images, scores, fewest.groups), notes, folder)
+    without = _left_out(dict(zip(measured, kept_tables, strict=True)))
+    return SharedScores(PerImage(images, scores, fewest.groups, without), notes, folder)
+
+
+def _left_out(tables: Mapping[str, PerImage]) -> LeftOut | None:
+    """The scores of each candidate without one observer; None unless all have the same observers."""
+    parts = {label: table.left_out for label, table in tables.items() if table.left_out is not None}
+    if len(parts) < len(tables):
+        return None
+    first = next(iter(parts.values()))
+    for each in parts.values():
+        if not (np.array_equal(each.images, first.images) and np.array_equal(each.observers, first.observers)):
+            return None
+    scores = {label: each.scores[CANDIDATE] for label, each in parts.items()}
+    common = set(METRICS).intersection(*scores.values())
+    columns = {
+        label: {metric: of[metric] for metric in common}
+        for label, of in (scores | {CENTER_BIAS: first.scores[CENTER_BIAS]}).items()
+    }
+    return LeftOut(first.observers, columns, first.images)
 
 
 def _origin(measured: ModelScores) -> tuple[str, str, int]:
@@ -405,6 +423,8 @@ class DatasetComparison:
     """Label of each model but the first -> a sentence for people."""
     notes: list[str]
     """Sentences on how the scores were chosen, and what was left out."""
+    over_people: list[str]
+    """The metrics whose intervals hold for other images and other people, the rest for the same people."""
 
 
 def compare_models(
@@ -438,6 +458,7 @@ def compare_models(
         differing=_differing(table, labels, metric),
         verdicts={label: _verdict(label, labels[0], of, metric, level) for label, of in differences.items()},
         notes=shared.notes,
+        over_people=table.over_people,
     )
 
 

@@ -1,9 +1,10 @@
-"""Confidence intervals over images: of a mean, of the paired difference of two models, and of a share of a way.
+"""Confidence intervals of a mean over images, of the paired difference of two models, and of a share of a way.
 
 Student's t (scipy). The images are a sample of all possible images, so another sample has another mean. The values
 that an interval is made of are assumed to be independent: images that belong together, such as the pages of a
-site, are one value, their mean (`per_image.PerImage.values`). The words for gains and their significance are here
-too, for pages, terminals and messages.
+site, are one value, their mean (`per_image.PerImage.values`). The people who looked at them are a sample, too:
+where it is known who saw which images, `people_of` estimates what other people would change. The words for gains
+and their significance are here too, for pages, terminals and messages.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from scipy import stats
 from trainer.data.prepared_data import TEST_SUFFIX
 
 Values = npt.NDArray[np.float64]
+Units = npt.NDArray[np.int64]
 Interval = list[float]
 """Lower and upper end."""
 
@@ -28,6 +30,8 @@ With two images it reaches 9 standard deviations to each side, so it rarely deci
 true mean about as often as with ten images (0.95 for normal scores, 0.93 for uniform ones), so there is no reason
 for a higher minimum.
 """
+MIN_PEOPLE = 1.5
+"""So many effective people tell how people differ."""
 LEAST_SKEWED = 10
 """The skewness of fewer values is not estimated."""
 SKEWNESS_MARGIN = 0.6
@@ -65,6 +69,15 @@ class Gain:
 
 
 @dataclasses.dataclass(frozen=True)
+class People:
+    """What the choice of the people adds to the variance of a mean over images."""
+
+    variance: float
+    n_effective: float
+    """1 / the sum of the squared shares of people in the mean: their number, if these are equal (Kish 1965)."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Share:
     """How far a model comes on the way from one score to another: 0 at the start, 1 at the end, or beyond."""
 
@@ -75,18 +88,51 @@ class Share:
     high: float | None
 
 
-def mean_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
+def people_of(influences: Values, shares: Values, observers: npt.NDArray[np.int64], units: Units) -> People | None:
+    """Estimate what the choice of the people adds to the variance of a mean; None if it is of one person alone.
+
+    Images and people are crossed samples, or each image has people of its own, or anything between. The squared
+    influences of people, less those of their single images, are what a person has in common with himself on other
+    images: an image's own noise is in the variance over images already. It is the variance of two-way clustered
+    data (Cameron, Gelbach and Miller 2011, doi:10.1198/jbes.2010.07136) and, for balanced data, that of Clark's F'
+    for items and subjects (1973, doi:10.1016/S0022-5371(73)80014-3). A bootstrap of images and people is
+    conservative where few people see an image, and too short for few people (Owen 2007,
+    doi:10.1214/07-AOAS122; `research/people.py`).
+
+    Args:
+        influences: (k,) what each person on each image contributes to the difference of the mean from its
+            expectation; their sum over the people of an image is the contribution of the image.
+        shares: (k,) weight of each person on each image in the mean; their sum is 1.
+        observers: (k,) the person, from 0.
+        units: (k,) the image, or the group of images that are one value of the mean, from 0.
+    """
+    of_person, share = (np.bincount(observers, values) for values in (influences, shares))
+    of_unit, n_units = np.bincount(units, influences), len(np.unique(units[shares > 0]))
+    cells = np.unique(observers * len(of_unit) + units, return_inverse=True)[1]
+    of_cell = np.bincount(cells, influences)
+    n_effective = float(1 / (share @ share))
+    if n_effective < MIN_PEOPLE:
+        return None
+    # Influences are differences from the mean of all, which hides 1 / n of the variance of n people.
+    over_images = of_unit @ of_unit * n_units / max(1, n_units - 1)
+    variance = (of_person @ of_person - of_cell @ of_cell + over_images / n_effective) / (1 - 1 / n_effective)
+    return People(max(0.0, float(variance)), n_effective)
+
+
+def mean_interval(
+    values: npt.ArrayLike, level: float = CONFIDENCE, people: People | None = None
+) -> Interval | None:
     """Compute Student's confidence interval of the mean of one score per image, (n,); None below MIN_IMAGES.
 
-    If all scores are equal (but for rounding), both ends are their mean.
+    With `people` it holds for other images and other people, else for other images and the same people. If all
+    scores are equal (but for rounding), and people add no variance, both ends are their mean.
     """
     scores = np.asarray(values, np.float64)
     if len(scores) < MIN_IMAGES:
         return None
-    if _are_equal(scores):
-        return [float(scores.mean())] * 2
-    ends = stats.ttest_1samp(scores, 0).confidence_interval(level)
-    return [float(ends.low), float(ends.high)]
+    error, freedom = _standard_error(scores, people)
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    return [float(scores.mean()) - half, float(scores.mean()) + half]
 
 
 def skewed_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
@@ -136,13 +182,17 @@ def gain(
     higher_is_better: bool,
     level: float = CONFIDENCE,
     of_groups: bool = False,
+    people: People | None = None,
 ) -> Gain:
-    """Compute the gain of one model over another from the scores of both on the same images or groups, (n,)."""
+    """Compute the gain of one model over another from the scores of both on the same images or groups, (n,).
+
+    `people` are those of the gains, as for `mean_interval`.
+    """
     gains = gains_of(ours, theirs, higher_is_better)
-    low, high = mean_interval(gains, level) or (None, None)
+    low, high = mean_interval(gains, level, people) or (None, None)
     better_on, worse_on = int((gains > 0).sum()), int((gains < 0).sum())
     counts = len(gains), better_on, worse_on
-    return Gain(float(gains.mean()), low, high, _p_value(gains), *counts, level=level, of_groups=of_groups)
+    return Gain(float(gains.mean()), low, high, _p_value(gains, people), *counts, level=level, of_groups=of_groups)
 
 
 def gains_of(ours: npt.ArrayLike, theirs: npt.ArrayLike, higher_is_better: bool) -> Values:
@@ -202,11 +252,25 @@ def decision_level(confidence: float, decision: int) -> float:
     return 1 - 2 * (1 - confidence) * spent
 
 
-def _p_value(gains: Values) -> float:
+def _p_value(gains: Values, people: People | None) -> float:
     """1 for too few images or gains of 0 only; 0 if all gains are equal and not 0, as their interval says."""
     if len(gains) < MIN_IMAGES or not gains.any():
         return 1.0
-    return 0.0 if _are_equal(gains) else float(stats.ttest_1samp(gains, 0).pvalue)
+    error, freedom = _standard_error(gains, people)
+    return float(2 * stats.t.sf(abs(gains.mean()) / error, freedom)) if error else 0.0
+
+
+def _standard_error(scores: Values, people: People | None) -> tuple[float, float]:
+    """The standard error of a mean, 0 if nothing varies, and its degrees of freedom (Satterthwaite 1946)."""
+    of_images, freedom = (
+        (0.0 if _are_equal(scores) else float(scores.var(ddof=1) / len(scores))),
+        len(scores) - 1.0,
+    )
+    if people is None or not people.variance:
+        return float(np.sqrt(of_images)), freedom
+    variance, of_people = of_images + people.variance, people.variance / (of_images + people.variance)
+    freedom = 1 / ((1 - of_people) ** 2 / freedom + of_people**2 / (people.n_effective - 1))
+    return float(np.sqrt(variance)), freedom
 
 
 def _are_equal(scores: Values) -> bool:

@@ -186,17 +186,19 @@ def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
         },
         "n_images": len(table.images),
         "n_units": table.n_units,
+        "over_people": table.over_people,
     }
 
 
 def _decisive(config: EvaluateConfig, table: PerImage, decision: int) -> dict[str, Any]:
-    """The gain that decides, at the level of this decision; none without a current default."""
+    """The gain that decides, over images alone, at the level of this decision; none without a current default."""
     if CHAMPION not in table.scores:
         return {}
     metric = gate.measured_metric(config.gate, table.scores[CANDIDATE])
-    gain = table.gains(CANDIDATE, CHAMPION, gate.gate_level(config, decision))[metric]
     models = table.values(CANDIDATE, metric), table.values(CHAMPION, metric)
-    gains = confidence.gains_of(*models, METRICS[metric].higher_is_better)
+    higher, level = METRICS[metric].higher_is_better, gate.gate_level(config, decision)
+    gain = confidence.gain(*models, higher, level, of_groups=table.is_grouped)
+    gains = confidence.gains_of(*models, higher)
     # At the levels of many decisions a year, Student's interval promotes too often on skewed gains.
     ends = confidence.grouped_interval if gain.of_groups else confidence.skewed_interval
     low, high = ends(gains, gain.level) or (None, None)

@@ -36,6 +36,8 @@ class ReportedScores(DatasetScores):
     gains: dict[str, dict[str, Any]]
     n_units: NotRequired[int]
     """Number of the images, with those of a group as one: that of the values of every interval."""
+    over_people: NotRequired[list[str]]
+    """The metrics whose intervals hold for other images and other people, the rest for the same people."""
     n_fixations: NotRequired[int]
     """Fixations on the images that were scored."""
     n_observers: NotRequired[int]

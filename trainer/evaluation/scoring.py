@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from scipy import ndimage
 
 from trainer.data import center_bias, decode, fixation_points, prepared_data, preprocess
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, read_examples, read_held_out
 from trainer.errors import UserError
 from trainer.evaluation import metrics
-from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
-from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
+from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
+from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage, Scores
 from trainer.io.archive_files import Member
 from trainer.io.progress import Tracker, map_ahead, open_pool
 from trainer.models.model_folder import PAGE
@@ -34,12 +35,30 @@ MOST_PENDING = 8 + 4 * (os.cpu_count() or 1)
 """Number of images that are prepared or scored ahead of the network."""
 KEPT_BYTES = 2**28
 """Memory for predictions that are drawn after all images are scored. Images beyond it are predicted again."""
+LEFT_OUT_PX = 80
+"""Longer side of the maps by whose scores observers are left out of densities. A blur of one degree has 1.5 pixels
+or more there."""
 
 Size = tuple[int, int]
 Map = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
 Predictions = dict[str, Map]
 """Model -> its map of one image, (h, w) in [0, 1], at the size of the image."""
+
+
+# === Sizes ===
+
+
+def small_size(size: Size, longer_side_px: int) -> Size:
+    """(h, w) with a longer side of at most `longer_side_px`, in the proportions of `size`."""
+    scale = min(1, longer_side_px / max(size))
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def resize_map(prediction: npt.NDArray[Any], size: Size) -> npt.NDArray[np.float64]:
+    """A map of the whole image, resized to (h, w)."""
+    image = Image.fromarray(np.asarray(prediction, np.float32))
+    return np.asarray(image.resize(size[::-1], Image.Resampling.BOX), np.float64)
 
 
 # === The context of one image's metrics ===
@@ -166,14 +185,15 @@ class Scorer:
             UserError: a prediction has values that are not finite.
         """
         score_one = functools.partial(self._score_one, Background(self._bias_folder, self._fixated()))
-        rows, groups = {}, []
+        rows, groups, left_out = {}, [], []
         with open_pool() as pool, Tracker(description, self._n_images, "images") as tracker:
             predicted = map(self._count, self._predict(pool, self._held_out()))
-            for original, scores in map_ahead(pool, score_one, predicted, MOST_PENDING):
+            for original, scores, without in map_ahead(pool, score_one, predicted, MOST_PENDING):
                 rows[original.name] = scores
                 groups.append(original.group)
+                left_out.append(without)
                 tracker.advance()
-        return PerImage.of(rows, groups)
+        return PerImage.of(rows, groups, left_out)
 
     def draw(self, stems: dict[str, pathlib.Path]) -> dict[str, dict[str, pathlib.Path]]:
         """Write PNGs of some images, fitted into `MAP_SIZE`: the stimulus, its map, and each model's prediction.
@@ -256,24 +276,36 @@ class Scorer:
         size = example.original_size
         return {model: self._predictors[model].restore(each, size) for model, each in outputs.items()}
 
-    def _score_one(self, background: Background, predicted: _Predicted) -> tuple[Original, dict[str, Scores]]:
-        """The original of an image, and model -> scores: each metric at the size that METRICS says."""
+    def _score_one(
+        self, background: Background, predicted: _Predicted
+    ) -> tuple[Original, dict[str, Scores], LeftOut | None]:
+        """The original of an image, and model -> scores: each metric at the size that METRICS says.
+
+        Also the scores without one observer; None if it is not known who saw which images.
+        """
         example, original = predicted.example, predicted.original
         predictions = self._restored(example, predicted.outputs)
         if self._each is not None:
             self._each(example, original.group, predictions, background)
         compared = {model: _compared(each) for model, each in predictions.items()}
         truth: dict[str, Any] = {DENSITY: original.density}
-        scores = _scores(compared, truth | {BASELINE: background.center_bias(example, original.density.shape)})
+        compared[CENTER_BIAS] = background.center_bias(example, original.density.shape)
+        scores = _means(_values(compared, truth))
         if not len(example.fixations):
-            return original, scores
+            return original, scores, None
         size = example.original_size
         truth = {FIXATIONS: example.fixations, BASELINE: background.center_bias(example, size)}
         if (others := background.other_counts(example, size)).any():
             truth[OTHER_COUNTS] = others
-        for model, more in _scores(predictions, truth).items():
-            scores[model] |= more
-        return original, scores
+        values = _values({**predictions, CENTER_BIAS: truth[BASELINE]}, truth)
+        scores = {model: scores[model] | more for model, more in _means(values).items()}
+        if not self._manifest.has_known_observers:
+            return original, scores, None
+        without = _without_observers(values, example.observers)
+        if self._manifest.blur_sigma_px:
+            for model, more in _without_each(compared, example, self._manifest.blur_sigma_px).items():
+                without[model] |= more
+        return original, scores, LeftOut(np.unique(example.observers), without)
 
     def _fixated(self) -> Iterator[Example]:
         """The examples, if they have fixations."""
@@ -301,19 +333,73 @@ def _compared(prediction: Map) -> Map:
     return fitted
 
 
-def _scores(predictions: Mapping[str, Map], truth: Mapping[str, Any]) -> dict[str, Scores]:
-    """Model -> all metrics for which `truth` suffices, for the networks and the two baselines."""
-    baseline: Map = truth[BASELINE]
+def _values(
+    maps: Mapping[str, npt.NDArray[np.floating]], truth: Mapping[str, Any]
+) -> dict[str, dict[str, metrics.Values | float]]:
+    """Model -> `metrics.values` of all metrics for which `truth` suffices, of the maps and of a uniform one."""
     names = [name for name, row in METRICS.items() if truth.keys() >= set(row.needs)]
-    scores = {
-        model: {name: metrics.score(name, prediction, truth) for name in names}
-        for model, prediction in {**predictions, CENTER_BIAS: baseline}.items()
+    values = {model: {name: metrics.values(name, each, truth) for name in names} for model, each in maps.items()}
+    uniform, known = np.ones_like(maps[CENTER_BIAS]), metrics.OF_UNIFORM
+    values[UNIFORM] = {
+        name: known[name] if name in known else metrics.values(name, uniform, truth) for name in names
     }
-    uniform, known = np.ones_like(baseline), metrics.OF_UNIFORM
-    scores[UNIFORM] = {
-        name: known[name] if name in known else metrics.score(name, uniform, truth) for name in names
+    return values
+
+
+def _means(values: Mapping[str, Mapping[str, metrics.Values | float]]) -> dict[str, Scores]:
+    """Model -> metric -> score."""
+    return {
+        model: {name: float(np.mean(each)) for name, each in of_model.items()}
+        for model, of_model in values.items()
     }
-    return scores
+
+
+# === The scores without one of the observers ===
+
+
+def _without_observers(
+    values: Mapping[str, Mapping[str, metrics.Values | float]], observers: npt.NDArray[np.int64]
+) -> dict[str, dict[str, metrics.Values]]:
+    """Model -> metric of fixations -> its score without each of the observers, (n,); NaN for the only one."""
+    _, places, counts = np.unique(observers, return_inverse=True, return_counts=True)
+    left = len(observers) - counts
+
+    def means(each: metrics.Values | float) -> metrics.Values:
+        sums = np.bincount(places, np.broadcast_to(each, len(observers)))
+        scores: metrics.Values = np.divide(sums.sum() - sums, left, where=left > 0, out=np.full(len(sums), np.nan))
+        return scores
+
+    return {model: {name: means(each) for name, each in of_model.items()} for model, of_model in values.items()}
+
+
+def _without_each(
+    maps: Mapping[str, Map], example: Example, sigma_px: float
+) -> dict[str, dict[str, metrics.Values]]:
+    """Model -> metric of densities -> its score without each of the observers, (n,); NaN for the only one.
+
+    The density of the others is made anew as `decode.blur` does, with `sigma_px` pixels of the original image, but
+    at a small size, where it takes little time: only the differences between these scores count.
+    """
+    size = example.original_size
+    small = small_size(size, LEFT_OUT_PX)
+    resized = {model: resize_map(each, small) for model, each in maps.items()}
+
+    def scores(observer: int) -> dict[str, Scores]:
+        others = np.unique(example.fixations[example.observers != observer], axis=0)
+        if not len(others):
+            return {}
+        counts = fixation_points.count_points(fixation_points.scale_points(others, size, small), small)
+        density = ndimage.gaussian_filter(counts.astype(np.float64), sigma_px * max(small) / max(size))
+        return _means(_values(resized, {DENSITY: density - density.min()}))
+
+    rows = [scores(observer) for observer in np.unique(example.observers)]
+    return {
+        model: {
+            name: np.array([row[model][name] if row else np.nan for row in rows])
+            for name in metrics_that_need(DENSITY)
+        }
+        for model in (*maps, UNIFORM)
+    }
 
 
 def _grey(values: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:

@@ -28,6 +28,7 @@ from trainer.models.architecture import STRIDE
 from trainer.models.model_folder import (
     COMPACT_WEIGHTS,
     EVALUATION,
+    LEFT_OUT,
     MODEL_CONFIG,
     MODEL_REMEDY,
     PER_IMAGE,
@@ -45,7 +46,7 @@ VERSION = "version.json"
 """Record of a version: metrics and lineage."""
 NEEDED = (WEIGHTS, MODEL_CONFIG)
 """Files of every model."""
-KEPT = (EVALUATION, PER_IMAGE)
+KEPT = (EVALUATION, PER_IMAGE, LEFT_OUT)
 """Files that a version has too if its model was evaluated before it was registered."""
 PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
 """Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""

@@ -23,6 +23,8 @@ TRAINING_IMAGES = "training_images.json"
 """The images that the model was trained on, see `training_images`."""
 EVALUATION, PER_IMAGE = "evaluation.json", "per_image.csv"
 """Scores of the model and of each image; a registered model keeps those of the run that registered it."""
+LEFT_OUT = "left_out_observers.csv"
+"""Scores of each image without one of its observers; absent if it is not known who saw which images."""
 
 
 def weights_in(folder: pathlib.Path) -> pathlib.Path:

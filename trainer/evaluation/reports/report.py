@@ -407,7 +407,11 @@ def _rule(content: Mapping[str, Any]) -> pages.Facts:
     rule = METRICS[name].label if name in METRICS else name
     if content["gate_margin"]:
         rule += f", better by more than {content['gate_margin']:g}"
-    rule += f", {confidence.percent(level)} confidence" if level else ", means only"
+    rule += (
+        f", {confidence.percent(level)} confidence for other images and the same people"
+        if level
+        else ", means only"
+    )
     return [("Gate", rule), ("Decided on", confidence.images_of(content["decides"]))]
 
 

@@ -54,6 +54,8 @@ OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
 """The names of the models that the candidate is compared with, in sentences."""
 HELD_OUT = {LEAVE_ONE_OUT: "one, by all others", SPLIT_HALF: "half, by the other half"}
 """Protocol of the ceiling -> who of the observers is held out, and by whom they are predicted."""
+UNCORRECTED = "Neither they nor p-values are corrected for the number of metrics."
+"""Said of intervals, by which a metric is called significantly better or worse."""
 LABEL_WIDTH = 12
 """Longest line of a model's name above its scores, such as the half of 20260101-120000."""
 
@@ -89,6 +91,20 @@ def interval_text(metric: str, ends: Sequence[float] | None) -> str:
     row = METRICS[metric]
     low, high = (number(min(max(end, row.lowest), row.highest)) for end in ends)
     return "" if low == high else f"{low} to {high}"
+
+
+def coverage(over_people: Collection[str], metrics: Iterable[str]) -> str:
+    """Say what the intervals of some metrics hold for, as a sentence.
+
+    Args:
+        over_people: The metrics whose intervals hold for other people, as `PerImage.over_people`.
+        metrics: All of them.
+    """
+    rest = [METRICS[metric].label for metric in metrics if metric not in over_people]
+    if not over_people:
+        return "Intervals hold for other images and the same people: with other people they would be wider."
+    but = f", those of {', '.join(rest)} for the same people" if rest else ""
+    return f"Intervals hold for other images and other people{but}."
 
 
 def comparable(evaluation: Mapping[str, Any]) -> dict[str, float]:
@@ -152,6 +168,7 @@ def describe_scores(
         "models": headings,
         "legend": [each for each in headings if each["color"]],
         "marks_best": marks_best,
+        "coverage": f"{coverage(table.over_people, metrics)} {UNCORRECTED}",
         "rows": [_score_row(metric, colors, means, intervals, marks_best) for metric in metrics],
         "distributions": [
             {**heading(metric), "chart": pages.histogram(table, metric, colors)} for metric in metrics
@@ -363,6 +380,8 @@ def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bo
         columns += ["gain", "interval"] if gains else []
         level, n_images = evaluation["shown_confidence"], result["n_images"]
         _print(console, _heading(dataset, n_images, result.get("n_units", n_images), level), columns, rows)
+        covers = coverage(result.get("over_people", ()), means["candidate"])
+        console.print(Text(f"{covers} {UNCORRECTED}"), soft_wrap=True)
         console.print(Text(how_measured(result), style="dim"), soft_wrap=True)
         for text in where_worse(result):
             console.print(Text(text), soft_wrap=True)
@@ -406,6 +425,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {confidence.ceiling_scope(ceiling)}."), soft_wrap=True)
     console.print(Text("All others predict one observer, the other half predicts a half."), soft_wrap=True)
+    console.print(Text(f"Intervals hold for other images and the same {who}."), soft_wrap=True)
     for note in ceiling_notes(rows, ceiling, level):
         console.print(Text(note), soft_wrap=True)
 
@@ -426,6 +446,7 @@ def print_comparison(results: Mapping[str, DatasetComparison], level: float, con
             rows = {metric: [gain[field] for field in fields] for metric, gain in gains.items()}
             title = f"Gain of {label} over {next(iter(result.means))}"
             _print(console, title, ("gain", "interval", "p", "better on", ""), rows)
+        console.print(Text(coverage(result.over_people, next(iter(result.means.values())))), soft_wrap=True)
         for text in (*result.notes, *result.verdicts.values()):
             console.print(Text(text), soft_wrap=True)
 
