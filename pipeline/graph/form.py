@@ -13,7 +13,7 @@ from pipeline.graph.accelerator_table import compare_accelerators
 from trainer.data import datasets
 from trainer.data.settings import FetchConfig
 from trainer.errors import format_duration
-from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
+from trainer.evaluation.metric_table import DECIDING, DENSITY, metrics_that_need
 from trainer.settings.fields import Value
 from trainer.training.accelerators import ACCELERATORS, PROVISIONING
 from trainer.training.recipes import RECIPES
@@ -51,7 +51,7 @@ def descriptions(location: str = "") -> dict[str, str]:
         "test_dataset": f"Data that are only tested on, one of {known}; empty for none.",
         "test_source": f"Where the data of the test set are: {SOURCE}. Only with test_dataset.",
         "test_share": "Share of the validation images that is kept apart for tests, at least 0, below 1.",
-        "gate": f"Metric in which the model must beat the current default to replace it: {', '.join(METRICS)}. "
+        "gate": f"Metric in which the model must beat the current default to replace it: {', '.join(DECIDING)}. "
         f"All but {', '.join(metrics_that_need(DENSITY))} need fixations. always promotes any model, never none.",
         "gate_on": "Images that decide: finetune (validation images of the fine-tuning) or test (the test set).",
         "model_name": "Name of the model in the registry.",

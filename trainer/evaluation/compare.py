@@ -316,7 +316,7 @@ def _notes(measured: Mapping[str, ModelScores], n_images: int, data: list[Any]) 
         images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
         notes.append(
             f"Compared on the {n_images:,} images that all models were evaluated on ({images}). "
-            f"{_metric_labels(OTHER_COUNTS)} also depends on the fixations of the other images."
+            f"The fixations of the other images count in {_metric_labels(OTHER_COUNTS)}, too."
         )
     if len(data) > 1:
         scored, biases = {each[0] for each in data}, {each[1] for each in data}

@@ -31,6 +31,8 @@ class Metric:
     """Lowest possible score."""
     highest: float = math.inf
     """Highest possible score."""
+    is_of_map: bool = True
+    """Whether it scores the map that users get, as a metric must that decides which model becomes the default."""
 
 
 METRICS = {
@@ -43,6 +45,15 @@ METRICS = {
         0,
         1,
     ),
+    "shuffled_auc_over_bias": Metric(
+        "sAUC/CB",
+        "sAUC of the map divided by the centre bias, as benchmarks score it",
+        True,
+        (FIXATIONS, OTHER_COUNTS, BASELINE),
+        0,
+        1,
+        is_of_map=False,
+    ),
     "nss": Metric("NSS", "standard deviations above the mean at fixations", True, (FIXATIONS,)),
     "cc": Metric("CC", "correlation of the two maps", True, (DENSITY,), -1, 1),
     "kld": Metric("KLD", "divergence of the prediction from the truth", False, (DENSITY,), 0),
@@ -50,6 +61,8 @@ METRICS = {
     "information_gain": Metric("IG", "bits per fixation above the centre bias", True, (FIXATIONS, BASELINE)),
 }
 """Name -> row, in the order of every table."""
+DECIDING = tuple(name for name, row in METRICS.items() if row.is_of_map)
+"""The metrics that may decide."""
 LEAD = "kld"
 """The metric that decides, and by which images are ranked, unless another one is asked for."""
 SHOWN = (LEAD, "cc", "nss")

@@ -1,5 +1,7 @@
 """Saliency metrics of one image, as the MIT/Tuebingen benchmark defines them (Kümmerer et al. 2018). NumPy only.
 
+All score one map, that which users get; `shuffled_auc_over_bias` alone scores another one, made of it.
+
 Maps are (H, W). Points are (n, 2) integers, each (y, x) in pixels of the map; a point may occur several times.
 Metrics of fixations are means over these: their functions return the value of each fixation, (n,). A prediction
 may have any scale: only its order (AUC), its shape (CC, NSS) or its share of the sum (KLD, SIM, IG) counts.
@@ -72,6 +74,19 @@ def shuffled_auc_of_counts(prediction: npt.ArrayLike, fixations: Points, other_c
     return _roc_areas(
         _at("fixations", prediction, fixations), prediction.ravel()[fixated], counts.ravel()[fixated]
     )
+
+
+def shuffled_auc_over_bias(
+    prediction: npt.ArrayLike, fixations: Points, other_counts: npt.ArrayLike, baseline: npt.ArrayLike
+) -> Values:
+    """`shuffled_auc_of_counts`, (n,), of the prediction divided by the baseline, which is a centre bias, (H, W).
+
+    Other images' fixations follow the centre bias, so that of all maps of one density this one scores best: the
+    benchmark scores densities by it, each metric with its own map (Kümmerer et al. 2018).
+    """
+    prediction, baseline = _pair(prediction, baseline, "baseline")
+    ratio = (EPSILON + _as_distribution(prediction)) / (EPSILON + _as_distribution(baseline))
+    return shuffled_auc_of_counts(ratio, fixations, other_counts)
 
 
 def nss(prediction: npt.ArrayLike, fixations: Points) -> Values:
@@ -186,6 +201,7 @@ def _as_distribution(values: Map) -> Map:
 FUNCTIONS: dict[str, Callable[..., Values | float]] = {
     "auc_judd": auc_judd,
     "shuffled_auc": shuffled_auc_of_counts,
+    "shuffled_auc_over_bias": shuffled_auc_over_bias,
     "nss": nss,
     "cc": cc,
     "kld": kld,

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from trainer.evaluation.metric_table import DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
+from trainer.evaluation.metric_table import DECIDING, DENSITY, LEAD, metrics_that_need
 from trainer.settings.fields import check_ranges, setting
 
 GATE_ON = ("finetune", "test")
@@ -18,9 +18,9 @@ class EvaluateConfig:
         LEAD,
         "Metric in which a candidate must beat the current default model to replace it: "
         f"{', '.join(metrics_that_need(DENSITY))}, or if the deciding dataset has fixations "
-        f"{', '.join(metrics_that_need(FIXATIONS))}; "
+        f"{', '.join(name for name in DECIDING if name not in metrics_that_need(DENSITY))}; "
         "`always` promotes every candidate, `never` none.",
-        choices=(*METRICS, "always", "never"),
+        choices=(*DECIDING, "always", "never"),
     )
     gate_margin: float = setting(0.0, "Minimum gain of the candidate in the gate's metric.", ge=0)
     gate_confidence: float = setting(

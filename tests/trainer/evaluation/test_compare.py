@@ -251,8 +251,9 @@ def test_images_are_paired_by_name_and_missing_ones_are_counted():
     np.testing.assert_array_equal(shared.table.scores["m0"]["nss"], [98, 100])
     np.testing.assert_array_equal(shared.table.scores["m1"]["nss"], [99, 101])
     assert shared.notes[0].startswith(
-        "Compared on the 2 images that all models were evaluated on (m0 on 4, m1 on 3). sAUC "
+        "Compared on the 2 images that all models were evaluated on (m0 on 4, m1 on 3). "
     )
+    assert "sAUC, sAUC/CB" in shared.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ def test_different_data_is_noted_and_has_no_common_centre_bias(other, versions):
     first = measured(folder=pathlib.Path("data"), metrics=metrics)
     shared = find_shared(contestants({"osie": first}, {"osie": measured(metrics=metrics, **other)}))["osie"]
     assert f"(fingerprint and training images: {versions})" in shared.notes[0]
-    assert "Left out: IG" in shared.notes[1]
+    assert "Left out: sAUC/CB, IG" in shared.notes[1]
     assert {label: tuple(scores) for label, scores in shared.table.scores.items()} == {
         "m0": STORED,
         "m1": STORED,

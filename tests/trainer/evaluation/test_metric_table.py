@@ -6,8 +6,10 @@ import pathlib
 
 import pytest
 
+from trainer.errors import UserError
 from trainer.evaluation import metrics
-from trainer.evaluation.metric_table import DENSITY, FIXATIONS, METRICS
+from trainer.evaluation.metric_table import DECIDING, DENSITY, FIXATIONS, METRICS
+from trainer.evaluation.settings import EvaluateConfig
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -17,6 +19,15 @@ def test_row_names_the_arguments_of_its_function(name):
     assert (FIXATIONS in row.needs) != (DENSITY in row.needs)
     assert row.label
     assert row.meaning
+
+
+def test_a_metric_of_another_map_than_that_of_users_decides_nothing():
+    (other,) = METRICS.keys() - DECIDING
+    assert METRICS[other].label == "sAUC/CB"
+    with pytest.raises(UserError, match=other):
+        EvaluateConfig(gate=other)
+    for name in DECIDING:
+        EvaluateConfig(gate=name)
 
 
 def test_metrics_are_named_in_their_table_alone():

@@ -36,6 +36,19 @@ def centred_gaussian(size: tuple[int, int]) -> np.ndarray:
     return np.outer(y, x)
 
 
+def over_bias(index: int) -> float:
+    """Share of the pairs of a fixation and one of another image in which the ratio is higher, ties half."""
+    prediction, _, fixations = case(index)
+    shifted = prediction - min(0, prediction.min())
+    p = shifted / shifted.sum() if shifted.any() else np.full(shifted.shape, 1 / shifted.size)
+    b = centred_gaussian(prediction.shape)
+    b /= b.sum()
+    ratio = np.log2(metrics.EPSILON + p) - np.log2(metrics.EPSILON + b)
+    ours, theirs = (ratio[tuple(points.T)] for points in (fixations, others(index)))
+    higher, same = ours[:, None] > theirs, np.isclose(ours[:, None], theirs, rtol=0, atol=1e-12)
+    return float(np.mean(np.where(same, 0.5, higher)))
+
+
 def by_pysaliency(name: str) -> Callable[[int], float]:
     return lambda index: float(GOLDEN[f"{index}_{name}"])
 
@@ -43,6 +56,7 @@ def by_pysaliency(name: str) -> Callable[[int], float]:
 ORACLES = {
     "auc_judd": by_pysaliency("auc_judd"),
     "shuffled_auc": by_pysaliency("shuffled_auc"),
+    "shuffled_auc_over_bias": over_bias,
     "nss": by_pysaliency("nss"),
     "cc": by_pysaliency("cc"),
     "kld": by_pysaliency("kld"),

@@ -348,6 +348,8 @@ def how_measured(result: Mapping[str, Any]) -> str:
         text += (
             f"{points}: on {result['n_fixations']:,} fixations{observers}, at the original size of each image. "
         )
+        other = ", ".join(row.label for row in METRICS.values() if not row.is_of_map)
+        text += f"One map is scored in all metrics but {other}, whose map is divided by the centre bias. "
     return text + gate.center_bias_text(result)
 
 

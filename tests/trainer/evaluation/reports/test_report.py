@@ -186,7 +186,7 @@ def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path)
         low, high = (round(100 * shares[model]["nss"][end]) for end in ("low", "high"))
         assert f"({low} to {high})".replace("-", confidence.MINUS) in text
     assert "Undefined for sAUC" in text
-    rows = re.findall(r'class="reach-name"><b>([\w-]+)</b>.*?<small>([^<]+)</small>', text)
+    rows = re.findall(r'class="reach-name"><b>([^<]+)</b>.*?<small>([^<]+)</small>', text)
     for label, protocol in rows:
         by_halves = label in {METRICS[metric].label for metric in metrics_that_need(DENSITY)}
         assert protocol == score_tables.HELD_OUT[SPLIT_HALF if by_halves else LEAVE_ONE_OUT]
