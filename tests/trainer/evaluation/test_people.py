@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lifecycle.registry import versions
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.api import load
@@ -20,7 +21,7 @@ from trainer.evaluation.metric_table import DENSITY, FIXATIONS, METRICS, metrics
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, LeftOut, PerImage
 from trainer.evaluation.reports.report import write_report
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.models import model_folder
+from trainer.models import find, model_folder
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -178,3 +179,9 @@ def test_they_are_stored_and_read_again(table, tmp_path):
     np.testing.assert_array_equal(
         read["two"].left_out.scores[CANDIDATE]["kld"], table.left_out.scores[CANDIDATE]["kld"][15:25]
     )
+
+
+def test_a_version_keeps_them(evaluation, models):
+    kept = versions.files_of(models["good"], evaluation[0])
+    assert kept[model_folder.LEFT_OUT].is_file()
+    assert model_folder.LEFT_OUT in find.KEPT
