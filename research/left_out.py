@@ -48,7 +48,7 @@ def main() -> None:
     parsed = parser.parse_args()
     load_tensorflow()
     from trainer.data import tfrecords
-    from trainer.evaluation.confidence import gain
+    from trainer.evaluation.confidence import WORSE, significance
     from trainer.evaluation.per_image import CENTER_BIAS
     from trainer.evaluation.scoring import Scorer
     from trainer.training import fit_calibration
@@ -86,11 +86,9 @@ def main() -> None:
             table = scorer.score(test_set.name)
             for name in networks:
                 cells = []
-                for metric, row in METRICS.items():
-                    ours, bias = (table.values(each, metric) for each in (name, CENTER_BIAS))
-                    of = gain(ours, bias, row.higher_is_better)
-                    mark = "**" if of.high is not None and of.high < 0 else ""
-                    cells.append(f"{mark}{of.mean:+.3f} ({of.low:+.3f} to {of.high:+.3f}){mark}")
+                for gain in table.gains(name, CENTER_BIAS, 0.95).values():
+                    mark = "**" if significance(gain) == WORSE else ""
+                    cells.append(f"{mark}{gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}){mark}")
                 rows.append(f"| {test_set.name}, {name} | {len(table.images)} | {' | '.join(cells)} |")
     print(f"| | images | {' | '.join(row.label for row in METRICS.values())} |")
     print("|---" * (len(METRICS) + 2) + "|")

@@ -1,16 +1,15 @@
 """Designs that are compared are seen as one kind, and the demo page says as which it saw an image."""
 
+import httpx
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
-from studio.demo.app import build_app
 from studio.designs import Design
 from studio.difference import compare_designs
 from studio.verdicts import judge_designs, parse_requirement
 from tests import kinds
 from tests.kinds import page, sky
-from tests.studio.demo import Held, encoded
+from tests.studio.demo import Held, encoded, serving
 from trainer.api import Region
 from trainer.models.model_folder import PAGE, PICTURE
 from trainer.prediction.inputs import Input
@@ -56,8 +55,8 @@ def test_two_designs_are_seen_as_the_first(model):
 )
 def test_the_page_says_as_what_it_saw_an_image(model, pixels, query, expected):
     headers = {"content-type": "application/octet-stream"}
-    with TestClient(build_app(model, ["testserver"])) as client:
-        response = client.post(f"/map{query}", content=encoded(pixels), headers=headers)
+    with serving(model) as address:
+        response = httpx.post(f"{address}/map{query}", content=encoded(pixels), headers=headers, timeout=60)
     assert expected in response.headers["map-seen-as"]
     values = np.frombuffer(response.content, "<f4").reshape(pixels.shape[:2])
     np.testing.assert_array_equal(values, model.predict(pixels, kind=expected))
