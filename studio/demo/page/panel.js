@@ -176,7 +176,9 @@ export class Panel extends EventTarget {
     this.#frame(map.imageWidth, map.imageHeight);
     this.#open(true);
     this.#find(".name").textContent = file.name;
-    this.#find(".size").textContent = [`${map.imageWidth} × ${map.imageHeight}`, map.seenAs].filter(Boolean).join(", ");
+    const [kind] = (map.seenAs ?? "").split(","); // without the network's size, for which there is no room
+    this.#find(".size").textContent = [`${map.imageWidth} × ${map.imageHeight}`, kind].filter(Boolean).join(", ");
+    this.#find(".size").title = map.seenAs ?? "";
     this.#find(".stage img").alt = `Image ${this.#slot}: ${file.name}`;
     const { x, y } = this.map.peakAt;
     const place = `${Math.round((100 * x) / map.imageWidth)}% from the left, ${Math.round((100 * y) / map.imageHeight)}%`;
