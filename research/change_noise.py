@@ -58,9 +58,10 @@ def main(folders: list[str]) -> None:
             for y, x in random.uniform(0, 1 - side, (REGIONS, 2))
         ]
         sides = [f"side {side:.0%}" for side in SIDES for _ in range(REGIONS)]
-        before = predictor.predict(pixels)
+        seen_as = predictor.kind_of(pixels)  # as two designs are compared: both are of one kind
+        before = predictor.predict(pixels, kind=seen_as)
         for kind, image in variants(pixels).items():
-            after = predictor.predict(image, size=size)
+            after = predictor.predict(image, size=size, kind=seen_as)
             whole[kind].append(share_moved(before, after))
             for side, *measures in zip(
                 sides, measure_regions(before, regions), measure_regions(after, regions), strict=True

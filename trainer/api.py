@@ -248,12 +248,15 @@ class Model:
 
         Args:
             image: (h, w, 3) RGB.
-            asked: of KINDS; empty to decide by the image: with a desktop screen's shape it is a page if `is_page`,
-                or if it has straight lines as pages have them.
-            is_page: whether it is the picture of a page that a browser took.
+            asked: of KINDS; empty to decide by the image: with a desktop screen's shape it is a page if it is
+                drawn, with flat places that end at edges.
+            is_page: whether it is the picture of a page that a browser took. Then a desktop's width is enough.
 
         Returns:
             A kind; PICTURE for each image if the model does not predict pages at a size of their own.
+
+        Raises:
+            UserError: it does not, and PAGE is asked for.
         """
         return self._loaded.kind_of(image, asked, is_page)
 
@@ -278,7 +281,8 @@ class Model:
             alone: its largest value is 1, and values of two screens cannot be compared.
 
         Raises:
-            UserError: the file cannot be read or is not an image, or the pixels have another shape or type.
+            UserError: the file cannot be read or is not an image, the pixels have another shape or type, or the
+                model has nothing of its own for the `kind`.
         """
         pixels = _pixels(image)
         if kind:

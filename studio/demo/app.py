@@ -39,6 +39,7 @@ from trainer.api import (
     COLORS_CSS,
     DIMMED,
     HEAT,
+    KINDS,
     ONE_SCREEN,
     OPACITY,
     PICTURE,
@@ -66,7 +67,7 @@ MAX_PIXELS = 50_000_000
 WHOLE = "whole"
 """Value of the query's `screen` for the map of an image as one picture; empty is as `predict` does it."""
 DESKTOP = "desktop"
-"""The kind of screen, of SCREENS, on which an image of its shape is predicted as a page."""
+"""The kind of screen, of SCREENS, on which an image is predicted as a page."""
 MAX_MAP_PX = 1024
 """Longest side of the map for the page; a larger one would look the same."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -223,7 +224,8 @@ class _App:
         """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
 
         It is the map at the image's own size, reduced by `shrink_map`: sums over regions stay the same. The
-        headers have its size, that of the image, the number of screens, and as what it was seen.
+        headers have its size, that of the image, the number of screens, and as which kind it was seen. In the
+        query, `kind` asks for one, such as that of another image, and `page` says that a browser took the image.
         """
 
         def respond(image: Pixels, full: NDArray[np.float32], n_screens: int, kind: str) -> Response:
@@ -232,6 +234,7 @@ class _App:
                 "image-size": f"{image.shape[1]}x{image.shape[0]}",
                 "map-size": f"{small.shape[1]}x{small.shape[0]}",
                 "map-screens": str(n_screens),
+                "map-kind": kind,
                 "map-seen-as": self.model.seen_as(kind),
             }
             return Response(small.astype("<f4").tobytes(), media_type=BYTES, headers=headers)
@@ -267,14 +270,15 @@ class _App:
         """Predict the posted image, and respond; raises `HTTPException` with a status and a reason."""
         check_sender(request)
         screen = _one_of(request, "screen", ("", WHOLE, *SCREENS), "")
-        asked = "" if screen in ("", DESKTOP) else PICTURE
-        is_page = screen == DESKTOP or request.query_params.get("kind") == PAGE_KIND
+        given = _one_of(request, "kind", ("", *KINDS), "")
+        is_page = bool(request.query_params.get("page"))
         data = await read_body(request)
 
         def work() -> Response:
             image = read_picture(data, "the file", MAX_PIXELS)
             n_screens = 1 if screen == WHOLE else count_screens(image.shape, screen)
-            kind = self.model.kind_of(image, asked, is_page)
+            asked = given or (screen and (PAGE_KIND if screen == DESKTOP else PICTURE))
+            kind = self.model.kind_of(image, asked if self.model.seen_as(PICTURE) else "", is_page)
             return respond(image, self.model.predict(image, n_screens, kind=kind), n_screens, kind)
 
         return await self._in_turn(request, work)

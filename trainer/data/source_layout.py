@@ -221,17 +221,21 @@ def find_items(members: Sequence[Member], row: Dataset, source: str, bad: BadIma
     for _, (_, first) in itertools.islice(files["fixations"].items(), 1):
         if first.path.lower().endswith(POINTS):
             _read_matlab_file(first)  # the others are like it, and preparing the images takes long
+    splits = {file.key: file.split for file, _ in assigned}
+    unlisted = set()
+    for _, table in files[SPLIT].values():
+        splits |= untrusted.call(f"{UEYES}.read_splits", table.content(MOST_TABLE_BYTES), file=table.origin)
+        unlisted = {key for key in stimuli if not splits.get(key)}
+        for key in sorted(unlisted):
+            bad.add(key, f"{key!r} is not in {table.origin}, which splits the images; remove the image")
     bad.n_images = max(len(stimuli), len(maps), len(fixations))
-    unusable = ambiguous | _unpaired(stimuli, maps, fixations, bad)
+    unusable = ambiguous | unlisted | _unpaired(stimuli, maps, fixations, bad)
     bad.check()
     used = {key: file for key, file in stimuli.items() if key not in unusable}
     items = [
         Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
         for key, (name, stimulus) in used.items()
     ]
-    splits = {file.key: file.split for file, _ in assigned}
-    for _, table in files[SPLIT].values():
-        splits |= untrusted.call(f"{UEYES}.read_splits", table.content(MOST_TABLE_BYTES), file=table.origin)
     return Images(items, [splits[key] for key in used], notes)
 
 

@@ -6,6 +6,7 @@ its evaluation, or all models are evaluated again.
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -158,8 +159,8 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         }
         path = model or pathlib.Path(content["model_folders"][per_image.CANDIDATE])
         facts = {"evaluation": str(folder), "model": str(path), "code": content["code_version"]}
-        sizes = {confidence.size_text(each["image_sizes"][CANDIDATE]) for each in content["datasets"].values()}
-        facts["input size"] = ", ".join(sizes)
+        sizes = [_sizes(each) for each in content["datasets"].values()]
+        facts["input size"] = ", ".join(dict.fromkeys(itertools.chain.from_iterable(sizes)))
         facts["maps by"] = ", ".join(
             sorted({each.get("runtime", "TensorFlow") for each in content["datasets"].values()})
         )
@@ -167,6 +168,13 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         raise UserError(f"{folder} is from an earlier version (it has no {error}); {EVALUATE_AGAIN}") from None
     existing = path if holds_weights(path) else None
     return Contestant(label, name, existing, measured, facts)
+
+
+def _sizes(result: Mapping[str, Any]) -> list[str]:
+    """The input sizes at which the candidate saw the images of a dataset, for tables: that of pages last."""
+    pages = result.get("pages", {}).get(CANDIDATE)
+    seen = [result["image_sizes"][CANDIDATE], *([pages["image_size"]] if pages else [])]
+    return [confidence.size_text(size) for size in seen]
 
 
 def _same_data(result: dict[str, Any]) -> pathlib.Path | None:

@@ -249,11 +249,12 @@ def read_scores(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
     rows: dict[str, dict[str, dict[str, Scores]]] = {}
     groups: dict[str, dict[str, str]] = {}
     left_out: dict[tuple[str, str], dict[str, dict[int, Scores]]] = {}
-    beside = path.with_name(LEFT_OUT)
+    reading, beside = path, path.with_name(LEFT_OUT)
     try:
         for row, scores in _read(path):
             rows.setdefault(row["dataset"], {}).setdefault(row["image"], {})[row["model"]] = scores
             groups.setdefault(row["dataset"], {})[row["image"]] = row.get("group") or ""
+        reading = beside
         for row, scores in _read(beside) if beside.exists() else ():
             of_models = left_out.setdefault((row["dataset"], row["image"]), {})
             of_models.setdefault(row["model"], {})[int(row["observer"])] = scores
@@ -268,7 +269,7 @@ def read_scores(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: {remedy}") from None
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not a table of scores ({error!r}): {remedy}") from None
+        raise UserError(f"{reading} is not a table of scores ({error!r}): {remedy}") from None
 
 
 def _read(path: pathlib.Path) -> Iterator[tuple[dict[str, str], Scores]]:

@@ -390,7 +390,8 @@ def _without_each(
             return {}
         counts = fixation_points.count_points(fixation_points.scale_points(others, size, small), small)
         density = ndimage.gaussian_filter(counts.astype(np.float64), sigma_px * max(small) / max(size))
-        return _means(_values(resized, {DENSITY: density - density.min()}))
+        above = density - density.min()
+        return _means(_values(resized, {DENSITY: above if above.any() else np.ones_like(above)}))
 
     rows = [scores(observer) for observer in np.unique(example.observers)]
     return {

@@ -4,12 +4,14 @@ A page on a desktop's screen has small text and many parts: it is predicted best
 which are all other images: photographs, posters, charts, and screens of phones.
 """
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from trainer.models.model_folder import PAGE, PICTURE
-from trainer.prediction.screens import DESKTOP_PX, screens_of
+from trainer.prediction.screens import DESKTOP_PX, count_screens, rows_of_screens
 
 WIDE = (1.4, 2.4)
 """Least and largest ratio of width and height of a desktop's screen, with or without the frame of the browser."""
@@ -27,7 +29,7 @@ DRAWN = 0.015
 """
 
 
-def kind_of(image: NDArray[np.uint8], is_page: bool = False) -> str:
+def kind_of(image: NDArray[np.uint8], is_page: bool = False, n_screens: int = 0) -> str:
     """Return the kind of an image (h, w, 3): a page has a desktop screen's shape and is drawn.
 
     A drawn image has many flat places that end at an edge, such as the ground around letters and boxes. In
@@ -35,17 +37,26 @@ def kind_of(image: NDArray[np.uint8], is_page: bool = False) -> str:
 
     Args:
         image: (h, w, 3) RGB.
-        is_page: whether somebody knows that it is the picture of a page, such as the browser that took it.
+        is_page: whether somebody knows that it is the picture of a page, such as the browser that took it. Then a
+            desktop's width is enough.
+        n_screens: into which it is cut, each of which has the shape; 0 to decide by its size.
     """
-    rows = screens_of(image.shape)[0]
-    ratio = image.shape[1] / (rows.stop - rows.start)
-    is_wide = image.shape[1] >= DESKTOP_PX and WIDE[0] <= ratio <= WIDE[1]
-    return PAGE if is_wide and (is_page or _is_drawn(image)) else PICTURE
+    height, width = image.shape[:2]
+    if width < DESKTOP_PX:
+        return PICTURE
+    if is_page:
+        return PAGE
+    screens = rows_of_screens(height, n_screens or count_screens(image.shape))
+    if not WIDE[0] <= width / (screens[0].stop - screens[0].start) <= WIDE[1]:
+        return PICTURE
+    # Screen by screen, so that a long page needs little memory.
+    return PAGE if np.mean([_drawn(image[rows]) for rows in screens]) >= DRAWN else PICTURE
 
 
-def _is_drawn(image: NDArray[np.uint8]) -> bool:
+def _drawn(image: NDArray[np.uint8]) -> float:
+    """The smaller of `_drawn_along_rows` of the rows and of the columns of an image (h, w, 3)."""
     grey = np.asarray(Image.fromarray(image).reduce(-(-image.shape[1] // MOST_PX)).convert("L"))
-    return min(_drawn_along_rows(grey), _drawn_along_rows(grey.T)) >= DRAWN
+    return min(_drawn_along_rows(grey), _drawn_along_rows(grey.T))
 
 
 def _drawn_along_rows(grey: NDArray[np.uint8]) -> float:
@@ -54,5 +65,5 @@ def _drawn_along_rows(grey: NDArray[np.uint8]) -> float:
     is_flat = equal[:, RUN_PX:] - equal[:, :-RUN_PX] == RUN_PX  # the RUN_PX steps to pixel x + 1 + RUN_PX
     ends = is_flat[:, :-RUN_PX] & ~is_flat[:, 1 : 1 - RUN_PX or None]
     behind = [grey[:, 1 + RUN_PX + offset :][:, : ends.shape[1]] for offset in range(RUN_PX)]
-    is_edge = np.maximum.reduce(behind) - np.minimum.reduce(behind) > EDGE
+    is_edge = functools.reduce(np.maximum, behind) - functools.reduce(np.minimum, behind) > EDGE
     return float(is_flat.mean() * (ends & is_edge).sum() / max(ends.sum(), 1))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.data import preprocess
+from trainer.errors import check
 from trainer.models.find import image_sizes_of
 from trainer.models.inference import Inference
 from trainer.models.model_folder import PAGE, PICTURE
@@ -31,15 +32,25 @@ class Predictor:
         self.runtime = self._network(PICTURE).runtime
         """What computes the maps, and in which precision."""
 
-    def kind_of(self, image: npt.NDArray[np.uint8], asked: str = "", is_page: bool = False) -> str:
+    def kind_of(
+        self, image: npt.NDArray[np.uint8], asked: str = "", is_page: bool = False, n_screens: int = 0
+    ) -> str:
         """Return the kind as which the model predicts an image: PICTURE if it does not tell kinds apart.
 
         Args:
             image: (h, w, 3) RGB.
             asked: of KINDS, if somebody asks for it; empty to decide by the image, as `kinds.kind_of` does.
             is_page: an argument of `kinds.kind_of`.
+            n_screens: likewise.
+
+        Raises:
+            UserError: the model has nothing of its own for the kind that somebody asks for.
         """
-        return (asked or kind_of(image, is_page)) if PAGE in self.image_sizes else PICTURE
+        check(
+            asked in ("", *self.image_sizes),
+            f"the model predicts all images alike, and has no size of its own for a {asked}: leave the kind out",
+        )
+        return asked or (kind_of(image, is_page, n_screens) if PAGE in self.image_sizes else PICTURE)
 
     def seen_as(self, kind: str) -> str:
         """Say as which kind an image is predicted, and at which size; empty if all are predicted alike."""
@@ -81,9 +92,9 @@ class Predictor:
             (h, w) in [0, 1]. On a long page, the largest value of each screen is 1.
 
         Raises:
-            UserError: the prediction is not finite.
+            UserError: the prediction is not finite, or the model has nothing of its own for the `kind`.
         """
-        kind = self.kind_of(image, kind)
+        kind = self.kind_of(image, kind, n_screens=n_screens)
         maps = self.predict_prepared(self.prepare(image, n_screens, kind), kind)
         return self.restore(maps, image.shape[:2] if size is None else size)
 

@@ -42,7 +42,7 @@ class PredictConfig:
     kind: str = setting(
         "",
         f"What the images are: {' or '.join(KINDS)}, if the model predicts pages at a size of their own. Empty to "
-        "decide for each: pages have a desktop screen's shape, and straight lines.",
+        "decide for each: pages have a desktop screen's shape, and flat places that end at edges.",
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
     most_megapixels: float = setting(

@@ -81,8 +81,8 @@ class TrainConfig:
     )
     calibrate: bool = setting(
         True,
-        "After the training, fit five numbers to the validation images, so that the model's maps spread as far as "
-        "observers do. They become part of the model if images that they are not fitted to gain significantly.",
+        "After the training, fit seven numbers to the validation images, so that the model's maps spread as far "
+        "as observers do. They become part of the model if images that they are not fitted to gain significantly.",
         group=OPTIMIZATION,
     )
     patience: int = setting(

@@ -200,6 +200,7 @@ def train(
         f"{initial_weights_fingerprint}, now it is {fingerprint or 'none'}); run the pipeline again",
     )
     base = config_of(base_model)
+    prior = base and calibration.of_config(base)
     identity = run_identity(job, base, fingerprint)
     images = _images_seen(dataset, base_model)
     check_model_output(output, identity)
@@ -228,7 +229,6 @@ def train(
             for variable, array in zip(model.variables, store.best_weights(), strict=True):
                 variable.assign(array)
             if job.config.calibrate:
-                prior = base and calibration.of_config(base)
                 fitted = calibrate(trained(model, record), pathlib.Path(dataset), manifest.counts["valid"], prior)
                 record["calibration"] = fitted and dataclasses.asdict(fitted)
             _write(output, manifest.image_size, model, progress, record, images, saved_model)

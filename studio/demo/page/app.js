@@ -75,6 +75,8 @@ class Page {
     a.addEventListener("map", () => {
       this.#regions.resize(a.size);
       this.#update();
+      this.#look();
+      b.reload();
     });
     b.addEventListener("map", () => this.#update());
     for (const panel of this.#panels) {
@@ -109,8 +111,7 @@ class Page {
     const [a, b] = this.#panels;
     if (images.length > 1) {
       this.#compare(true);
-      a.load(images[0]);
-      b.load(images[1]);
+      a.load(images[0]).then(() => b.load(images[1]));
     } else {
       (panel ?? (this.#comparing && a.map && !b.map ? b : a)).load(images[0]);
     }
@@ -160,7 +161,10 @@ class Page {
     dim("#dimmed", this.#facts.dimmed, 1);
     // At the usual opacity, the image is as dark as in the other overlays over a grey image.
     dim("#fading", this.#facts.dimmed, Math.min(1, opacity / this.#facts.opacity));
-    for (const panel of this.#panels) panel.show({ view, opacity, screen: find("#screen").value });
+    const [a, b] = this.#panels;
+    const look = { view, opacity, screen: find("#screen").value };
+    a.show({ ...look, kind: "" });
+    b.show({ ...look, kind: a.map?.kind ?? "" }); // what is compared is seen alike
     this.#frame();
   }
 

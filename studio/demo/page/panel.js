@@ -22,7 +22,7 @@ export class Panel extends EventTarget {
   #painter;
   #regions;
   #url = "";
-  #look = { view: "heat", opacity: 1, screen: "" };
+  #look = { view: "heat", opacity: 1, screen: "", kind: "" };
   #request = null;
 
   constructor(slot, { facts, painter, regions }) {
@@ -71,10 +71,15 @@ export class Panel extends EventTarget {
     this.#find(".of-sample").hidden = !this.#facts.notice;
     const drawn = () => {
       const { view, opacity } = this.#look;
-      return `overlay.png?opacity=${opacity.toFixed(2)}&view=${view === "focus" ? view : "heat"}&screen=${this.map.screen}`;
+      return `overlay.png?opacity=${opacity.toFixed(2)}&view=${view === "focus" ? view : "heat"}&${this.#asked}`;
     };
     click(".save-overlay", () => this.#save("overlay", drawn));
-    click(".save-map", () => this.#save("map", () => `map.png?screen=${this.map.screen}`));
+    click(".save-map", () => this.#save("map", () => `map.png?${this.#asked}`));
+  }
+
+  /** What its map was asked for, so that a download is of the same map. */
+  get #asked() {
+    return `screen=${this.map.screen}&kind=${this.map.kind ?? ""}`;
   }
 
   /** Load the file that `source` fetches from the server. */
@@ -134,7 +139,7 @@ export class Panel extends EventTarget {
     this.#wait(true);
     try {
       if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
-      const predicted = predict(file, this.#look.screen, request.signal, (text) => this.#tell(text));
+      const predicted = predict(file, this.#look, request.signal, (text) => this.#tell(text));
       const [map, visible] = await Promise.all([predicted, this.#preview(url, request)]);
       request.signal.throwIfAborted();
       URL.revokeObjectURL(this.#url);
@@ -205,7 +210,7 @@ export class Panel extends EventTarget {
 
   /**
    * Show the map as `view` (heat, focus, map, image), the first two with `opacity` (0..1), at which 0 shows the
-   * image as it is. Another `screen` is that of later maps; `reload` fetches one.
+   * image as it is. Another `screen` and `kind` are those of later maps; `reload` fetches one.
    */
   show(look) {
     const isPainted = this.#look.view === look.view && look !== this.#look;
@@ -216,9 +221,10 @@ export class Panel extends EventTarget {
     if (this.map && !isPainted && look.view !== "image") this.#painter[look.view](canvas, this.map);
   }
 
-  /** Fetch the map again, if it is not of the screens that are asked for. */
+  /** Fetch the map again, if it is not of the screens and of the kind that are asked for. */
   async reload() {
-    if (this.map && this.map.screen !== this.#look.screen) await this.load(this.file);
+    const { screen, kind } = this.#look;
+    if (this.map && (this.map.screen !== screen || (kind && this.map.kind && this.map.kind !== kind))) await this.load(this.file);
   }
 
   #frame(width, height) {

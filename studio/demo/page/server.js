@@ -8,8 +8,8 @@ export class Failure extends Error {
   }
 }
 
-/** File that was opened at an address -> "page" or "picture". */
-const kinds = new WeakMap();
+/** Files that are pictures of pages, which were opened at an address. */
+const pages = new WeakSet();
 
 /** Fetch the model's name, the limits, the words and the colours. */
 export async function readFacts() {
@@ -25,18 +25,20 @@ export async function readExample(path) {
 /**
  * Predict the saliency map of an image, of a long page for each of its screens, or as a `screen` says: "whole", or a
  * kind of screen. The map has `values` row by row, `width`, `height`, `imageWidth`, `imageHeight`, and the number of
- * `screens`; `seenAs` says as what it was seen, or nothing if the model sees all images alike.
- * A module that has more to say about the wait calls a fourth argument with it, a text.
+ * `screens`; its `kind` is "page" or "picture", the one that is asked for if any is, and `seenAs` says it in words, or
+ * nothing if the model sees all images alike. A module that has more to say about the wait calls a fourth argument with it,
+ * a text.
  */
-export async function predict(file, screen, signal) {
-  const response = await post(known(`map?screen=${screen}`, file), file, signal);
+export async function predict(file, { screen, kind }, signal) {
+  const page = pages.has(file) ? 1 : "";
+  const response = await post(`map?screen=${screen}&kind=${kind}&page=${page}`, file, signal);
   const size = (name) => response.headers.get(name).split("x").map(Number);
   const [width, height] = size("map-size");
   const [imageWidth, imageHeight] = size("image-size");
   const values = new Float32Array(await received(response.arrayBuffer()));
   const screens = Number(response.headers.get("map-screens"));
-  const seenAs = response.headers.get("map-seen-as");
-  return { values, width, height, imageWidth, imageHeight, screen, screens, seenAs };
+  const [seen, seenAs] = ["map-kind", "map-seen-as"].map((name) => response.headers.get(name));
+  return { values, width, height, imageWidth, imageHeight, screen, screens, kind: seen, seenAs };
 }
 
 /** Open a web address: the picture of its page, of the `whole` page or of what a window shows, or the picture it is. */
@@ -45,18 +47,13 @@ export async function open(address, whole) {
   const response = await post(`picture?whole=${whole ? 1 : ""}`, body);
   const content = await received(response.blob());
   const file = new File([content], decodeURIComponent(response.headers.get("picture-name")));
-  kinds.set(file, response.headers.get("picture-kind"));
+  if (response.headers.get("picture-kind") === "page") pages.add(file);
   return file;
 }
 
 /** Fetch what the server draws from an image, such as `map.png`. */
 export async function derive(path, file) {
-  return received((await post(known(path, file), file)).blob());
-}
-
-/** A path with what is known of an image beyond its pixels. */
-function known(path, file) {
-  return kinds.has(file) ? `${path}&kind=${kinds.get(file)}` : path;
+  return received((await post(path, file)).blob());
 }
 
 async function post(path, file, signal = null) {

@@ -38,7 +38,7 @@ export async function readExample(path) {
  * kind of screen. The map has `values` row by row, `width`, `height`, `imageWidth`, `imageHeight`, and the number of
  * `screens`. `tell` is called with texts about the wait.
  */
-export async function predict(file, screen, signal, tell = () => {}) {
+export async function predict(file, { screen }, signal, tell = () => {}) {
   const { map, predictions } = await ask({ kind: "map", file, screen }, signal, tell);
   if (!predicted.has(file)) predicted.set(file, new Map());
   predicted.get(file).set(screen, predictions);

@@ -46,9 +46,14 @@ def test_a_page_has_a_screens_shape_and_is_drawn(pixels, expected):
     assert kind_of(pixels) == expected
 
 
-def test_the_browsers_word_replaces_the_drawing_and_not_the_shape():
-    assert kind_of(sky(), is_page=True) == PAGE
+def test_with_the_browsers_word_a_desktops_width_is_enough():
+    for size in ((400, 700), (915, 1280), (3072, 1280), (3073, 1280)):
+        assert kind_of(sky(*size), is_page=True) == PAGE
     assert kind_of(sky(844, 390), is_page=True) == PICTURE
+
+
+def test_the_shape_is_that_of_the_parts_that_are_predicted():
+    assert [kind_of(page(4000, 700), n_screens=n) for n in (0, 10, 1)] == [PAGE, PAGE, PICTURE]
 
 
 def test_a_kind_has_its_own_size_averaging_and_calibration(folder):
@@ -67,9 +72,11 @@ def test_a_kind_has_its_own_size_averaging_and_calibration(folder):
 def test_a_model_without_kinds_sees_all_images_alike(folder, tmp_path):
     other = predictable.write_model(tmp_path / "model", predictable.network(5))
     predictor = Predictor(other)
-    assert predictor.kind_of(page(), PAGE) == PICTURE
-    np.testing.assert_array_equal(predictor.predict(page(), kind=PAGE), predictor.predict(page()))
+    assert predictor.kind_of(page(), is_page=True) == PICTURE
+    np.testing.assert_array_equal(predictor.predict(page(), kind=PICTURE), predictor.predict(page()))
     assert predictor.seen_as(PICTURE) == ""
+    with pytest.raises(UserError, match=PAGE):
+        predictor.predict(page(), kind=PAGE)
 
 
 def test_predict_says_as_what_it_saw_each_image(folder, tmp_path, capsys):
@@ -100,8 +107,8 @@ def test_an_export_is_for_one_kind(folder, tmp_path):
         # Float32 sums in another order; the calibration takes a root, which stretches small values.
         np.testing.assert_allclose(maps[..., 0], predictor.predict_prepared(prepared, kind), atol=1e-3)
     plain = predictable.write_model(tmp_path / "plain", predictable.network(5))
-    for model, format in ((folder, "int8"), (plain, "onnx")):
-        asked = ["--kind", PAGE, "--format", format, "--output", str(tmp_path / "no")]
+    for model, written in ((folder, "int8"), (plain, "onnx")):
+        asked = ["--kind", PAGE, "--format", written, "--output", str(tmp_path / "no")]
         with pytest.raises(SystemExit, match="leave out --kind"):
             main(["export", "--model", str(model), *asked])
 
