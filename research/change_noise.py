@@ -53,7 +53,7 @@ def main(folders: list[str]) -> None:
         pixels = read_picture(path.read_bytes(), path.name)
         size = height, width = pixels.shape[:2]
         regions = [
-            Region("", round(x * width), round(y * height), side * width, side * height)
+            Region("", int(x * width), int(y * height), side * width, side * height)
             for side in SIDES
             for y, x in random.uniform(0, 1 - side, (REGIONS, 2))
         ]
