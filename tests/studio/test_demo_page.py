@@ -13,6 +13,7 @@ from PIL import Image
 
 from studio.demo import app
 from studio.difference import is_clear, share_moved
+from tests import kinds
 from tests.browser import Watched
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, picture, serving, write_model
@@ -184,7 +185,7 @@ def test_last_of_two_images_wins(opened, predictor):
         predictor.let_go.set()
     page.locator(".name", has_text="next.png").wait_for()
     assert page.locator(f"{FIRST} .size").inner_text() == f"40 {TIMES} 60"
-    assert watched.troubles == [f"failed: {page.url}map?screen="]  # the first was cancelled
+    assert watched.troubles == [f"failed: {page.url}map?screen=&kind=&page="]  # the first was cancelled
     watched.troubles.clear()
 
 
@@ -385,6 +386,22 @@ def test_region_is_dragged_on_each_image_alone(opened, predictor):
     for _ in range(3):
         page.click("#undo")
     assert rows(page)[1]["x"] == pytest.approx(60, abs=3)
+
+
+def test_two_images_are_seen_as_the_first_one_is(opened, tmp_path):
+    with serving(Held(kinds.write_model(tmp_path / "model"))) as address:
+        page = opened(address).page
+        load(page, file("sky.png", kinds.sky()))
+        page.click("#compare")
+        load(page, file("other.png", kinds.page()), SECOND)
+        assert page.locator(f"{SECOND} .size").inner_text().endswith("seen as a picture")
+        load(page, file("page.png", kinds.page()))
+        page.locator(f"{SECOND} .size", has_text="seen as a page").wait_for()
+        load(page, file("another.png", kinds.sky()), SECOND)
+        assert page.locator(f"{SECOND} .size").inner_text().endswith("seen as a page")
+        page.select_option("#screen", "whole")
+        for panel in (FIRST, SECOND):
+            page.locator(f"{panel} .size", has_text="seen as a picture").wait_for()
 
 
 def test_only_images_of_one_aspect_ratio_are_compared_and_one_saved_again_has_no_clear_change(opened):

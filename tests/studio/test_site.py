@@ -33,7 +33,7 @@ ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-
 """Headers with which browsers allow threads to share memory."""
 PREDICT = """async ([bytes, screen]) => {
   const file = new File([decoded(bytes)], "image.png");
-  const { values, ...map } = await (await import("./server.js")).predict(file, screen);
+  const { values, ...map } = await (await import("./server.js")).predict(file, { screen });
   return { ...map, values: await encoded(values) };
 }"""
 PREPARE = """async ([bytes, [height, width], size]) => {

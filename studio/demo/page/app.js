@@ -170,8 +170,8 @@ class Page {
 
   /** Fetch the maps of other screens; without success, the old ones stay. */
   async #reload() {
-    await Promise.all(this.#panels.map((panel) => panel.reload()));
-    const [a] = this.#panels;
+    const [a, b] = this.#panels;
+    await (a.map ? a : b).reload(); // a new map of A has B follow
     if (a.map) find("#screen").value = a.map.screen;
     this.#look();
   }
