@@ -8,6 +8,9 @@ backend/src/v2/component/launcher_v2.go; kfp.local does the same).
 
 An input artifact is optional if its default is None. Its annotation stays `dsl.Input[...]`, without `Optional`:
 Kubeflow passes artifacts on without the name of their class, and kfp then makes an instance of the annotation.
+Vertex AI is reported to cache no task of a component with an optional artifact (kubeflow/pipelines issue 11410).
+So only three components have one: train_model, which does not run there; evaluate_model, which is not cached; and
+train_msinet, which serves pipelines of others and gets its base model from a task of theirs.
 """
 
 IMAGE = "msinet-cpu"

@@ -19,7 +19,7 @@ def plan_training(
     dataset: dsl.Input[dsl.Dataset],
     workspace: dsl.Output[dsl.Artifact],
     plan: dsl.Output[dsl.Markdown],
-    base_model: dsl.Input[dsl.Model] = None,
+    base_model_uri: str = "",
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Outputs",
     [
@@ -48,7 +48,8 @@ def plan_training(
     """Check that the training fits its data and accelerator, and estimate time and cost.
 
     `settings` are those of check_run. The output `settings` has those of the training as one value, with its batch
-    and precision.
+    and precision. The model to fine-tune comes by its URI, since it is no artifact that may be missing
+    (`components`).
     """
     from lifecycle.machines.settings import Target, TrainingSettings
     from lifecycle.machines.training_job import Folders, plan_step
@@ -58,7 +59,7 @@ def plan_training(
         target = Target(platform, location, image_pattern)
         folders = Folders(
             dataset=dataset.path,
-            base_model=base_model.path if base_model else None,
+            base_model=dsl.Model(uri=base_model_uri).path if base_model_uri else None,
             workspace=workspace.path,
             job_dir=workspace.uri,
             checkpoint_dir=checkpoint_dir,

@@ -101,7 +101,8 @@ class TrainingStepInputs:
     initial_weights_fingerprint: PipelineChannel | str
     """Digest of the weights. Caching needs it, because files can change behind the same address."""
     dataset: PipelineChannel
-    base_model: PipelineChannel | None
+    base_model_uri: PipelineChannel | str
+    """URI of the model to fine-tune; empty for base training."""
     data_check: dsl.PipelineTask
     """Task that ends before the plan starts, so that a mistake in any data is found before hours of training."""
 
@@ -116,7 +117,7 @@ class TrainingStepInputs:
             checkpoint_dir=self.checkpoint_dir,
             initial_weights_fingerprint=self.initial_weights_fingerprint,
             dataset=self.dataset,
-            **_optional(base_model=self.base_model),
+            base_model_uri=self.base_model_uri,
         )
         task.after(self.data_check)
         return task.set_caching_options(cached).set_display_name(f"{STEPS[self.name]}: plan")
@@ -126,6 +127,10 @@ class TrainingStepInputs:
 
         These devices then tell what a batch size of 0 and a precision of `auto` mean.
         """
+        start = {}  # kfp takes no None for an artifact
+        if self.base_model_uri:
+            named = named_model(uri=self.base_model_uri).set_display_name("Base model")
+            start["base_model"] = named.output
         task = train_model(
             step=self.name,
             settings=plan.outputs["settings"],
@@ -133,14 +138,9 @@ class TrainingStepInputs:
             checkpoint_dir=self.checkpoint_dir,
             initial_weights_fingerprint=self.initial_weights_fingerprint,
             dataset=self.dataset,
-            **_optional(base_model=self.base_model),
+            **start,
         )
         return task.set_display_name(STEPS[self.name])
-
-
-def _optional(**inputs: PipelineChannel | None) -> dict[str, PipelineChannel]:
-    """Return the inputs that are there: kfp takes no None for an artifact."""
-    return {name: channel for name, channel in inputs.items() if channel is not None}
 
 
 TrainingStep = Callable[[TrainingStepInputs, Environment], dsl.PipelineTask]
@@ -287,14 +287,13 @@ def _train_and_register(
     )
     data_check.set_display_name("Data")
 
-    base_model = _base_model(env, parameters, run_check, fetch_base, data_check)
     finetune_inputs = TrainingStepInputs(
         name="finetune",
         settings=run_check.outputs["finetune_training"],
         checkpoint_dir=run_check.outputs["checkpoint_dir"],
         initial_weights_fingerprint="",  # it starts from the base model, so it reads no initial weights
         dataset=fetch_finetune.outputs["prepared"],
-        base_model=base_model.output,
+        base_model_uri=_base_model(env, parameters, run_check, fetch_base, data_check),
         data_check=data_check,
     )
     finetune = TARGETS[env.target](finetune_inputs, env)
@@ -412,8 +411,8 @@ def _base_model(
     run_check: dsl.PipelineTask,
     fetch_base: dsl.PipelineTask,
     data_check: dsl.PipelineTask,
-) -> dsl.PipelineTask:
-    """The task whose output is the model to fine-tune: a trained one, or the one that `base_model_uri` names.
+) -> PipelineChannel:
+    """The URI of the model to fine-tune: a trained one, or the one that `base_model_uri` names.
 
     Tasks pass its URI, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's server
     before 2026 (docs/adr/0008).
@@ -431,7 +430,7 @@ def _base_model(
             checkpoint_dir=run_check.outputs["checkpoint_dir"],
             initial_weights_fingerprint=run_check.outputs["weights_digest"],
             dataset=fetch_base.outputs["prepared"],
-            base_model=None,
+            base_model_uri="",
             data_check=data_check,
         )
         trained = end(TARGETS[env.target](base_inputs, env))
@@ -444,7 +443,7 @@ def _base_model(
         )
         imported.set_caching_options(env.target != "local").set_display_name("Base model: import")
         named = end(imported)
-    return named_model(uri=dsl.OneOf(trained, named)).set_display_name("Base model")
+    return dsl.OneOf(trained, named)
 
 
 @dsl.pipeline(name="named-model")  # type: ignore[untyped-decorator]

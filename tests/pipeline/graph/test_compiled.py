@@ -39,5 +39,5 @@ def test_no_branches_return_artifacts(target):
     """Kubeflow 2.16 takes the artifact of the last branch, run or not. URIs may be chosen."""
     outputs = [dag["dag"].get("outputs", {}) for dag in dags(SPECS[target])]
     artifacts = [each for output in outputs for each in output.get("artifacts", {}).values()]
-    assert artifacts
-    assert {len(each["artifactSelectors"]) for each in artifacts} == {1}
+    # The base model is an artifact for the task that trains on Kubeflow alone.
+    assert {len(each["artifactSelectors"]) for each in artifacts} == ({1} if target == "kubeflow" else set())
