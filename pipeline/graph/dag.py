@@ -59,6 +59,7 @@ from lifecycle.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS
 from lifecycle.webhook import VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
+from trainer.io.runtime import SHARED_MEMORY
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
@@ -171,6 +172,8 @@ def kubeflow(step: TrainingStepInputs, environment: Environment) -> dsl.Pipeline
     task.set_memory_request(plan.outputs["memory"]).set_memory_limit(plan.outputs["memory"])
     kubernetes.add_node_selector_json(task, plan.outputs["node_selector"])
     kubernetes.add_toleration_json(task, plan.outputs["tolerations"])
+    # A pod's own has 64 MB, too little for the GPUs of a machine to exchange gradients by NCCL.
+    kubernetes.empty_dir_mount(task, "shared-memory", str(SHARED_MEMORY), medium="Memory")
     return task
 
 

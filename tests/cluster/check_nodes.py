@@ -88,7 +88,8 @@ def pod_of(name, plan):
     chips = {row.resource_name: str(row.chips)} if row.resource_name else {}
     requests = {"cpu": gke_pods.cpu_request(plan), "memory": memory}
     resources = {"requests": requests, "limits": {"memory": memory, **chips}}
-    container = {"name": "training", "image": PAUSE, "resources": resources}
+    mounts = [{"name": "shared-memory", "mountPath": "/dev/shm"}]
+    container = {"name": "training", "image": PAUSE, "resources": resources, "volumeMounts": mounts}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -97,6 +98,7 @@ def pod_of(name, plan):
             "containers": [container],
             "nodeSelector": gke_pods.node_selector(plan),
             "tolerations": gke_pods.tolerations(plan),
+            "volumes": [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}],
         },
     }
 

@@ -10,6 +10,7 @@ import os
 import pathlib
 import platform
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,10 @@ ERRORS_ALONE = "2"
 TPU_LOCKED_BYTES = 68_719_476_736_000
 """Limit of locked memory that the driver of a TPU v5e needs to exchange data with the chips by DMA (Google's page
 "Deploy a model to Cloud TPU VMs"; `ulimit -l 68719476736` there counts in KiB)."""
+SHARED_MEMORY = pathlib.Path("/dev/shm")  # noqa: S108
+NCCL_SHARED_BYTES = 2**30
+"""Shared memory that NCCL should have to connect a machine's GPUs (its user guide, "Troubleshooting"). Without
+NVLink it takes 10 MB for each channel (NVIDIA/nccl issue 525); a container has 64 MB unless it asks for more."""
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 PROC = pathlib.Path("/proc")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -70,6 +75,11 @@ def raise_locked_memory() -> None:
         if locked_memory_is_low():
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+
+
+def shared_memory_bytes() -> int:
+    """Size of the shared memory of this machine or container; 0 if it has none."""
+    return shutil.disk_usage(SHARED_MEMORY).total if SHARED_MEMORY.is_dir() else 0
 
 
 def load_openvino() -> Any:

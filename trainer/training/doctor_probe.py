@@ -98,6 +98,7 @@ def machine_facts(folder: pathlib.Path) -> Iterator[Fact]:
     yield Fact("machine", f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
     yield user()
     yield locked_memory()
+    yield shared_memory()
     yield devices()
     yield from mounts()
     yield Fact("folder", str(folder))
@@ -127,6 +128,16 @@ def locked_memory() -> Fact:
     is_low = runtime.locked_memory_is_low()
     outcome = "this process may not raise it" if is_low else "the training raises it, which works here"
     return Fact("locked memory", limits, NOTE if is_low else GOOD, f"{means}; {outcome}")
+
+
+def shared_memory() -> Fact:
+    """The size of the shared memory, through which NCCL connects the GPUs of a machine."""
+    size = runtime.shared_memory_bytes()
+    shown = f"{size / 2**20:.0f} MiB at {runtime.SHARED_MEMORY}"
+    if size >= runtime.NCCL_SHARED_BYTES:
+        return Fact("shared memory", shown)
+    means = f"enough for one GPU or TPU; several GPUs should have {runtime.NCCL_SHARED_BYTES / 2**20:.0f} MiB"
+    return Fact("shared memory", shown, NOTE, means)
 
 
 def devices() -> Fact:

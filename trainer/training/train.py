@@ -59,7 +59,9 @@ CHANGEABLE = (
 LATER = ("flip",)
 """Settings that checkpoints of earlier versions do not have; such a run had their defaults."""
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
-"""Errors that TensorFlow raises when a machine is lost. CUDA, cuDNN and XLA raise the last one, too."""
+"""Errors that TensorFlow raises when a machine is lost. CUDA, cuDNN, NCCL and XLA raise the last one, too."""
+NCCL = "NCCL"
+"""Its errors have this name in them (`NCCL_RETURN_IF_ERROR` in TensorFlow's nccl_manager.cc)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,9 +135,22 @@ class Job:
         )
         return f"out of memory with {part} images of {height}x{width} at a time ({first_line(error)}); {remedy}"
 
+    def nccl_failed(self, error: tf.errors.OpError) -> str:
+        """Say that the GPUs of this machine could not be connected, the likely cause, and what to do."""
+        shared, needed = runtime.shared_memory_bytes(), runtime.NCCL_SHARED_BYTES
+        has = f"shared memory ({runtime.SHARED_MEMORY}) has {shared / 2**20:.0f} MiB"
+        cause = (
+            f"{has}, and should have {needed / 2**20:.0f}: give the container more, on Kubeflow by compiling the "
+            "pipeline again, with Docker by --shm-size=1g"
+            if shared < needed
+            else f"{has}, which is enough: run again with NCCL_DEBUG=INFO, whose lines in the log name the cause"
+        )
+        failed = f"NCCL, which connects the {self.devices.replicas} GPUs of this machine, failed"
+        return f"{failed} ({first_line(error)}); {cause}, or train on one GPU"
+
     @contextmanager
     def errors_explained(self) -> Iterator[None]:
-        """Translate TensorFlow's errors for exhausted memory and lost machines."""
+        """Translate TensorFlow's errors for exhausted memory, lost machines, and GPUs that cannot be connected."""
         try:
             yield
         except tf.errors.ResourceExhaustedError as error:
@@ -144,6 +159,8 @@ class Job:
             cluster = self.devices.cluster
             named = set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))
             others = named - {f"/job:{cluster.job}/replica:0/task:{cluster.index}"}
+            if cluster.size == 1 and NCCL in str(error):
+                raise UserError(self.nccl_failed(error)) from None
             if cluster.size == 1 or (isinstance(error, tf.errors.InternalError) and not others):
                 raise
             lost = ", ".join(sorted(others)) or first_line(error)

@@ -316,6 +316,16 @@ def test_tasks_on_kubeflow_mount_the_volume_of_the_environment(tmp_path):
         assert mount["pvcNameParameter"] == {"runtimeValue": {"constant": "saliency"}}
 
 
+def test_trainings_alone_on_kubeflow_have_shared_memory_of_the_size_of_their_pod(tmp_path):
+    """Without a limit of its own, what is in it counts as memory of the pod."""
+    _, (platform,) = written(load_environment("kubeflow"), tmp_path)
+    executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    mounts = {name: each["emptyDirMounts"] for name, each in executors.items() if "emptyDirMounts" in each}
+    assert set(mounts) == {"exec-train-model", "exec-train-model-2"}
+    for (mount,) in mounts.values():
+        assert mount == {"volumeName": "shared-memory", "mountPath": "/dev/shm", "medium": "Memory"}
+
+
 def test_mail_goes_to_the_addresses_of_the_environment(tmp_path):
     mailing = dataclasses.replace(load_environment("vertex"), notify=["owner@example.org"])
     compiling.write_pipeline(mailing, tmp_path / "mailing.yaml")

@@ -11,11 +11,11 @@ import pytest
 
 from trainer.__main__ import _parser, main
 from trainer.errors import UserError
-from trainer.io import files
+from trainer.io import files, runtime
 from trainer.models.model_folder import HISTORY
 from trainer.settings.flags import settings
 from trainer.training import doctor_probe
-from trainer.training.doctor_probe import BAD, GOOD
+from trainer.training.doctor_probe import BAD, GOOD, NOTE
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 
@@ -26,8 +26,17 @@ def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
     shell = subprocess.run(["bash", "-c", "ulimit -l"], capture_output=True, text=True, check=True).stdout.strip()
     soft = found["locked memory"].value.partition(" of ")[0]
     assert soft == ("unlimited" if shell == "unlimited" else f"{int(shell) * 1024} bytes")
+    size = os.statvfs("/dev/shm")
+    assert found["shared memory"].value == f"{size.f_frsize * size.f_blocks / 2**20:.0f} MiB at /dev/shm"
     assert [name for name in doctor_probe.REQUIRED if found[name].state != GOOD] == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("needed", "state"), [(1, GOOD), (2**50, NOTE)])
+def test_shared_memory_that_is_too_small_for_several_gpus_is_noted(needed, state, monkeypatch):
+    monkeypatch.setattr(runtime, "NCCL_SHARED_BYTES", needed)
+    fact = doctor_probe.shared_memory()
+    assert (fact.state, "several GPUs" in fact.means) == (state, state == NOTE)
 
 
 def refuse(*arguments):

@@ -169,6 +169,20 @@ def test_only_an_error_of_another_machine_says_that_it_is_lost(dataset, error, e
     assert ("lost another machine" in printed) == bool(said)
 
 
+@pytest.mark.parametrize(
+    ("needed", "remedy"), [(0, "NCCL_DEBUG=INFO"), (2**50, "should have 1073741824: .*--shm-size")]
+)
+def test_gpus_that_nccl_cannot_connect_are_explained_by_the_shared_memory(dataset, monkeypatch, needed, remedy):
+    monkeypatch.setattr(runtime, "NCCL_SHARED_BYTES", needed)
+    one = Devices(tf.distribute.get_strategy(), "gpu", None, Cluster({"worker": ["localhost"]}))
+    job = Job(CONFIG, Manifest.load(dataset), one, "float32")
+    sentence = "NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail."
+    with pytest.raises(UserError, match=f"unhandled system error.*{remedy}"), job.errors_explained():
+        raise tf.errors.InternalError(None, None, sentence)
+    with pytest.raises(tf.errors.InternalError), job.errors_explained():
+        raise tf.errors.InternalError(None, None, "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+
 def test_a_folder_other_than_the_model_of_this_run_is_not_overwritten(dataset, trained_narrow, quick, tmp_path):
     other = dataclasses.replace(CONFIG, seed=7)
     with pytest.raises(UserError, match="exists already"):
