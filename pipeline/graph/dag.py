@@ -74,14 +74,15 @@ RETRIES = {
     "fetch-dataset": 2,
     "plan-training": 2,
     "train-model": 6,
+    "custom-training-job": 3,
     "collect-training": 2,
     "import-model": 2,
     "upload-model": 2,
 }
 """Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
 recognises a run that it already has. Not the check of the data, the evaluation and the deployment, which fail on
-purpose, nor a job of Vertex AI, which the service restarts: on Spot machines six times, and as often as a training
-on Kubeflow."""
+purpose. A job of Vertex AI is launched again only if the service refused it (docs/adr/0006); once there is one, it
+is restarted by the service: on Spot machines six times, as often as a training on Kubeflow."""
 MAX_RETRY_TIME = {"kubeflow": "7d"}
 """Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
 task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
@@ -380,7 +381,7 @@ def _notify_on_exit(
 
 
 def _configure_tasks(env: Environment) -> None:
-    """Set the image of our tasks and, except on this machine, their volume, size and retries.
+    """Set the image of our tasks and, except on this machine, the volume, size and retries of tasks.
 
     Disables the caching of NEVER_CACHED tasks, whatever their image.
     """
@@ -392,14 +393,12 @@ def _configure_tasks(env: Environment) -> None:
             continue
         if task.container_spec.image == IMAGE:
             task.set_container_image(env.image)
-        elif component != "train-model":  # not ours; the image of a training is that of its plan
-            continue
         if env.target == "local":
             continue
         if component in SIZES:
             cores, memory = SIZES[component]
             task.set_cpu_limit(cores).set_memory_limit(memory)
-        if env.volume_claim:
+        if env.volume_claim:  # on Kubeflow, where all tasks with a container are ours
             from kfp import kubernetes
 
             kubernetes.mount_pvc(task, pvc_name=env.volume_claim, mount_path=env.bucket)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pytest
+from google.api_core.exceptions import GoogleAPICallError
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
@@ -122,10 +123,9 @@ def test_pod_asks_for_what_its_node_can_give(name):
 
 
 @pytest.fixture
-def launch(vertex, tmp_path, monkeypatch):
-    """Run the container of CustomTrainingJobOp as Vertex AI does, and return the job that it created."""
+def attempt(vertex, tmp_path, monkeypatch):
+    """Run the container of CustomTrainingJobOp once for a plan, as Vertex AI does."""
     from google.cloud import aiplatform
-    from google.cloud.aiplatform_v1.types import CustomJob
     from google_cloud_pipeline_components.container.v1.custom_job import launcher
     from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 
@@ -155,6 +155,17 @@ def launch(vertex, tmp_path, monkeypatch):
             arguments.append(argument.replace(output, str(tmp_path / "out" / "gcp_resources")))
         assert not any("{{" in argument for argument in arguments)
         launcher.main(arguments)
+
+    return run
+
+
+@pytest.fixture
+def launch(attempt, vertex, tmp_path):
+    """Run the container of CustomTrainingJobOp in a task of its own, and return the job that it created."""
+    from google.cloud.aiplatform_v1.types import CustomJob
+
+    def run(plan, **given):
+        attempt(plan, **given)
         (tmp_path / "out" / "gcp_resources").unlink()
         # The client writes enumerations as numbers: read and write it again, with names.
         sent = json_format.ParseDict(vertex.sent("POST", "customJobs")[-1].body, CustomJob.pb()())
@@ -186,6 +197,22 @@ def test_launcher_sends_the_pools_of_several_machines_in_their_order(launch):
 @pytest.mark.parametrize(("provisioning", "strategy"), [("spot", "SPOT"), ("flex-start", "FLEX_START")])
 def test_launcher_sends_the_strategy(launch, provisioning, strategy):
     assert launch(planned("a100", provisioning=provisioning))["jobSpec"]["scheduling"]["strategy"] == strategy
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_of_the_launcher_repeats_a_refused_request_and_starts_no_second_job(attempt, vertex, status):
+    """The output `gcp_resources` is what the launcher finds of an earlier attempt."""
+    vertex.state["job"] = lambda command: ["FAILED"]
+    vertex.fail(status, times=2, method="POST", path="customJobs")
+    for _ in range(2):
+        with pytest.raises(GoogleAPICallError):
+            attempt(planned("l4"))
+    assert not vertex.kept("jobs")
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            attempt(planned("l4"))
+    assert len(vertex.kept("jobs")) == 1
+    assert len(vertex.sent("POST", "customJobs")) == 3
 
 
 # === What outlives the machine ===
