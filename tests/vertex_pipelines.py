@@ -1,7 +1,8 @@
 """The runs, schedules and templates of tests/vertex.py.
 
 `server.state["script"]` is the course of each run: a list of (state of the run, {task: its state}), one for each
-request for the run; the last one stays. A failed task has ("FAILED", message). A run may have a script of its own.
+request for the run; the last one stays. A failed task has ("FAILED", message). A run may have a script of its own:
+those of `server.state["scripts"]` are for the runs in the order in which they start.
 """
 
 import email.parser
@@ -55,6 +56,8 @@ def _create(server, job, run):
     _check_job(job)
     created = {**job, "name": f"{NAMES}/pipelineJobs/{run}", "createTime": NOW}
     runs[run] = {"job": created, "asked": 0, "cancelled": False}
+    if scripts := server.state.get("scripts"):
+        runs[run]["script"] = scripts.pop(0)
     return _shown(server, runs[run])
 
 

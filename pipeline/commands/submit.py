@@ -6,7 +6,8 @@ you pass overrides each of its settings there. Write a parameter as --base-epoch
 --template, the pipeline is compiled for the environment.
 
 --wait shows the states of the tasks until the run ends; the exit status is then 0 if it succeeded, 1 if it failed,
-and 2 if it was cancelled. Ctrl-C stops watching, but not the run.
+and 2 if it was cancelled. If a training gets no machine, and its accelerator is the first of several, another run
+tries the next one. Ctrl-C stops watching, but not the run.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from lifecycle import vertex_api
-from lifecycle.vertex_run import titles_of
+from lifecycle.vertex_run import FAILED, titles_of
 from pipeline.commands.parameter_flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import runs, submit
@@ -47,6 +48,22 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         print("\n".join(submit.summary(submission, Run=submission.run)))
         print("Nothing was sent. --json prints the whole request; without --dry-run, the run is started.")
         return 0
+    while True:
+        started = _start(submission, parsed.env)
+        if not parsed.wait:
+            print(f"Status:  {runs.command(environment, 'show', started.run)}")
+            return 0
+        status = runs.follow(environment, started.run, titles_of(started.job["pipelineSpec"]))
+        further = submit.fall_back(submission, started) if status == runs.STATUSES[FAILED] else None
+        if further is None:
+            return status
+        print("A training got no machine; another run tries the next accelerator.")
+        submission = further
+
+
+def _start(submission: submit.Submission, name: str) -> submit.Submission:
+    """Choose the accelerators of a run, check and start it in the environment `name`; return it as it was sent."""
+    environment = submission.environment
     submission, passed_over = submit.choose_accelerator(submission)
     for line in (*passed_over, *submit.estimates(submission)):
         print(line)
@@ -56,11 +73,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     try:
         submit.send(submission)
     except UserError as error:
-        doctor = f"`python -m pipeline doctor --env {parsed.env}`"
+        doctor = f"`python -m pipeline doctor --env {name}`"
         raise UserError(f"{error}; {doctor} says what a run needs") from None
     print(f"Run:     {submission.run}")
     print(f"Console: {vertex_api.run_link(environment, submission.run)}", flush=True)
-    if parsed.wait:
-        return runs.follow(environment, submission.run, titles_of(submission.job["pipelineSpec"]))
-    print(f"Status:  {runs.command(environment, 'show', submission.run)}")
-    return 0
+    return submission

@@ -6,6 +6,7 @@ The id of a run is in the request, so a repeated request never starts a second r
 import dataclasses
 import datetime
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from functools import cached_property, partial
@@ -14,10 +15,11 @@ from typing import Any, TypeVar
 from components import IMAGE
 from lifecycle import parameters, vertex_api
 from lifecycle.machines.plan import TrainingPlan
-from lifecycle.parameters import DEFAULTS, STEPS
+from lifecycle.parameters import DEFAULTS, FINETUNE, STEPS
 from lifecycle.registry.versions import OWNER
 from lifecycle.run_settings import settle
 from lifecycle.vertex_api import Api
+from lifecycle.vertex_run import failed_tasks, titles_of
 from pipeline.graph import compiled
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
@@ -27,6 +29,9 @@ from trainer.errors import check, check_choice, format_duration
 from trainer.io import buckets
 from trainer.settings import fields
 from trainer.settings.fields import Value
+
+NO_MACHINE = "(?i)resources are insufficient|resource_pool_exhausted|exceed quota limits"
+"""Pattern in the error of a training that got no machine, as people quote it (docs/vertex.md, Troubleshooting)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,9 +94,13 @@ def prepare_submission(
     Raises `UserError` for parameters that the pipeline or the trainer would refuse.
     """
     job = compose(environment, passed, source, caching)
+    return Submission(environment, job, run or _new_id(job))
+
+
+def _new_id(job: Mapping[str, Any]) -> str:
+    """An id for a run of this job."""
     name, now = job["pipelineSpec"]["pipelineInfo"]["name"], datetime.datetime.now(datetime.UTC)
-    new_id = f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
-    return Submission(environment, job, run or new_id)
+    return f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
 
 
 def compose(
@@ -147,10 +156,45 @@ def choose_accelerator(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
     Raises `UserError` if no accelerator is left.
     """
     chosen, sentences = doctor_questions.choose_accelerators(planned.environment, planned.values)
+    return (_changed(planned, chosen) if chosen else planned), sentences
+
+
+def _changed(planned: PlannedJob, values: Mapping[str, Value]) -> PlannedJob:
+    """The job with these values of parameters of our pipeline."""
     runtime = planned.job["runtimeConfig"]
-    given = parameters.form_of({**parameters.values_of(runtime["parameterValues"]), **chosen})
-    runtime = {**runtime, "parameterValues": given if chosen else runtime["parameterValues"]}
-    return dataclasses.replace(planned, job={**planned.job, "runtimeConfig": runtime}), sentences
+    given = parameters.form_of({**parameters.values_of(runtime["parameterValues"]), **values})
+    return dataclasses.replace(
+        planned, job={**planned.job, "runtimeConfig": {**runtime, "parameterValues": given}}
+    )
+
+
+def fall_back(listed: Submission, failed: Submission) -> Submission | None:
+    """A further run, after one in which a training got no machine, with the accelerators that its list has left.
+
+    Tasks before this training, a base training among them, then come from the cache.
+
+    Args:
+        listed: The run as it was asked for, with several accelerators.
+        failed: The same run with those that were chosen, which has failed.
+
+    Returns:
+        None if something else has failed, or no accelerator is left.
+    """
+    job = runs.find_run(failed.environment, failed.run)
+    reasons = failed_tasks(job, titles_of(failed.job["pipelineSpec"]))
+    lacking = [step for step, title in STEPS.items() if re.search(NO_MACHINE, reasons.get(title, ""))]
+    if not lacking:
+        return None
+    step, values = lacking[0], listed.values
+    parameter = f"{step}_accelerator" if values[f"{step}_accelerator"] else "accelerator"
+    names = [name.strip() for name in str(values[parameter]).split(",")]
+    left = names[names.index(failed.plans[step].accelerator.name) + 1 :]
+    if not left:
+        return None
+    trained = {f"{name}_accelerator": plan.accelerator.name for name, plan in failed.plans.items() if name != step}
+    kept = trained if step == FINETUNE else {}
+    further = _changed(listed, {parameter: ",".join(left), **kept})
+    return dataclasses.replace(further, run=_new_id(further.job))
 
 
 def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:

@@ -282,6 +282,51 @@ def test_no_accelerator_of_several_is_an_error(vertex, tmp_path):
     assert not created(vertex)
 
 
+NO_MACHINE = "Resources are insufficient in region: us-central1. Please try a different region or accelerators."
+
+
+def ended(task, message):
+    """A run whose task fails with this message."""
+    return [("FAILED", {"check-run": "SUCCEEDED", task: ("FAILED", message)})]
+
+
+def accelerators(vertex):
+    """The accelerators of each run that was started, base training's first."""
+    values = [
+        parameters.without_settings(request.body["runtimeConfig"]["parameterValues"])
+        for request in created(vertex)
+    ]
+    return [tuple(each.get(f"{step}accelerator", "") for step in ("", "base_", "finetune_")) for each in values]
+
+
+def submit_several(vertex, tmp_path, *scripts):
+    vertex.state["scripts"] = [*scripts, [("SUCCEEDED", {})]]
+    several = ("accelerator=v5e-1,l4,t4", "base_batch_size=0", "finetune_batch_size=0")
+    return main(["submit", "--wait", "--env", write_config(vertex.environment, tmp_path), *several])
+
+
+def test_training_without_a_machine_falls_back_on_the_next_accelerator(vertex, tmp_path, capsys):
+    both = (ended("custom-training-job", NO_MACHINE), ended("custom-training-job-2", NO_MACHINE))
+    assert submit_several(vertex, tmp_path, *both) == 0
+    # The base training of the second run has ended, and is found in the cache of the third.
+    assert accelerators(vertex) == [("v5e-1", "", ""), ("l4", "", ""), ("t4", "l4", "")]
+    assert len({request.query["pipelineJobId"] for request in created(vertex)}) == 3
+    assert capsys.readouterr().out.count("got no machine") == 2
+
+
+@pytest.mark.parametrize(
+    ("scripts", "started"),
+    [
+        ([ended("custom-training-job", "The replica exited with a non-zero status of 1.")], 1),
+        ([ended("check-data", NO_MACHINE)], 1),
+        ([ended("custom-training-job", NO_MACHINE)] * 3, 3),
+    ],
+)
+def test_other_failures_and_the_end_of_the_list_end_the_run(vertex, tmp_path, scripts, started):
+    assert submit_several(vertex, tmp_path, *scripts) == 1
+    assert len(created(vertex)) == started
+
+
 def test_several_accelerators_in_a_dry_run_ask_nothing_and_must_all_exist(vertex, tmp_path, capsys):
     config = write_config(vertex.environment, tmp_path)
     assert main(["submit", "--env", config, "--dry-run", *LIST]) == 0
