@@ -80,7 +80,7 @@ resource "google_storage_bucket_iam_member" "pipeline_sees_models" {
 resource "google_artifact_registry_repository_iam_member" "pipeline_images" {
   location   = google_artifact_registry_repository.images.location
   repository = google_artifact_registry_repository.images.name
-  role       = "roles/artifactregistry.reader" # asks whether the images are there; Vertex AI's own agent pulls them
+  role       = "roles/artifactregistry.reader" # asks whether the images are there; Vertex AI's own agent pulls them (registries.tf)
   member     = local.pipeline
 }
 

@@ -8,7 +8,7 @@ output "environment" {
     bucket = "gs://${google_storage_bucket.runs.name}"
     models = "gs://${google_storage_bucket.models.name}"
     service_account = "${google_service_account.pipeline.email}"
-    image_repository = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
+    image_repository = "${local.image_repository}"
     image_tag = "v1"
     build_service_account = "${google_service_account.deployer.email}"
     template_repository = "https://${var.location}-kfp.pkg.dev/${var.project}/${google_artifact_registry_repository.templates.repository_id}"
@@ -44,5 +44,5 @@ output "builds" {
 
 output "image_repository" {
   description = "Registry of the images."
-  value       = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
+  value       = local.image_repository
 }

@@ -35,6 +35,43 @@ resource "google_artifact_registry_repository" "images" {
   depends_on = [google_project_service.api]
 }
 
+# === Images of another project, if `image_repository` names it ===
+
+locals {
+  own_images       = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
+  image_repository = var.image_repository == "" ? local.own_images : var.image_repository
+  # Location, project and name of the repository.
+  shared_images = [for each in compact([var.image_repository]) : regex("^(.+)-docker[.]pkg[.]dev/(.+)/(.+)$", each)]
+}
+
+data "google_project" "own" {
+  count = length(local.shared_images)
+
+  project_id = var.project
+  depends_on = [google_project_service.api]
+}
+
+# Whichever account a run has, Vertex AI's own agent pulls its images; it needs no role for those of its project.
+resource "google_artifact_registry_repository_iam_member" "agent_images" {
+  count = length(local.shared_images)
+
+  location   = local.shared_images[count.index][0]
+  project    = local.shared_images[count.index][1]
+  repository = local.shared_images[count.index][2]
+  role       = "roles/artifactregistry.reader" # pulls the images
+  member     = "serviceAccount:service-${data.google_project.own[count.index].number}@gcp-sa-aiplatform.iam.gserviceaccount.com"
+}
+
+resource "google_artifact_registry_repository_iam_member" "pipeline_shared_images" {
+  count = length(local.shared_images)
+
+  location   = local.shared_images[count.index][0]
+  project    = local.shared_images[count.index][1]
+  repository = local.shared_images[count.index][2]
+  role       = "roles/artifactregistry.reader" # asks whether the images are there
+  member     = local.pipeline
+}
+
 resource "google_artifact_registry_repository" "templates" {
   repository_id = "${var.name}-templates"
   location      = var.location

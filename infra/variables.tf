@@ -43,6 +43,17 @@ variable "deployers" {
   }
 }
 
+variable "image_repository" {
+  description = "Repository of images in another project, as LOCATION-docker.pkg.dev/PROJECT/REPOSITORY; empty for the one that is made here."
+  type        = string
+  default     = ""
+
+  validation {
+    condition     = var.image_repository == "" || can(regex("^[a-z0-9-]+-docker[.]pkg[.]dev/[^/]+/[^/]+$", var.image_repository))
+    error_message = "Give LOCATION-docker.pkg.dev/PROJECT/REPOSITORY, without the name of an image."
+  }
+}
+
 variable "runs_kept_days" {
   description = "Days after which the files of a run are deleted, prepared data among them; 0 keeps them. Registered models stay."
   type        = number

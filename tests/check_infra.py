@@ -20,6 +20,7 @@ from tests.infra import FOLDER, PROJECT, blocks, environment_text
 TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
 SETTINGS = {"GOOGLE_OAUTH_ACCESS_TOKEN": "made-up", "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"}
 TEMPLATE = f"https://us-central1-kfp.pkg.dev/{PROJECT}/msinet-templates/msinet/sha256:{'0' * 64}"
+SHARED = "europe-west4-docker.pkg.dev/shared-project/images"
 VARIABLES = ("-var", f"project={PROJECT}", "-var", 'deployers=["user:ann@example.org"]')
 
 
@@ -67,6 +68,11 @@ def plan_with_trigger(folder):
     )
 
 
+@pytest.fixture(scope="module")
+def plan_with_shared_images(folder):
+    return planned(folder, "-var", f"image_repository={SHARED}")
+
+
 def addresses(plan):
     return {change["address"].partition("[")[0] for change in plan["resource_changes"]}
 
@@ -99,13 +105,17 @@ def test_mistake_is_refused(folder, tmp_path, good, bad, said):
     assert said in str(answer["diagnostics"])
 
 
-def test_plan_makes_every_resource_but_the_trigger_only_if_it_is_asked_for(plan, plan_with_trigger):
+def test_plan_makes_every_resource_but_those_of_options_only_if_they_are_asked_for(
+    plan, plan_with_trigger, plan_with_shared_images
+):
     everything = {".".join(name) for name in blocks("resource")}
-    created = {"data.google_storage_project_service_account.storage"} | everything
-    assert addresses(plan_with_trigger) == created
     trigger = {name for name in everything if re.search(r"\.(trigger|retrain|storage_publishes)", name)}
-    assert addresses(plan) == everything - trigger
-    assert len(trigger) == 8
+    shared = {name for name in everything if re.search(r"\.(agent|pipeline_shared)_images", name)}
+    assert addresses(plan) == everything - trigger - shared
+    storage = "data.google_storage_project_service_account.storage"
+    assert addresses(plan_with_trigger) == {storage} | everything - shared
+    assert addresses(plan_with_shared_images) == {"data.google_project.own"} | everything - trigger
+    assert (len(trigger), len(shared)) == (8, 2)
     assert {tuple(change["change"]["actions"]) for change in plan["resource_changes"]} == {("create",)}
 
 
@@ -125,6 +135,15 @@ def test_new_data_starts_a_run_of_the_template_that_ends_if_nothing_is_new(plan_
     assert job.runtime_config.gcs_output_directory == f"gs://{PROJECT}-msinet-runs/runs"
     values = json_format.MessageToDict(job)["runtimeConfig"]["parameterValues"]
     assert values == {"skip_unchanged": True, "accelerator": "l4", "seed": 3}
+
+
+def test_images_of_another_project_are_granted_there_and_named_by_the_environment(plan_with_shared_images):
+    changes = {each["address"]: each["change"]["after"] for each in plan_with_shared_images["resource_changes"]}
+    for name in ("agent_images", "pipeline_shared_images"):
+        grant = changes[f"google_artifact_registry_repository_iam_member.{name}[0]"]
+        assert f"{grant['location']}-docker.pkg.dev/{grant['project']}/{grant['repository']}" == SHARED
+    environment = plan_with_shared_images["planned_values"]["outputs"]["environment"]["value"]
+    assert f'image_repository = "{SHARED}"' in environment
 
 
 def test_planned_environment_is_the_one_that_other_tests_read(plan):

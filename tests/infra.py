@@ -32,6 +32,7 @@ def filled(text):
         "var.project": PROJECT,
         "var.location": blocks("variable")["location"]["default"],
         "var.name": blocks("variable")["name"]["default"],
+        "local.image_repository": blocks("locals")["own_images"],
     }
     for (kind, name), body in blocks("resource").items():
         for attribute, shown in (("name", "name"), ("repository_id", "repository_id"), ("account_id", "email")):

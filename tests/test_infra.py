@@ -12,6 +12,7 @@ from lifecycle.run_settings import require_sources, settle, validate
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
 from pipeline.vertex import submit
+from pipeline.vertex.doctor import AGENT
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.models.model_names import PRETRAINED
 
@@ -75,7 +76,8 @@ def test_grants_go_to_the_two_accounts_and_to_the_people_named():
     members = {body["member"] for body in blocks("resource").values() if "member" in body}
     trigger = "serviceAccount:${google_service_account.trigger[0].email}"
     storage = "serviceAccount:${data.google_storage_project_service_account.storage[0].email_address}"
-    assert members == {"${local.pipeline}", "${local.deployer}", "${each.value}", trigger, storage}
+    agent = AGENT.format("${data.google_project.own[count.index].number}")
+    assert members == {"${local.pipeline}", "${local.deployer}", "${each.value}", trigger, storage, agent}
     people = [name for name, body in blocks("resource").items() if body.get("member") == "${each.value}"]
     assert people == [("google_service_account_iam_member", "people")]
     assert blocks("variable")["deployers"]["default"] == []

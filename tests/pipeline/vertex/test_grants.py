@@ -17,6 +17,10 @@ RESOURCES = {
     ): doctor.IMAGES,
     (
         "google_artifact_registry_repository_iam_member",
+        "${local.shared_images[count.index][2]}",
+    ): doctor.IMAGES,
+    (
+        "google_artifact_registry_repository_iam_member",
         "${google_artifact_registry_repository.templates.name}",
     ): doctor.TEMPLATES,
 }
@@ -43,6 +47,12 @@ def terraform(account):
 def test_table_is_what_terraform_grants(account, table):
     assert {(grant.role, grant.resource) for grant in table} == terraform(account)
     assert len(table) == len(terraform(account))
+
+
+def test_agent_that_pulls_images_of_another_project_is_the_one_that_terraform_grants():
+    body = blocks("resource")["google_artifact_registry_repository_iam_member", "agent_images"]
+    assert body["member"] == doctor.AGENT.format("${data.google_project.own[count.index].number}")
+    assert body["role"] == doctor.READS_IMAGES.role
 
 
 def test_permissions_are_in_their_roles():
