@@ -46,3 +46,8 @@ output "image_repository" {
   description = "Registry of the images."
   value       = local.image_repository
 }
+
+output "tensorboard" {
+  description = "Value of the parameter `tensorboard`; empty without one."
+  value       = join("", google_vertex_ai_tensorboard.trainings[*].name)
+}

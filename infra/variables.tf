@@ -54,6 +54,12 @@ variable "image_repository" {
   }
 }
 
+variable "tensorboard" {
+  description = "Whether to make a Vertex AI TensorBoard for the curves of trainings."
+  type        = bool
+  default     = false
+}
+
 variable "runs_kept_days" {
   description = "Days after which the files of a run are deleted, prepared data among them; 0 keeps them. Registered models stay."
   type        = number

@@ -70,7 +70,7 @@ def plan_with_trigger(folder):
 
 @pytest.fixture(scope="module")
 def plan_with_shared_images(folder):
-    return planned(folder, "-var", f"image_repository={SHARED}")
+    return planned(folder, "-var", f"image_repository={SHARED}", "-var", "tensorboard=true")
 
 
 def addresses(plan):
@@ -110,12 +110,12 @@ def test_plan_makes_every_resource_but_those_of_options_only_if_they_are_asked_f
 ):
     everything = {".".join(name) for name in blocks("resource")}
     trigger = {name for name in everything if re.search(r"\.(trigger|retrain|storage_publishes)", name)}
-    shared = {name for name in everything if re.search(r"\.(agent|pipeline_shared)_images", name)}
-    assert addresses(plan) == everything - trigger - shared
+    others = {name for name in everything if re.search(r"\.((agent|pipeline_shared)_images|trainings)", name)}
+    assert addresses(plan) == everything - trigger - others
     storage = "data.google_storage_project_service_account.storage"
-    assert addresses(plan_with_trigger) == {storage} | everything - shared
+    assert addresses(plan_with_trigger) == {storage} | everything - others
     assert addresses(plan_with_shared_images) == {"data.google_project.own"} | everything - trigger
-    assert (len(trigger), len(shared)) == (8, 2)
+    assert (len(trigger), len(others)) == (8, 3)
     assert {tuple(change["change"]["actions"]) for change in plan["resource_changes"]} == {("create",)}
 
 

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from lifecycle.machines.settings import JobConfig
 from lifecycle.parameters import DEFAULTS
 from lifecycle.run_settings import require_sources, settle, validate
 from pipeline.graph import compiled
@@ -115,6 +116,15 @@ def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, writt
         plans = settle(values, "vertex", environment.location, given={}).plans
         assert len(plans) == 1 + len(passed)
         assert all(plan.hours < 1 for plan in plans.values())
+
+
+def test_tensorboard_costs_nothing_unless_it_is_asked_for_and_its_name_is_the_parameters():
+    body = blocks("resource")["google_vertex_ai_tensorboard", "trainings"]
+    assert (body["count"], blocks("variable")["tensorboard"]["default"]) == ("${var.tensorboard ? 1 : 0}", False)
+    # The provider's name is that of the resource in the API.
+    name = f"projects/123/locations/{blocks('variable')['location']['default']}/tensorboards/456"
+    assert JobConfig(tensorboard=name, training_service_account="a@b").tensorboard == name
+    assert blocks("output")["tensorboard"]["value"].count("google_vertex_ai_tensorboard.trainings[*].name") == 1
 
 
 def test_runs_go_where_files_may_expire_and_models_do_not(environment):
