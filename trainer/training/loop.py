@@ -23,7 +23,7 @@ from trainer.errors import UserError
 from trainer.io.files import StrPath
 from trainer.io.progress import Tracker
 from trainer.io.runtime import announce
-from trainer.training import exits, step
+from trainer.training import exits, hypertune, step
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
 from trainer.training.meter import Meter, timed_next
@@ -139,6 +139,8 @@ class Loop:
             if row["best"]:
                 self.checkpoints.keep_best()
             self.progress = progress.after_epoch(row)
+            if self.devices.is_chief:
+                hypertune.report(self.progress.history)
             # A checkpoint after each epoch, unless epochs are so short that saving would take much of the time.
             if self.is_over or self._save_duration_s <= SAVING_SHARE * self._unsaved_s():
                 self._save()

@@ -34,7 +34,7 @@ from trainer.models.model_folder import (
 from trainer.models.network import build_model
 from trainer.models.saved_model import write_model
 from trainer.models.weight_files import Array, read_in_worker
-from trainer.training import accelerators, exits, step, strategy
+from trainer.training import accelerators, exits, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
 from trainer.training.fit_calibration import calibrate
@@ -232,6 +232,8 @@ def train(
         job.errors_explained(),
     ):
         progress = store.restore()
+        if devices.is_chief and progress.history:  # a new machine has none of the file that the last one wrote
+            hypertune.report(progress.history)
         is_over = progress.is_over(job.config.epochs, job.config.patience)
         if not is_over:
             store.check_room()

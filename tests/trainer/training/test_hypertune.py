@@ -1,0 +1,61 @@
+"""The file by which a search learns the validation losses of a trial."""
+
+import json
+
+import pytest
+
+from tests.narrow import quick_trainings
+from tests.prepared import write_prepared
+from trainer.training import hypertune
+from trainer.training.settings import TrainConfig
+from trainer.training.train import train
+
+CONFIG = TrainConfig(epochs=2, batch_size=2, precision="float32", initial_weights="none", calibrate=False)
+
+
+def trained(folder, data):
+    with quick_trainings():
+        return train(CONFIG, data, folder / "model", folder / "state")
+
+
+def test_trial_reports_each_epoch_in_the_lines_of_cloudml_hypertune(tmp_path, monkeypatch):
+    file, data = tmp_path / "hypertune" / "output.metrics", write_prepared(tmp_path / "data")
+    monkeypatch.setenv(hypertune.FILE, str(file))
+    monkeypatch.setenv(hypertune.TRIAL, "7")
+    record = trained(tmp_path, data)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    # As its README shows them: {"global_step": "1000", "my_metric_tag": "0.987", "timestamp": ..., "trial": "0"}.
+    assert [{**line, "timestamp": 0} for line in lines] == [
+        {"global_step": str(epoch), "valid_loss": str(loss), "timestamp": 0, "trial": "7"}
+        for epoch, loss in hypertune.read_losses(file).items()
+    ]
+    assert [line["global_step"] for line in lines] == ["1", "2"]
+    assert min(hypertune.read_losses(file).values()) == record["valid_loss"]
+    # A machine that takes the place of a lost one has no file, and resumes after the last epoch.
+    losses = hypertune.read_losses(file)
+    file.unlink()
+    trained(tmp_path, data)
+    assert hypertune.read_losses(file) == losses
+
+
+def test_other_trainings_write_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(hypertune, "DEFAULT_FILE", str(tmp_path / "output.metrics"))
+    hypertune.report([{"epoch": 1, "valid_loss": 0.5}])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", [hypertune.TRIAL, hypertune.JOB])
+def test_jobs_of_vertex_ai_write_where_it_looks(tmp_path, monkeypatch, name):
+    file = tmp_path / "output.metrics"
+    monkeypatch.setattr(hypertune, "DEFAULT_FILE", str(file))
+    monkeypatch.setenv(name, "3")
+    hypertune.report([{"epoch": epoch, "valid_loss": 1 / epoch} for epoch in range(1, 151)])
+    losses = hypertune.read_losses(file)
+    assert (min(losses), max(losses), losses[150]) == (51, 150, 1 / 150)
+
+
+def test_line_that_is_being_written_is_left_out(tmp_path):
+    file = tmp_path / "output.metrics"
+    assert hypertune.read_losses(file) == {}
+    file.write_text('{"global_step": "1", "valid_loss": "0.5"}\n{"global_step": "2", "val')
+    assert hypertune.read_losses(file) == {1: 0.5}

@@ -1,0 +1,57 @@
+"""Reports validation losses to the search for settings that a training is a trial of.
+
+The file and its lines are those of Google's package cloudml-hypertune (hypertune/hypertune.py in
+GoogleCloudPlatform/cloudml-hypertune), which Vertex AI reads in the trials of a HyperparameterTuningJob. A search
+on this machine (`python -m pipeline sweep`) reads the same file.
+"""
+
+import json
+import os
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainer.training.exits import JOB
+
+FILE = "CLOUD_ML_HP_METRIC_FILE"
+"""This variable names the file; in a job of Vertex AI without it, the file is DEFAULT_FILE."""
+DEFAULT_FILE = "/tmp/hypertune/output.metrics"  # noqa: S108
+TRIAL = "CLOUD_ML_TRIAL_ID"
+"""Variable with the number of the trial."""
+METRIC = "valid_loss"
+"""Name of what is minimized."""
+MOST_LINES = 100
+
+
+def report(history: Sequence[Mapping[str, Any]]) -> None:
+    """Write the validation loss of each epoch of a `Progress.history`, if this training is a trial.
+
+    Each call writes the whole file, in place as that package does: one JSON object a line, whose values are texts
+    but for the time, for the last MOST_LINES epochs.
+    """
+    if not {FILE, TRIAL, JOB} & os.environ.keys():
+        return
+    path = pathlib.Path(os.environ.get(FILE, DEFAULT_FILE))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {
+            "timestamp": time.time(),
+            "trial": os.environ.get(TRIAL, "0"),
+            METRIC: str(float(row["valid_loss"])),
+            "global_step": str(row["epoch"]),
+        }
+        for row in history[-MOST_LINES:]
+    ]
+    path.write_text("".join(json.dumps(line, sort_keys=True) + "\n" for line in lines))
+
+
+def read_losses(path: pathlib.Path) -> dict[int, float]:
+    """The validation losses in a file of `report`, by epoch from 1; none if it does not exist yet.
+
+    A line that is being written is left out.
+    """
+    if not path.exists():
+        return {}
+    lines = map(json.loads, path.read_text().rpartition("\n")[0].splitlines())
+    return {int(line["global_step"]): float(line[METRIC]) for line in lines}
