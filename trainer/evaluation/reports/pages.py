@@ -18,7 +18,7 @@ from markupsafe import escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from trainer.data.prepared_data import SPLIT_NAMES, TEST
 from trainer.evaluation.confidence import TIMES, size_text
@@ -178,6 +178,62 @@ def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequenc
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.yaxis.set_major_locator(MaxNLocator(5))
     return svg(figure, "training and validation loss by epoch", "wide")
+
+
+def trials_curve(losses: Sequence[float], is_complete: Sequence[bool], best: int) -> str:
+    """Draw the loss of the trials of a sweep in order, the lowest so far as steps, and a ring around the best.
+
+    Args:
+        losses: The lowest validation loss of each trial; NaN if it has none.
+        is_complete: Whether it was trained to its end; others are grey.
+        best: Index of the best one.
+    """
+    figure, axes = _plot((600, 270), 10, "trial", "validation loss, nats")
+    numbers, values = np.arange(1, len(losses) + 1), np.array(losses)
+    complete = np.array(is_complete)
+    lowest = np.fmin.accumulate(np.where(complete, values, np.nan))
+    axes.step(numbers, lowest, where="post", color=BLUE, linewidth=1.8)
+    for chosen, color in ((~complete, GREY), (complete, BLUE)):
+        axes.plot(numbers[chosen], values[chosen], color=color, marker="o", linestyle="none")
+    ring = MarkerStyle("o", fillstyle="none")
+    axes.plot([best + 1], [values[best]], color=ORANGE, marker=ring, markersize=15, markeredgewidth=2)
+    axes.margins(0.05, 0.12)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    return svg(figure, "validation loss of each trial", "wide")
+
+
+def trials_by_setting(
+    name: str, values: Sequence[Any], losses: Sequence[float], is_complete: Sequence[bool], best: int, is_log: bool
+) -> str:
+    """Draw the loss of the trials of a sweep by their values of one setting; other arguments as `trials_curve`.
+
+    Args:
+        name: The setting.
+        values: Numbers, or texts, which get a column each.
+        losses: As in `trials_curve`.
+        is_complete: As in `trials_curve`.
+        best: As in `trials_curve`.
+        is_log: Whether the axis is logarithmic.
+    """
+    figure, axes = _plot((240, 170), 12, "", "loss")
+    texts = sorted(set(values)) if isinstance(values[0], str) else []
+    places = np.array([texts.index(value) for value in values] if texts else values, float)
+    heights, complete = np.array(losses), np.array(is_complete)
+    for chosen, color in ((~complete, GREY), (complete, BLUE)):
+        axes.plot(places[chosen], heights[chosen], color=color, marker="o", linestyle="none", markersize=5)
+    ring = MarkerStyle("o", fillstyle="none")
+    axes.plot([places[best]], [heights[best]], color=ORANGE, marker=ring, markersize=11, markeredgewidth=2)
+    axes.margins(0.1, 0.12)
+    if is_log:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    elif texts:
+        axes.set_xticks(range(len(texts)), texts)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.yaxis.set_major_locator(MaxNLocator(3))
+    return svg(figure, f"validation loss by {name}")
 
 
 def boxes(quantiles: Mapping[str, Sequence[float]], label: str) -> str:

@@ -1,0 +1,91 @@
+"""The page of a sweep: its trials, which is the best, and how the loss depends on each setting."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainer.errors import format_duration, now
+from trainer.evaluation.reports import pages
+from trainer.io.package_version import code_version
+
+
+def write_sweep(
+    html: str | os.PathLike[str],
+    *,
+    name: str,
+    data: str,
+    training: str,
+    searched: Mapping[str, tuple[str, bool]],
+    trials: Sequence[Mapping[str, Any]],
+    sentences: Sequence[str],
+    assignments: Sequence[str],
+    command: str,
+) -> None:
+    """Write the page.
+
+    Args:
+        html: The file.
+        name: The sweep's name.
+        data: Name of the dataset.
+        training: Title of the training step.
+        searched: Setting -> its range in words, and whether its logarithm is searched.
+        trials: Finished and running trials in order: `number`, `values` and their `texts` by setting, `state`
+            (complete, pruned, failed or running), `losses` by epoch, `loss` (the lowest; infinite if there is
+            none), `seconds`, `reason` (why it failed), `is_best`.
+        sentences: How good the best one is.
+        assignments: The best settings as NAME=VALUE; none if no trial is complete.
+        command: A command that trains with them.
+    """
+    shown = [each for each in trials if math.isfinite(each["loss"])]
+    best = next((place for place, each in enumerate(shown) if each["is_best"]), None)
+    states = [each["state"] for each in trials]
+    charts = []
+    if best is not None:
+        losses, complete = [each["loss"] for each in shown], [each["state"] == "complete" for each in shown]
+        for setting, (form, is_log) in searched.items():
+            values = [_place(each["values"][setting]) for each in shown]
+            chart = pages.trials_by_setting(setting, values, losses, complete, best, is_log)
+            charts.append({"name": setting, "form": form, "chart": chart})
+    every = [each["loss"] if math.isfinite(each["loss"]) else math.nan for each in trials]
+    winner = next((place for place, each in enumerate(trials) if each["is_best"]), None)
+    others = {state: states.count(state) for state in ("pruned", "failed", "running") if state in states}
+    pages.write_page(
+        html,
+        "sweep.html.jinja",
+        title=f"Sweep {name}: {len(trials)} trial{'' if len(trials) == 1 else 's'}",
+        head=[("Data", data), ("Training", training), ("Date", now()), *pages.code_facts(code_version())],
+        tiles=[
+            ("Lowest validation loss", f"{shown[best]['loss']:.4f}", f"trial {shown[best]['number']}")
+            if best is not None
+            else ("Lowest validation loss", "\N{EN DASH}", "no trial is complete"),
+            ("Trials", str(len(trials)), ", ".join(f"{count} {state}" for state, count in others.items())),
+            ("Epochs", str(sum(len(each["losses"]) for each in trials)), "over all trials"),
+            ("Time", format_duration(sum(each["seconds"] for each in trials)), "over all trials"),
+        ],
+        assignments=assignments,
+        command=command,
+        sentences=sentences,
+        curve=None if winner is None else pages.trials_curve(every, [s == "complete" for s in states], winner),
+        charts=charts,
+        legend=[(pages.BLUE, "complete"), (pages.GREY, "not complete"), (pages.ORANGE, "best")],
+        names=list(searched),
+        rows=[
+            {
+                "number": each["number"],
+                "texts": [each["texts"].get(setting, "") for setting in searched],
+                "epochs": len(each["losses"]),
+                "loss": f"{each['loss']:.4f}" if math.isfinite(each["loss"]) else "\N{EN DASH}",
+                "time": format_duration(each["seconds"]),
+                "state": each["state"],
+                "reason": each["reason"],
+                "best": each["is_best"],
+            }
+            for each in trials
+        ],
+    )
+
+
+def _place(value: Any) -> Any:
+    """A value as `trials_by_setting` takes it."""
+    return str(value).lower() if isinstance(value, bool | str) else value
