@@ -12,7 +12,7 @@ with installed():
 
 COMMANDS = (
     *("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile"),
-    *("plan", "benchmark", "registry"),
+    *("plan", "benchmark", "sweep", "registry"),
 )
 WITH_ASSIGNMENTS = ("run", "doctor", "submit", "compile")
 """Commands that also accept pipeline parameters as NAME=VALUE."""

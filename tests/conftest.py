@@ -34,6 +34,7 @@ HERE = pathlib.Path(__file__).parent
 LONG = (
     "pipeline/local/test_run.py",
     "pipeline/local/test_real_data.py",
+    "pipeline/sweep/test_local.py",
     "components/test_kubeflow.py",
     "trainer/evaluation/test_evaluate.py",
     "trainer/training/test_distributed.py",

@@ -26,6 +26,7 @@ LEVELS = [
     components
     pipeline.graph
     pipeline.local pipeline.vertex
+    pipeline.sweep
     pipeline.commands
     pipeline.__main__
     studio.browser_settings

@@ -337,6 +337,23 @@ def get_job(server, request, number):
     return {**kept["job"], **times, **error, "state": f"JOB_STATE_{state}"}
 
 
+@route("POST", "hyperparameterTuningJobs")
+def create_tuning_job(server, request):
+    """`server.state["tuning"]` is called with the job; it returns what changes in the job at each look at it."""
+    needs(server, "aiplatform")
+    job = {**request.body, "name": f"{NAMES}/hyperparameterTuningJobs/{len(server.kept('tunings')) + 1}"}
+    kept = {"job": job, "changes": list(server.state["tuning"](job))}
+    server.kept("tunings")[job["name"].rpartition("/")[2]] = kept
+    return {**job, "state": "JOB_STATE_PENDING"}
+
+
+@route("GET", r"hyperparameterTuningJobs/(\d+)")
+def get_tuning_job(server, request, number):
+    kept = looked_up(server.kept("tunings"), number)
+    change = kept["changes"].pop(0) if len(kept["changes"]) > 1 else kept["changes"][0]
+    return {**kept["job"], **change}
+
+
 @route("POST", "/v2/entries:list")
 def list_entries(server, request):
     """`server.state["log"]` has the lines that each job printed, by its number."""

@@ -63,7 +63,7 @@ STYLES = {"waiting": "dim", "running": "bold cyan", "done": "green", "cached": "
 
 def execute_run(run: Run, console: Console) -> int:
     """Run the pipeline, print the result, and return the exit status."""
-    with _locked(run.folder):
+    with locked(run.folder, "run"):
         if run.finished:
             text = f"Run {_shown(run.folder)} has finished; pass a changed parameter to run it again"
             console.print(Text(text), soft_wrap=True)
@@ -153,17 +153,20 @@ def _terminated(worker: "subprocess.Popen[str]") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
-    """Keeps a second process from executing the same run at the same time."""
+def locked(folder: pathlib.Path, kind: str) -> Iterator[int]:
+    """Keeps a second process from executing the same run or sweep, which `kind` names, at the same time.
+
+    Yields the file descriptor of the lock: the lock lasts until each process that has it has ended.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"the run {_shown(folder)} is already running; wait until it ends, or stop it"
+                f"the {kind} {_shown(folder)} is already running; wait until it ends, or stop it"
             ) from None
-        yield
+        yield lock.fileno()
 
 
 # === Progress ===

@@ -136,12 +136,15 @@ def ask_for_image(api: Api, environment: str, image: str) -> Finding:
     return Finding(OK, f"image {image} exists")
 
 
-def about_quota(api: Api, plans: Mapping[str, TrainingPlan]) -> Iterator[Question]:
-    """A question for each quota that the plans take: the most of one step, since steps run one after another."""
+def about_quota(api: Api, plans: Mapping[str, TrainingPlan], at_once: int = 1) -> Iterator[Question]:
+    """A question for each quota that the plans take: the most of one step, since steps run one after another.
+
+    `at_once` is the number of jobs of a step that run at the same time.
+    """
     most: dict[str, int] = {}
     for plan in plans.values():
         for name, count in plan.accelerator.quotas(plan.machines.provisioning).items():
-            most[METRIC + name] = max(most.get(METRIC + name, 0), count * plan.machines.workers)
+            most[METRIC + name] = max(most.get(METRIC + name, 0), count * plan.machines.workers * at_once)
     for metric, count in most.items():
         yield f"quota {metric}", partial(ask_for_quota, api, metric, count)
 

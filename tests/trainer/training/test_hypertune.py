@@ -7,6 +7,7 @@ import pytest
 from tests.narrow import quick_trainings
 from tests.prepared import write_prepared
 from trainer.training import hypertune
+from trainer.training.exits import JOB
 from trainer.training.settings import TrainConfig
 from trainer.training.train import train
 
@@ -44,7 +45,7 @@ def test_other_trainings_write_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", [hypertune.TRIAL, hypertune.JOB])
+@pytest.mark.parametrize("name", [hypertune.TRIAL, JOB])
 def test_jobs_of_vertex_ai_write_where_it_looks(tmp_path, monkeypatch, name):
     file = tmp_path / "output.metrics"
     monkeypatch.setattr(hypertune, "DEFAULT_FILE", str(file))

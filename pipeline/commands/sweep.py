@@ -1,0 +1,65 @@
+"""\
+Search for the settings of a training with the lowest validation loss.
+
+A TOML file says what is searched (docs/sweep.md): [search] has a list of values or a range for any setting of a
+training, and [parameters] what all trials share. The environment says where the trials run: one after another on
+this machine, or as a tuning job on Vertex AI. Data is fetched once.
+
+The same command goes on with a sweep that was interrupted: finished trials are not repeated, and the interrupted
+one resumes from its last checkpoint. On this machine, more --trials go on with a sweep that has ended.
+"""
+
+import argparse
+import pathlib
+from collections.abc import Sequence
+
+from pipeline.commands.parameter_flags import add_environment, confirmed
+from pipeline.graph.environment import load_environment
+from trainer.errors import check
+from trainer.settings.flags import Parser
+
+HELP = "search for the best settings of a training"
+FOLDER = pathlib.Path("sweeps")
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "file", metavar="FILE", help="TOML file of the sweep, such as configs/sweeps/finetune.toml"
+    )
+    add_environment(parser, default="local")
+    parser.add_argument("--trials", type=int, default=20, help="number of trials (default: %(default)s)")
+    parser.add_argument("--hours", type=float, default=0.0, help="start no trial after this time; 0 for any time")
+    parser.add_argument(
+        "--parallel", type=int, default=1, help="on Vertex AI: trials at the same time (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sweep-dir", default="", metavar="DIR", help=f"folder of the sweep; {FOLDER}/NAME if empty"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and start nothing")
+    parser.add_argument("--yes", action="store_true", help="on Vertex AI: start the jobs without asking")
+
+
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
+    from pipeline.sweep import local, vertex
+    from pipeline.sweep.space import read_sweep
+
+    check(parsed.trials >= 1, f"trials is {parsed.trials}; it must be at least 1")
+    check(parsed.hours >= 0, f"hours is {parsed.hours:g}; it must be at least 0")
+    check(parsed.parallel >= 1, f"parallel is {parsed.parallel}; it must be at least 1")
+    path = pathlib.Path(parsed.file)
+    sweep = read_sweep(path, load_environment(parsed.env))
+    folder = pathlib.Path(parsed.sweep_dir or FOLDER / path.stem)
+    if sweep.environment.target == "local":
+        check(parsed.parallel == 1, "--parallel is for Vertex AI; on one machine, trials would share its devices")
+        print("\n".join(local.describe(sweep, parsed.trials, parsed.hours)), flush=True)
+        return 0 if parsed.dry_run else local.run(sweep, folder, parsed.trials, parsed.hours)
+    started = vertex.Started.load(folder, sweep)
+    if started is None:
+        offer = "\n".join(vertex.describe(sweep, parsed.trials, parsed.parallel, parsed.hours))
+        if parsed.dry_run:
+            print(f"{offer}\nNothing was started.")
+            return 0
+        if not confirmed(offer, parsed.yes, "Nothing was started."):
+            return 0
+        started = vertex.start(sweep, folder, parsed.trials, parsed.parallel, parsed.hours)
+    return vertex.follow(sweep, folder, started)

@@ -1,0 +1,1 @@
+"""Sweeps: a search for the settings with the lowest validation loss, among trainings on one prepared dataset."""

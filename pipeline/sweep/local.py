@@ -1,0 +1,317 @@
+"""A sweep on this machine: Optuna proposes the settings of each trial, and the trials train one after another.
+
+The folder of a sweep:
+
+sweep.json             the sweep that it belongs to
+TRIALS                 Optuna's study
+data/, test/           prepared data, fetched once
+trials/003/            log of the third trial, its validation losses; the model of the best one
+evaluation-003/        scores of its model on the test set
+
+A sweep that was interrupted or killed goes on by the same command: finished trials are not repeated, and the
+interrupted one resumes from its last checkpoint.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lifecycle.machines import benchmark_results
+from lifecycle.machines.plan import data_size
+from lifecycle.machines.settings import LOCAL, Target
+from lifecycle.machines.training_job import fit_to_data
+from lifecycle.parameters import PARAMETERS, TEST
+from lifecycle.registry.register import resolve_base_model
+from pipeline.local.run import TASK_ENVIRONMENT, locked
+from pipeline.sweep import results
+from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
+from pipeline.sweep.space import Categorical, Sweep, assignments, keep
+from trainer.data import prepared_data
+from trainer.errors import Checks, check, format_duration, terminable
+from trainer.io import files
+from trainer.models import model_folder
+from trainer.models.find import find_model
+from trainer.settings.fields import Value
+from trainer.training import hypertune
+
+TRIALS = "trials.sqlite3"
+LOG, LOSSES, MODEL, CHECKPOINTS = "log.txt", "losses.jsonl", "model", "checkpoints"
+"""Names in the folder of a trial."""
+POLL_S = 0.2
+"""Pause between two looks at the losses of a trial."""
+MOST_FAILURES = 3
+"""Trials that may fail before one succeeds: after that, the settings are hardly what is wrong."""
+SECONDS, REASON = "seconds", "reason"
+"""What a trial keeps in Optuna's study beside its values and losses."""
+HOW_TO_TEST = "[parameters] of the sweep names no test_dataset."
+
+
+def describe(sweep: Sweep, trials: int, hours: float) -> list[str]:
+    """What a sweep would do and how long it takes, as far as that is known before it starts."""
+    data = data_size(sweep.shared.data[sweep.step])
+    epochs = max(each.trainings[sweep.step].training.epochs for each in sweep.check())
+    measured = [
+        each for each in benchmark_results.load_measurements() if each.accelerator == benchmark_results.LOCAL
+    ]
+    time_text = (
+        "not known before the first trial; `python -m pipeline benchmark --target local` measures this machine"
+    )
+    if measured:
+        last = measured[-1]
+        pixels = data.image_size[0] * data.image_size[1] / (last.image_size[0] * last.image_size[1])
+        seconds = trials * (last.start_s + epochs * data.images / last.images_per_s * pixels)
+        time_text = (
+            f"at most about {format_duration(seconds)} without validation (measured {last.date}, batch "
+            f"{last.batch_size} in {last.precision})"
+        )
+    limit = f", none started after {hours:g} hours" if hours else ""
+    return [
+        f"Trials:   {trials} on this machine, one after another{limit}",
+        f"Data:     {sweep.data_text}, {data.images} training images, up to {epochs} epochs a trial",
+        *(f"Search:   {name}: {form}" for name, form in sweep.search.items()),
+        f"Time:     {time_text}",
+    ]
+
+
+def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
+    """Run a sweep to its end, or go on with one, and publish its results; returns the exit status."""
+    import optuna  # noqa: F401  # if it is missing, say so before the data is fetched
+
+    with locked(folder, "sweep") as lock, terminable():
+        keep(sweep, folder)
+        base = str(sweep.fixed.get("base_model_uri", ""))
+        model = str(find_model(resolve_base_model(base, str(sweep.fixed.get("registry", "")))[0])) if base else ""
+        for name, target in ((sweep.step, "data"), *([(TEST, "test")] if sweep.has_test_set else [])):
+            if not (folder / target / prepared_data.MANIFEST).exists():
+                _call(["fetch", *sweep.data_flags(name), f"--output-dir={folder / target}"])
+        _check_fits(sweep, folder)
+        search = Search(sweep, folder, model, lock)
+        search.run(trials, hours)
+        best = best_of(search.trials)
+        scores = _score(folder, best) if sweep.has_test_set and best else None
+        results.publish(sweep, search.trials, folder, results.tested_sentence(scores, HOW_TO_TEST))
+    return 0
+
+
+def _check_fits(sweep: Sweep, folder: pathlib.Path) -> None:
+    """Raise `UserError` for a trial whose batch the prepared data cannot fill."""
+    manifest, checks = prepared_data.Manifest.load(folder / "data"), Checks()
+    for settled in sweep.check():
+        with checks.collect():
+            fit_to_data(settled.trainings[sweep.step], manifest, Target(LOCAL, "", ""))
+    checks.raise_errors()
+
+
+def _call(arguments: Sequence[str]) -> None:
+    """Run a command of the trainer, which shows its own progress; raises `UserError` if it fails."""
+    status = subprocess.run(
+        [sys.executable, "-m", "trainer", *arguments], env=os.environ | TASK_ENVIRONMENT
+    ).returncode
+    check(status == 0, f"`trainer {arguments[0]}` ended with status {status}; see above")
+
+
+def _score(folder: pathlib.Path, best: Trial) -> dict[str, Any]:
+    """The scores of the best trial's model on the test set."""
+    output = folder / f"evaluation-{best.number:03d}"
+    content = output / model_folder.EVALUATION
+    if not content.exists():
+        model, data = folder_of(folder, best.number) / MODEL, folder / "test"
+        flags = [f"--model={model}", f"--dataset-dir={data}", f"--output-dir={output}"]
+        command = [sys.executable, "-m", "trainer", "evaluate", *flags, f"--report={output}.html"]
+        print(f"Scoring trial {best.number} on the test set: {output}.html", flush=True)
+        with output.with_suffix(".txt").open("w") as log:
+            # Its status says nothing: a model below the centre bias is an error there, and a result here.
+            subprocess.run(command, stdout=log, stderr=log, env=os.environ | TASK_ENVIRONMENT)
+        check(content.exists(), f"the model was not scored on the test set; see {log.name}")
+    (scores,) = files.read_json(content, "remove it", dict[str, Any])["datasets"].values()
+    return dict(scores)
+
+
+def folder_of(folder: pathlib.Path, number: int) -> pathlib.Path:
+    """The folder of a trial."""
+    return folder / "trials" / f"{number:03d}"
+
+
+class Search:
+    """The trials of a sweep in a folder.
+
+    Args:
+        sweep: what is searched.
+        folder: of the sweep, with its prepared data.
+        base_model: folder of the model that a fine-tuning starts from; empty for a base training.
+        lock: file descriptor of the lock on the folder, which each trial keeps until it has ended.
+    """
+
+    def __init__(self, sweep: Sweep, folder: pathlib.Path, base_model: str, lock: int) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.sweep, self.folder, self._base_model, self._lock = sweep, folder, base_model, lock
+        path = (folder / TRIALS).absolute()
+        is_new = not path.exists()
+        self._study = optuna.create_study(
+            storage=f"sqlite:///{path}",
+            study_name=sweep.name,
+            direction="minimize",
+            pruner=optuna.pruners.MedianPruner(),
+            load_if_exists=True,
+        )
+        if is_new and (present := sweep.present()):
+            self._study.enqueue_trial(present)  # so that the best one is compared with what there is
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The finished trials, in order."""
+        from optuna.trial import TrialState
+
+        finished = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+        return [
+            Trial(
+                number,
+                {name: _plain(value) for name, value in each.params.items()},
+                FAILED if REASON in each.user_attrs else COMPLETE if each.state == TrialState.COMPLETE else PRUNED,
+                each.intermediate_values,
+                each.user_attrs[SECONDS],
+                each.user_attrs.get(REASON, ""),
+            )
+            for number, each in enumerate(finished, start=1)
+        ]
+
+    def run(self, trials: int, hours: float) -> None:
+        """Run trials until there are `trials` in all; after `hours` (0: any time) no other is started.
+
+        Raises `UserError` if `MOST_FAILURES` trials fail before one succeeds.
+        """
+        self._retry_interrupted()
+        self._clean()
+        start = time.monotonic()
+        while len(self.trials) < trials and (not hours or time.monotonic() - start < 3600 * hours):
+            self._run_trial(len(self.trials) + 1, trials)
+            self._clean()
+            done = self.trials
+            failed = [each for each in done if each.state == FAILED]
+            check(
+                len(failed) < MOST_FAILURES or len(failed) < len(done),
+                f"all {len(done)} trials failed, the last one with: {done[-1].reason} (see "
+                f"{folder_of(self.folder, len(done)) / LOG}); correct the file, and remove {self.folder}",
+            )
+
+    def _retry_interrupted(self) -> None:
+        """Queue the trial again that was running when an earlier process ended, with its values and its folder."""
+        from optuna.trial import TrialState
+
+        for each in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            self._study.tell(each.number, state=TrialState.FAIL)
+            if each.params:
+                self._study.enqueue_trial(each.params)
+
+    def _run_trial(self, number: int, trials: int) -> None:
+        import optuna
+        from optuna.trial import TrialState
+
+        # A seed for each trial, so that a sweep which was interrupted proposes what it would have proposed.
+        seed = int(self.sweep.fixed.get("seed", PARAMETERS["seed"].default)) + number
+        self._study.sampler = optuna.samplers.TPESampler(seed=seed)
+        trial = self._study.ask()
+        values = {name: _plain(_suggest(trial, name, form)) for name, form in self.sweep.search.items()}
+        print(f"Trial {number} of {trials}: {' '.join(assignments(values))}", flush=True)
+        start = time.monotonic()
+        state, reason = self._train(trial, values, folder_of(self.folder, number))
+        seconds = time.monotonic() - start
+        losses = self._study.trials[trial.number].intermediate_values
+        trial.set_user_attr(SECONDS, seconds)
+        if state == COMPLETE:
+            self._study.tell(trial, min(losses.values()))
+        else:  # for the search, a failed trial is one that is worse than all others
+            if state == FAILED:
+                trial.set_user_attr(REASON, reason)
+            self._study.tell(trial, state=TrialState.PRUNED)
+        loss = f"validation loss {min(losses.values()):.4f}, " if losses else ""
+        words = {
+            COMPLETE: "",
+            PRUNED: f", pruned after epoch {max(losses, default=0)}",
+            FAILED: f", failed: {reason}",
+        }
+        left = trials - number
+        later = f"; at most about {format_duration(left * seconds)} left" if number == 1 and left else ""
+        print(f"  {loss}{format_duration(seconds)}{words[state]}{later}", flush=True)
+
+    def _train(self, trial: Any, values: Mapping[str, Value], folder: pathlib.Path) -> tuple[str, str]:
+        """Train a trial and report the loss of each epoch; returns how it ended, and why if it failed."""
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [
+            *(sys.executable, "-m", "pipeline.sweep.worker"),
+            *self.sweep.training_flags(values),
+            f"--dataset-dir={self.folder / 'data'}",
+            f"--output-dir={folder / MODEL}",
+            f"--checkpoint-dir={folder / CHECKPOINTS}",
+            *([f"--base-model={self._base_model}"] if self._base_model else []),
+        ]
+        variables = {**os.environ, **TASK_ENVIRONMENT, hypertune.FILE: str((folder / LOSSES).absolute())}
+        epochs = self.sweep.settle(values).trainings[self.sweep.step].training.epochs
+        known: set[int] = set()
+
+        def is_worse() -> bool:
+            for epoch, loss in hypertune.read_losses(folder / LOSSES).items():
+                if epoch not in known:
+                    known.add(epoch)
+                    trial.report(loss, epoch)
+                    if epoch < epochs and trial.should_prune():
+                        return True
+            return False
+
+        with (folder / LOG).open("a") as log:
+            # In a session of its own: Ctrl-C reaches this process, whose end lets the trial save its state.
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=variables,
+                start_new_session=True,
+                pass_fds=[self._lock],
+            )
+            try:
+                while process.poll() is None:
+                    if is_worse():
+                        process.kill()
+                        process.wait()
+                        return PRUNED, ""
+                    time.sleep(POLL_S)
+            finally:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait()
+        if process.returncode:
+            lines = [line for line in (folder / LOG).read_text(errors="replace").splitlines() if line.strip()]
+            return FAILED, lines[-1].removeprefix("error: ") if lines else f"exit status {process.returncode}"
+        return (PRUNED if is_worse() else COMPLETE), ""  # the same, however quick the training was
+
+    def _clean(self) -> None:
+        """Remove the checkpoints of finished trials, and all models but that of the best."""
+        done = self.trials
+        best = best_of(done)
+        for each in done:
+            shutil.rmtree(folder_of(self.folder, each.number) / CHECKPOINTS, ignore_errors=True)
+            if each is not best:
+                shutil.rmtree(folder_of(self.folder, each.number) / MODEL, ignore_errors=True)
+
+
+def _suggest(trial: Any, name: str, form: Any) -> Value:
+    if isinstance(form, Categorical):
+        value: Value = trial.suggest_categorical(name, form.values)
+    elif PARAMETERS[name].kind is int:
+        value = trial.suggest_int(name, form.low, form.high, log=form.log)
+    else:
+        value = trial.suggest_float(name, form.low, form.high, log=form.log)
+    return value
+
+
+def _plain(value: Value) -> Value:
+    """A number with six digits, which is what a trial trains with and what is printed."""
+    return float(f"{value:g}") if isinstance(value, float) else value

@@ -1,0 +1,139 @@
+"""What a sweep found: its trials, on the terminal, as a page, and as the settings of the next run."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lifecycle.parameters import STEPS
+from pipeline.sweep.space import Sweep, assignments, text_of
+from trainer.errors import format_duration
+from trainer.settings.fields import Value
+
+COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
+UNTESTED = (
+    "It was chosen on the validation images, so expect it to be a little worse on others. It was not scored on a "
+    "test set: "
+)
+REPORT = "sweep.html"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One training of a sweep."""
+
+    number: int
+    """From 1, in the order of their starts."""
+    values: Mapping[str, Value]
+    """Its values of the searched parameters."""
+    state: str
+    losses: Mapping[int, float]
+    """The validation loss after each epoch, from 1; on Vertex AI perhaps of some alone."""
+    seconds: float
+    reason: str = ""
+    """Why it failed."""
+
+    @property
+    def loss(self) -> float:
+        """The lowest validation loss, that of the weights which become the model; infinite if there is none."""
+        return min(self.losses.values(), default=math.inf)
+
+
+def best_of(trials: Sequence[Trial]) -> Trial | None:
+    """The complete trial with the lowest validation loss; None if no trial is complete."""
+    return min((each for each in trials if each.state == COMPLETE), key=lambda each: each.loss, default=None)
+
+
+def tested_sentence(scores: Mapping[str, Any] | None, absent: str) -> str:
+    """How the best trial does on a test set.
+
+    Args:
+        scores: the results on the test set, as an evaluation has them; None if it was not scored.
+        absent: what to do to have it scored, after a colon.
+    """
+    if scores is None:
+        return UNTESTED + absent
+    from trainer.evaluation.metric_table import LEAD, METRICS
+    from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS
+
+    models = scores["models"]
+    return (
+        f"It was chosen on the validation images. On the {scores['n_images']} images of the test set, its "
+        f"{METRICS[LEAD].label} is {models[CANDIDATE][LEAD]:.4f} (centre bias: {models[CENTER_BIAS][LEAD]:.4f})."
+    )
+
+
+def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested: str) -> None:
+    """Print the table of trials and the command of the next run, and write the page."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from trainer.evaluation.reports.sweep_page import write_sweep
+
+    console, best = Console(), best_of(trials)
+    table = _table(sweep, trials, best)
+    # With all of its columns: a narrow terminal wraps its lines, where rich would cut them.
+    needed = console.measure(table, options=console.options.update(max_width=1000)).maximum
+    Console(width=max(console.width, needed)).print(table)
+    write_sweep(
+        folder / REPORT,
+        name=sweep.name,
+        data=sweep.data_text,
+        training=STEPS[sweep.step],
+        searched={name: (str(form), getattr(form, "log", False)) for name, form in sweep.search.items()},
+        trials=[
+            {**dataclasses.asdict(each), "loss": each.loss, "texts": _texts(each), "is_best": each is best}
+            for each in trials
+        ],
+        sentences=[_gain(sweep, trials, best), tested] if best else [],
+        assignments=assignments(best.values) if best else [],
+        command=sweep.next_run(best.values) if best else "",
+    )
+    lines = [f"Report:   {folder / REPORT}"]
+    if best:
+        lines = [
+            f"Best:     {' '.join(assignments(best.values))}",
+            f"          {_gain(sweep, trials, best)} {tested}",
+            *lines,
+            f"Next run: {sweep.next_run(best.values)}",
+        ]
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+def _gain(sweep: Sweep, trials: Sequence[Trial], best: Trial) -> str:
+    """The loss of the best trial, beside that of the settings without the sweep if a trial had them."""
+    present = next((each for each in trials if each.values == sweep.present() and each.losses), None)
+    others = (
+        f"; with the settings as they were (trial {present.number}) it is {present.loss:.4f}" if present else ""
+    )
+    return f"The validation loss of trial {best.number} is {best.loss:.4f}{others}."
+
+
+def _texts(trial: Trial) -> dict[str, str]:
+    return {
+        name: f"{value:.3g}" if isinstance(value, float) else text_of(value)
+        for name, value in trial.values.items()
+    }
+
+
+def _table(sweep: Sweep, trials: Sequence[Trial], best: Trial | None) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for heading in ("trial", *sweep.search, "epochs", "validation loss", "time"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column()
+    for each in trials:
+        texts = _texts(each)
+        table.add_row(
+            str(each.number),
+            *(texts.get(name, "") for name in sweep.search),
+            str(max(each.losses, default=0)),
+            f"{each.loss:.4f}" if each.losses else "",
+            format_duration(each.seconds),
+            "best" if each is best else each.state if each.state != COMPLETE else "",
+        )
+    return table

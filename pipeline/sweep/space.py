@@ -1,0 +1,310 @@
+"""A sweep as its TOML file describes it: the settings of all trials, and those that are searched.
+
+Names and types are those of the pipeline's parameters, and trials are checked by the function that checks a run.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import pathlib
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from lifecycle.parameters import FINETUNE, PARAMETERS, STEPS, TEST, convert_value, converted, parameter_name
+from lifecycle.run_settings import RunSettings, settings_of, settle
+from pipeline.graph.environment import Environment, layered
+from trainer.data.downloads.servers import without_queries
+from trainer.errors import Checks, UserError, check, nearest
+from trainer.io import files
+from trainer.settings.fields import Value, flag_of
+from trainer.training.settings import TrainConfig
+
+TABLES = ("parameters", "search")
+RECORD = "sweep.json"
+"""File in the folder of a sweep that says which one it is."""
+FORMS = "a list of values, such as [1, 2, 4], or a range, such as { min = 1e-6, max = 1e-4, log = true }"
+UNJUDGED = ("flip_prediction", "calibrate", "checkpoint_minutes", "profile_steps")
+"""Settings that do not change the validation loss, which is what a sweep minimizes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The integers or numbers from `low` to `high`, both included; searched by their logarithm if `log`."""
+
+    low: int | float
+    high: int | float
+    log: bool = False
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        """The bounds."""
+        return self.low, self.high
+
+    def __contains__(self, value: Value) -> bool:
+        return not isinstance(value, str) and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}{' (log)' if self.log else ''}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Categorical:
+    """A few values without an order."""
+
+    values: tuple[Value, ...]
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        """All of them."""
+        return self.values
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self.values
+
+    def __str__(self) -> str:
+        return ", ".join(map(text_of, self.values))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """A sweep in an environment."""
+
+    name: str
+    environment: Environment
+    parameters: Mapping[str, Value]
+    """Parameters of all trials that the file gives."""
+    search: Mapping[str, Range | Categorical]
+    """The searched parameters."""
+
+    @property
+    def step(self) -> str:
+        """The training that is varied: base training, or fine-tuning if `base_model_uri` replaces that."""
+        return FINETUNE if self.fixed.get("base_model_uri") else "base"
+
+    @cached_property
+    def fixed(self) -> dict[str, Value]:
+        """The parameters of all trials: those of the environment, and those of the file over them."""
+        return layered(self.environment.derived, self.environment.parameters, self.parameters)
+
+    def values(self, trial: Mapping[str, Value]) -> dict[str, Value]:
+        """All parameters of a trial, as of a run that is started with those of the file and of `trial`."""
+        given = {**self.parameters, **trial}
+        return layered(self.environment.derived, self.environment.parameters, given)
+
+    def settle(self, trial: Mapping[str, Value]) -> RunSettings:
+        """The settings of the run of a trial; raises `UserError` if there could be none."""
+        platform, location = self.environment.target, self.environment.location
+        return settle(self.values(trial), platform, location, typed=self.search)
+
+    @cached_property
+    def shared(self) -> RunSettings:
+        """The settings of some trial, for those that all of them share: data and machines."""
+        return self.settle(self.extremes()[0])
+
+    def extremes(self) -> list[dict[str, Value]]:
+        """Trials with each two searched parameters at their bounds, as far as they are distinct.
+
+        Settings contradict each other in pairs, such as `warmup_epochs` and `epochs`. The other parameters have
+        their first values.
+        """
+        first = {name: each.ends[0] for name, each in self.search.items()}
+        found = [first]
+        for one, other in itertools.combinations_with_replacement(self.search, 2):
+            for a, b in itertools.product(self.search[one].ends, self.search[other].ends):
+                found.append({**first, one: a, other: b})
+        return [trial for place, trial in enumerate(found) if trial not in found[:place]]
+
+    def check(self) -> list[RunSettings]:
+        """The settings of all `extremes`; raises `UserError` for those that no run could have."""
+        checks, settled = Checks(), []
+        for trial in self.extremes():
+            with checks.collect():
+                settled.append(self.settle(trial))
+        checks.raise_errors()
+        return settled
+
+    def present(self) -> dict[str, Value]:
+        """The searched parameters as they would be without the search; empty if one of them lies outside of it."""
+        with contextlib.suppress(UserError):  # such as warmup_epochs that only more epochs allow
+            settings = settle(self.fixed, self.environment.target, self.environment.location)
+            config = settings.trainings[self.step].training
+            values = {name: getattr(config, PARAMETERS[name].field) for name in self.search}
+            if all(value in self.search[name] for name, value in values.items()):
+                return values
+        return {}
+
+    def training_flags(self, trial: Mapping[str, Value]) -> list[str]:
+        """The flags of `python -m trainer train` for the settings of a trial; others keep their defaults."""
+        return flags(settings_of(TrainConfig, self.step, self.values(trial)))
+
+    def shared_flags(self) -> list[str]:
+        """The `training_flags` that all trials share.
+
+        Raises `UserError` if some of them follow from a searched recipe, which takes settings of the environment
+        out: a tuning job of Vertex AI can only add flags.
+        """
+        searched = {flag_of(PARAMETERS[name].field) for name in self.search}
+        found = [
+            [flag for flag in self.training_flags(trial) if flag.partition("=")[0] not in searched]
+            for trial in self.extremes()
+        ]
+        differing = sorted({flag for each in found for flag in each if not all(flag in other for other in found)})
+        check(
+            not differing,
+            f"environment {self.environment.name} has {', '.join(differing)}, which a searched recipe replaces; "
+            "search settings in place of recipes, or use an environment without them",
+        )
+        return found[0]
+
+    def data_flags(self, name: str) -> list[str]:
+        """The flags of `python -m trainer fetch` for the data of the training, or for the test set (TEST)."""
+        config = self.shared.data[name]
+        given = {
+            field.name: getattr(config, field.name)
+            for field in dataclasses.fields(config)
+            if getattr(config, field.name) != field.default or field.name == "dataset"
+        }
+        return flags(given) + ["--test"] * (name == TEST)
+
+    @property
+    def data_text(self) -> str:
+        """The name of the data of the training, and where it is from if that was given."""
+        data = self.shared.data[self.step]
+        return f"{data.dataset} from {without_queries(data.source)}" if data.source else data.dataset
+
+    @property
+    def has_test_set(self) -> bool:
+        """Whether there are images on which neither trials are trained nor the best one is chosen."""
+        return bool(self.fixed.get("test_dataset"))
+
+    def next_run(self, trial: Mapping[str, Value]) -> str:
+        """The command of a run with the settings of a trial."""
+        where = ["TARGET=vertex"] * (self.environment.target == "vertex")
+        given = {"ENV": self.environment.name, **self.parameters, **trial}
+        return " ".join(["make run-pipeline", *where, *assignments(given)])
+
+
+def keep(sweep: Sweep, folder: pathlib.Path) -> None:
+    """Write down which sweep the folder belongs to; raises `UserError` if it is another one's."""
+    content = {
+        "environment": sweep.environment.name,
+        "parameters": sweep.fixed,
+        "search": {name: dataclasses.asdict(form) for name, form in sweep.search.items()},
+    }
+    content = json.loads(json.dumps(content))
+    path = folder / RECORD
+    if path.exists():
+        found = files.read_json(path, "remove the folder", dict[str, Any])
+        differing = [name for name in content if found.get(name) != content[name]]
+        check(
+            not differing,
+            f"{folder} is of a sweep with other {' and '.join(differing)}; go on with its file as it was, remove "
+            "the folder, or choose another with --sweep-dir",
+        )
+    else:
+        files.write_json(path, content)
+
+
+def assignments(values: Mapping[str, Value]) -> list[str]:
+    """Parameters as arguments NAME=VALUE of a command line."""
+    return [shlex.quote(f"{name}={text_of(value)}") for name, value in values.items()]
+
+
+def flags(settings: Mapping[str, Value]) -> list[str]:
+    """Settings by name as flags of a command."""
+    return [f"{flag_of(name)}={text_of(value)}" for name, value in settings.items()]
+
+
+def text_of(value: Value) -> str:
+    """A value as it is written on a command line, with all digits."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_sweep(path: pathlib.Path, environment: Environment) -> Sweep:
+    """Read a TOML file with the tables TABLES, and check that each trial could be a run.
+
+    Raises `UserError` for unknown names, with the nearest known one, for values of the wrong type or out of their
+    range, and for a target without sweeps.
+    """
+    check(
+        environment.target != "kubeflow",
+        f"environment {environment.name} is for target kubeflow, which has no sweeps; search on this machine "
+        "(--env local) or on Vertex AI, and give the settings that it prints to the runs on Kubeflow",
+    )
+    content = files.read_toml(path, "name a file with the tables [parameters] and [search] (docs/sweep.md)")
+    try:
+        for name in content:
+            check(
+                name in TABLES,
+                f"unknown table {name!r}{nearest(name, TABLES)}; a sweep has {' and '.join(TABLES)}",
+            )
+        for name in TABLES:
+            check(isinstance(content.get(name, {}), dict), f"{name} is no table; write [{name}]")
+        given = converted(content.get("parameters", {}))
+        sweep = Sweep(path.stem, environment, given, {})
+        check(bool(content.get("search")), "the table [search] is empty; name at least one setting of a training")
+        checks, search = Checks(), {}
+        for name, form in content["search"].items():
+            with checks.collect():
+                check(name not in given, f"{name} is in [parameters] and in [search]; leave out one")
+                _check_searchable(name, sweep.step)
+                search[name] = _form_of(name, form)
+        checks.raise_errors()
+        sweep = dataclasses.replace(sweep, search=search)
+        sweep.check()
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return sweep
+
+
+def _check_searchable(name: str, step: str) -> None:
+    """Raise `UserError` unless `name` is a setting of the training `step` on which its validation loss depends."""
+    known = [
+        each.name
+        for each in PARAMETERS.values()
+        if each.config is TrainConfig and each.step in ("", step) and each.field not in UNJUDGED
+    ]
+    if name in known:
+        return
+    if name not in PARAMETERS:
+        raise UserError(f"unknown parameter {name!r}{nearest(name, known)}")
+    if PARAMETERS[name].field in UNJUDGED:
+        raise UserError(
+            f"{name} does not change the validation loss, which a sweep minimizes; leave it out of [search]"
+        )
+    if PARAMETERS[name].config is TrainConfig:
+        raise UserError(
+            f"{name} is not of {STEPS[step].lower()}, which the sweep varies because base_model_uri is "
+            f"{'empty' if step == 'base' else 'not empty'}; write {parameter_name(PARAMETERS[name].field, step)}"
+        )
+    raise UserError(
+        f"{name} is no setting of a training, and the trials of a sweep share their data and machines; move it to "
+        f"[parameters]{nearest(name, known)}"
+    )
+
+
+def _form_of(name: str, form: Any) -> Range | Categorical:
+    """The range or the values of a searched parameter; raises `UserError` for what is neither."""
+    kind = PARAMETERS[name].kind
+    if isinstance(form, Sequence) and not isinstance(form, str):
+        values = tuple(convert_value(name, value) for value in form)
+        check(
+            len(set(values)) == len(values) > 1,
+            f"{name} has the values {list(form)}; write two or more different ones",
+        )
+        return Categorical(values)
+    check(isinstance(form, Mapping) and {"min", "max"} <= form.keys(), f"{name} is {form!r}; write {FORMS}")
+    for key in form:
+        check(key in ("min", "max", "log"), f"{name} has the key {key!r}; a range has min, max and log")
+    check(kind in (int, float), f"{name} is {form!r}, but it is no number; write a list of values")
+    low, high = (convert_value(name, form[key]) for key in ("min", "max"))
+    log = form.get("log", False)
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    check(isinstance(log, bool), f"{name} has log = {log!r}; it must be true or false")
+    check(low < high, f"{name} is from {low:g} to {high:g}; min must be below max")
+    check(not log or low > 0, f"{name} is from {low:g}, which has no logarithm; set min above 0, or leave out log")
+    return Range(low, high, log)

@@ -1,0 +1,323 @@
+"""A sweep on Vertex AI: a custom job fetches the data, and a HyperparameterTuningJob trains the trials.
+
+Vizier, which proposes the settings of the trials, appends them to the flags of the training. Below the bucket of
+the environment, in a folder of the sweep's own, are `data` and `trials/NUMBER/model`.
+"""
+
+import dataclasses
+import datetime
+import math
+import pathlib
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lifecycle import vertex_api
+from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
+from lifecycle.machines.plan import TrainingPlan, make_plan, timeout_of
+from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings, parse_labels
+from lifecycle.parameters import PARAMETERS, convert_value
+from lifecycle.registry.register import resolve_base_model
+from lifecycle.registry.versions import OWNER
+from lifecycle.vertex_api import Api
+from pipeline.sweep import results
+from pipeline.sweep.results import COMPLETE, FAILED, RUNNING, Trial, best_of
+from pipeline.sweep.space import Categorical, Range, Sweep, keep, text_of
+from pipeline.vertex import doctor_questions, single_job
+from pipeline.vertex.doctor import ENDED
+from pipeline.vertex.doctor_questions import MISSING, Question, ask
+from trainer.errors import UserError, check, format_duration
+from trainer.io import buckets, files
+from trainer.settings.fields import flag_of
+from trainer.training import hypertune
+from trainer.training.settings import TrainConfig
+
+JOBS = "jobs.json"
+"""File in the folder of a sweep that names its jobs."""
+FETCH = ["python", "-m", "trainer", "fetch"]
+FETCH_TIMEOUT_S = 24 * 3600
+TRAIN = [
+    *("sh", "-c"),
+    'exec python -m trainer train "$@" --output-dir="/gcs/${AIP_MODEL_DIR#gs://}" '
+    '--checkpoint-dir="${AIP_CHECKPOINT_DIR%/}"',
+    "trial",
+]
+"""The command of a trial, to which its flags are added. Vertex AI sets both variables, to folders of this trial
+(CustomJobSpec.base_output_directory of its API)."""
+POLL_S = 30.0
+"""Pause between two looks at a job."""
+UNTESTED = "`submit` scores the model of the next run on its test set."
+STATES = {"succeeded": COMPLETE, "infeasible": FAILED}
+"""State of a trial that has ended -> its name here. A trial that was stopped early has succeeded, too."""
+
+
+@dataclasses.dataclass
+class Started:
+    """The jobs of a sweep, and the `gs://` folder of its data and its trials."""
+
+    root: str
+    fetch_job: str
+    tuning_job: str = ""
+    """Empty as long as the data is not fetched."""
+    trials: int = 0
+    parallel: int = 0
+    hours: float = 0.0
+
+    def save(self, folder: pathlib.Path) -> None:
+        """Write the jobs to the folder of the sweep."""
+        files.write_json(folder / JOBS, dataclasses.asdict(self))
+
+    @classmethod
+    def load(cls, folder: pathlib.Path, sweep: Sweep) -> "Started | None":
+        """The jobs of the sweep in a folder; None if it was not started. Raises `UserError` for another sweep."""
+        if not (folder / JOBS).exists():
+            return None
+        keep(sweep, folder)
+        return cls(**files.read_json(folder / JOBS, "remove the folder", dict[str, Any]))
+
+
+# === Before it starts ===
+
+
+def worst(sweep: Sweep) -> tuple[TrainingPlan, TrainingSettings]:
+    """The plan of the trial that takes longest, as far as that is known, and its settings."""
+    settled = max(sweep.check(), key=lambda each: each.plans[sweep.step].hours)
+    return settled.plans[sweep.step], settled.trainings[sweep.step]
+
+
+def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str]:
+    """What a sweep would do, how long it takes and what it costs at most, if no trial is stopped early."""
+    plan, _ = worst(sweep)
+    at_once = f", {parallel} at a time" if parallel > 1 else ", one after another"
+    limit = f", none started after {hours:g} hours" if hours else ""
+    usd = "unknown" if plan.cost_usd is None else f"at most about {trials * plan.cost_usd:.2f} USD"
+    each = f"{plan.machines.workers} x {plan.accelerator.name}, {plan.machines.provisioning}"
+    return [
+        f"Trials:   {trials} on Vertex AI{at_once}{limit}, each on {each}",
+        f"Data:     {sweep.data_text}, {plan.data.images} training images, up to {plan.training.epochs} epochs a "
+        "trial",
+        *(f"Search:   {name}: {form}" for name, form in sweep.search.items()),
+        f"Time:     at most about {format_duration(3600 * plan.hours * math.ceil(trials / parallel))} "
+        f"({format_duration(3600 * plan.hours)} a trial, {plan.time_basis}), after the data is fetched",
+        f"Cost:     {usd}, and that of a CPU while the data is fetched",
+    ]
+
+
+def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> Started:
+    """Start the job that fetches the data. Raises `UserError` if bucket, images or quota are missing."""
+    from google.cloud.aiplatform_v1 import JobServiceClient
+
+    environment, (plan, settings) = sweep.environment, worst(sweep)
+    api, bucket = Api(environment), buckets.split(environment.bucket)[0]
+    cpu = make_plan(AcceleratorConfig(), TrainConfig(), plan.data, location=environment.location)
+    questions: list[Question] = [
+        (bucket, partial(doctor_questions.ask_for_bucket, api, bucket, True)),
+        *(
+            (image, partial(doctor_questions.ask_for_image, api, environment.name, image))
+            for image in {environment.image, environment.image_of(plan.accelerator.image)}
+        ),
+        *doctor_questions.about_quota(api, {sweep.step: plan}, at_once=parallel),
+    ]
+    for finding in ask(questions):
+        check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
+    sweep.shared_flags()
+    keep(sweep, folder)
+    root = f"{environment.bucket}/sweeps/{sweep.name}-{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
+    job = single_job.single_job(
+        f"msinet-sweep-{sweep.name}-data",
+        cpu,
+        environment.image,
+        FETCH,
+        [*sweep.data_flags(sweep.step), f"--output-dir={_mounted(root)}/data"],
+        timeout_s=FETCH_TIMEOUT_S,
+        account=settings.job.training_service_account,
+        network=settings.job.training_network,
+        labels={**OWNER, **environment.labels},
+    )
+    service = vertex_api.service_client(JobServiceClient, environment)
+    with vertex_api.reported_errors("the job that fetches the data"):
+        created = service.create_custom_job(
+            parent=vertex_api.parent_of(environment), custom_job=job, timeout=vertex_api.TIMEOUT_S
+        )
+    started = Started(root, created.name, trials=trials, parallel=parallel, hours=hours)
+    started.save(folder)
+    return started
+
+
+def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
+    """The API's HyperparameterTuningJob of a sweep."""
+    plan, settings = worst(sweep)
+    environment, job = sweep.environment, settings.job
+    base = str(sweep.fixed.get("base_model_uri", ""))
+    fixed = [
+        *sweep.shared_flags(),
+        f"--dataset-dir={_mounted(started.root)}/data",
+        f"--accelerator={plan.accelerator.name}",
+        *([f"--base-model={resolve_base_model(base, str(sweep.fixed['registry']))[0]}"] if base else []),
+    ]
+    image = environment.image_of(plan.accelerator.image)
+    specification = {
+        "worker_pool_specs": worker_pool_specs(plan, image, TRAIN, fixed),
+        "scheduling": {
+            "timeout": f"{round(3600 * timeout_of(plan, job.timeout_hours))}s",
+            "strategy": scheduling_strategy(plan),
+            "max_wait_duration": f"{round(3600 * job.max_wait_hours)}s",
+            "restart_job_on_worker_restart": job.restart_training,
+        },
+        "service_account": job.training_service_account,
+        "network": job.training_network,
+        "tensorboard": job.tensorboard,
+        "persistent_resource_id": job.persistent_resource,
+        "base_output_directory": {"output_uri_prefix": f"{started.root}/trials"},
+    }
+    study: dict[str, Any] = {
+        "metrics": [{"metric_id": hypertune.METRIC, "goal": "MINIMIZE"}],
+        "parameters": [_specification(name, form) for name, form in sweep.search.items()],
+        "median_automated_stopping_spec": {"use_elapsed_duration": False},  # the rule of a sweep on this machine
+        "measurement_selection_type": "BEST_MEASUREMENT",  # the model has the weights of the best epoch
+    }
+    if started.hours:
+        limit = {"max_duration": f"{round(3600 * started.hours)}s"}
+        study["study_stopping_config"] = {"maximum_runtime_constraint": limit}
+    return {
+        "display_name": f"msinet-sweep-{sweep.name}",
+        "study_spec": study,
+        "max_trial_count": started.trials,
+        "parallel_trial_count": started.parallel,
+        "trial_job_spec": specification,
+        "labels": {**OWNER, **parse_labels(job.training_labels)},
+    }
+
+
+def _specification(name: str, form: Range | Categorical) -> dict[str, Any]:
+    """The API's ParameterSpec of a searched parameter, whose id is the flag that a trial gets."""
+    identity = {"parameter_id": _id(name)}
+    if isinstance(form, Categorical):
+        return {**identity, "categorical_value_spec": {"values": list(map(text_of, form.values))}}
+    kind = "integer_value_spec" if PARAMETERS[name].kind is int else "double_value_spec"
+    scale = "UNIT_LOG_SCALE" if form.log else "UNIT_LINEAR_SCALE"
+    return {**identity, kind: {"min_value": form.low, "max_value": form.high}, "scale_type": scale}
+
+
+def _id(name: str) -> str:
+    return flag_of(PARAMETERS[name].field).removeprefix("--")
+
+
+def _mounted(address: str) -> str:
+    """The path at which machines of Vertex AI have a `gs://` address."""
+    return f"{files.MOUNT}/{address.removeprefix(buckets.REMOTE)}"
+
+
+# === While it runs, and afterwards ===
+
+
+def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
+    """Follow the jobs of a sweep to their end, start the second after the first, and publish the results.
+
+    Ctrl-C ends the watching, not a job that was started. Returns the exit status. Raises `UserError` for a job
+    that did not succeed.
+    """
+    from google.cloud.aiplatform_v1 import JobServiceClient
+
+    environment = sweep.environment
+    service = vertex_api.service_client(JobServiceClient, environment)
+    try:
+        if not started.tuning_job:
+            print(f"Data:     {_link(sweep, started.fetch_job)}", flush=True)
+            fetched = _end(sweep, partial(service.get_custom_job, name=started.fetch_job))
+            if _state(fetched) != "succeeded":
+                (folder / JOBS).unlink()  # the same command starts another
+                raise UserError(_failure(sweep, "job that fetches the data", fetched))
+            with vertex_api.reported_errors("the tuning job"):
+                started.tuning_job = service.create_hyperparameter_tuning_job(
+                    parent=vertex_api.parent_of(environment),
+                    hyperparameter_tuning_job=tuning_job(sweep, started),
+                    timeout=vertex_api.TIMEOUT_S,
+                ).name
+            started.save(folder)
+        print(f"Tuning:   {started.trials} trials, {_link(sweep, started.tuning_job)}", flush=True)
+        seen: set[str] = set()
+        job = _end(
+            sweep,
+            partial(service.get_hyperparameter_tuning_job, name=started.tuning_job),
+            lambda job: _print_ended(sweep, job, seen),
+        )
+    except KeyboardInterrupt:
+        raise UserError("no longer watching; the job continues, and the same command goes on") from None
+    trials = [trial_of(sweep, each) for each in job.trials]
+    results.publish(sweep, trials, folder, results.tested_sentence(None, UNTESTED))
+    best = best_of(trials)
+    _remove_leftovers(started.root, best)
+    if best:
+        print(f"Model:    {started.root}/trials/{best.number}/model")
+    check(_state(job) == "succeeded", f"{_failure(sweep, 'tuning job', job)}; remove {folder} to start another")
+    return 0
+
+
+def trial_of(sweep: Sweep, trial: Any) -> Trial:
+    """A trial, from that of the API."""
+    names = {_id(name): name for name in sweep.search}
+    measured = list(trial.measurements) or ([trial.final_measurement] if trial.final_measurement.metrics else [])
+    ends = trial.end_time or datetime.datetime.now(datetime.UTC)
+    return Trial(
+        int(trial.id),
+        {
+            names[each.parameter_id]: convert_value(names[each.parameter_id], each.value)
+            for each in trial.parameters
+            if each.parameter_id in names
+        },
+        STATES.get(trial.state.name.lower(), RUNNING),
+        {each.step_count: each.metrics[0].value for each in measured if each.metrics},
+        (ends - trial.start_time).total_seconds() if trial.start_time else 0.0,
+        trial.infeasible_reason,
+    )
+
+
+def _print_ended(sweep: Sweep, job: Any, seen: set[str]) -> None:
+    """Print the trials that have ended and are not in `seen`, and add them to it."""
+    for each in job.trials:
+        trial = trial_of(sweep, each)
+        if trial.state == RUNNING or each.id in seen:
+            continue
+        seen.add(each.id)
+        loss = f"validation loss {trial.loss:.4f}" if trial.losses else f"failed: {trial.reason or 'see its log'}"
+        settings = " ".join(f"{name}={text_of(value)}" for name, value in trial.values.items())
+        print(f"Trial {trial.number}: {settings}: {loss}, {format_duration(trial.seconds)}", flush=True)
+
+
+def _end(sweep: Sweep, get: Callable[..., Any], show: Callable[[Any], None] = lambda job: None) -> Any:
+    """The job that `get` returns, once it has ended; `show` is called with it at each look."""
+    while True:
+        with vertex_api.reported_errors("the job continues, and the same command goes on"):
+            job = vertex_api.retried(partial(get, timeout=vertex_api.TIMEOUT_S))
+        show(job)
+        if _state(job) in ENDED:
+            return job
+        time.sleep(POLL_S)
+
+
+def _state(job: Any) -> str:
+    return str(job.state.name).removeprefix("JOB_STATE_").lower()
+
+
+def _failure(sweep: Sweep, title: str, job: Any) -> str:
+    reason = f" ({job.error.message})" if job.error.message else ""
+    return f"the {title} ended as {_state(job)}{reason}; see {_link(sweep, job.name)}"
+
+
+def _link(sweep: Sweep, job: str) -> str:
+    """The console's page of a job."""
+    number, region = job.rpartition("/")[2], sweep.environment
+    return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
+
+
+def _remove_leftovers(root: str, best: Trial | None) -> None:
+    """Remove the checkpoints of all trials, and all models but the best one."""
+    connected = buckets.storage_client(write=True)
+    bucket, prefix = buckets.split(f"{root}/trials")
+    kept = f"{prefix}/{best.number}/model/" if best else ""
+    for blob in buckets.list_blobs(root, f"{prefix}/", connected):
+        folder = blob.name.removeprefix(f"{prefix}/").split("/")[1:2]
+        if folder == ["checkpoints"] or (folder == ["model"] and not (kept and blob.name.startswith(kept))):
+            buckets.remove_object(f"{buckets.REMOTE}{bucket}/{blob.name}", connected)

@@ -1,0 +1,209 @@
+"""Real sweeps on this machine, of tiny trainings of the narrow network."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import optuna
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.graph.environment import load_environment
+from pipeline.local.run import locked
+from pipeline.sweep.local import CHECKPOINTS, LOG, LOSSES, MODEL, SECONDS, TRIALS, Search, folder_of
+from pipeline.sweep.results import COMPLETE
+from pipeline.sweep.space import read_sweep
+from tests.narrow_tasks import sitecustomize
+from tests.prepared import write_prepared
+from tests.tiny import write_salicon
+from trainer.errors import UserError
+from trainer.models.model_folder import MODEL_CONFIG
+from trainer.training.hypertune import read_losses
+
+TIMEOUT_S = 600
+
+
+def write_sweep(folder, search, fixed='base_dataset = "osie"', epochs=2, weights='initial_weights = "none"'):
+    path = folder / "mine.toml"
+    common = f'base_batch_size = 2\nbase_epochs = {epochs}\nprecision = "float32"\n{weights}'
+    path.write_text(f"[parameters]\n{common}\n{fixed}\n[search]\n{search}\n")
+    return path
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """The processes of trials have the narrow network."""
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(sitecustomize.__file__).parent), prepend=os.pathsep)
+
+
+@pytest.fixture
+def prepared(tmp_path, narrow, monkeypatch):
+    """The folder of a sweep in the working directory, whose data is there: six images of 32 x 40 pixels."""
+    monkeypatch.chdir(tmp_path)
+    write_prepared(tmp_path / "sweeps" / "mine" / "data")
+    return tmp_path / "sweeps" / "mine"
+
+
+def states_of(folder):
+    """How Optuna has each trial, also those that were interrupted."""
+    study = optuna.load_study(study_name="mine", storage=f"sqlite:///{folder / TRIALS}")
+    return [each.state.name for each in study.trials]
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_free(folder):
+    """Whether no process of a sweep has its folder."""
+    try:
+        with locked(folder, "sweep"):
+            return True
+    except UserError:
+        return False
+
+
+def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, narrow, moved):
+    tested = write_salicon(tmp_path / "tested", train_x=12, valid_x=52, seed=1)
+    fixed = (
+        f'base_source = "{moved}"\nallow_partial_data = true\nbase_image_size = "32x40"\n'
+        f'test_dataset = "salicon"\ntest_source = "{tested}"\ncheckpoint_minutes = 1e-6'
+    )
+    path = write_sweep(tmp_path, "base_learning_rate = { min = 1e-6, max = 1e-3, log = true }", fixed)
+    command = [sys.executable, "-m", "pipeline", "sweep", str(path), "--trials", "3"]
+    folder = tmp_path / "sweeps" / "mine"
+    first, second = folder_of(folder, 1), folder_of(folder, 2)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    wait_until(lambda: list((second / CHECKPOINTS).glob("after-epoch-*.npz")) or process.poll() is not None)
+    process.kill()
+    process.wait()
+    wait_until(lambda: is_free(folder))  # the trial saves its state and stops
+    before = (first / LOG).read_bytes()
+
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert states_of(folder) == ["COMPLETE", "FAIL", "COMPLETE", "COMPLETE"]
+    assert (first / LOG).read_bytes() == before
+    assert "resuming after" in (second / LOG).read_text()
+
+    # The model of the best trial is kept, and nothing else that is large.
+    losses = [read_losses(folder_of(folder, number) / LOSSES) for number in (1, 2, 3)]
+    assert [list(each) for each in losses] == [[1, 2]] * 3
+    (model,) = (folder / "trials").glob(f"*/{MODEL}")
+    best = json.loads((model / MODEL_CONFIG).read_text())
+    assert best["valid_loss"] == min(loss for each in losses for loss in each.values())
+    assert not list((folder / "trials").glob(f"*/{CHECKPOINTS}"))
+
+    # What it prints is a run with the settings of that model, and how it does on the test set.
+    (line,) = [line for line in again.stdout.splitlines() if line.startswith("Next run: ")]
+    found = re.search(r"make run-pipeline ENV=local .*base_learning_rate=(\S+)", line)
+    assert float(found[1]) == best["settings"]["learning_rate"]
+    assert re.search(r"On the 3 images of the test set, its KLD is \d\.\d+ \(centre bias: ", again.stdout)
+    page = (folder / "sweep.html").read_text()
+    assert f"base_learning_rate={found[1]}" in page
+    assert page.count("<svg") == 2
+
+    # The same command shows the result again; another sweep in its folder is refused.
+    same = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert same.stdout.endswith(again.stdout[again.stdout.index("Best:") :])
+    write_sweep(tmp_path, "base_learning_rate = { min = 1e-6, max = 1e-2, log = true }", fixed)
+    other = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert "mine is of a sweep with other search" in other.stderr
+
+
+def add_finished(folder, sweep, losses, count):
+    """Put finished trials with these losses by epoch into the study of a sweep."""
+    study = optuna.create_study(
+        study_name=sweep.name, storage=f"sqlite:///{folder / TRIALS}", direction="minimize"
+    )
+    for _ in range(count):
+        study.add_trial(
+            optuna.trial.create_trial(
+                params={"flip": False},
+                distributions={"flip": optuna.distributions.CategoricalDistribution((True, False))},
+                value=min(losses),
+                intermediate_values=dict(enumerate(losses, start=1)),
+                user_attrs={SECONDS: 1.0},
+            )
+        )
+
+
+def test_trial_that_is_worse_than_the_median_is_pruned(prepared, tmp_path, capsys):
+    path = write_sweep(tmp_path, "flip = [true, false]", epochs=200)
+    add_finished(prepared, read_sweep(path, load_environment("local")), losses=[0.01] * 200, count=5)
+    assert main(["sweep", str(path), "--trials", "6"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"Trial 6 of 6: flip=(true|false)\n  validation loss \S+ \d+ s, pruned after epoch 1\n", out)
+    assert states_of(prepared) == ["COMPLETE"] * 5 + ["PRUNED"]
+    assert {each.name for each in folder_of(prepared, 6).iterdir()} == {LOG, LOSSES}
+    assert re.search(r"(?m)^ +6 .* pruned *$", out)
+
+
+def test_trial_that_fails_is_named_and_does_not_stop_the_others(prepared, tmp_path, capsys):
+    (tmp_path / "bad.h5").write_bytes(b"no weights")
+    path = write_sweep(tmp_path, f"initial_weights = ['{tmp_path}/bad.h5', 'none']", epochs=1, weights="")
+    assert main(["sweep", str(path), "--trials", "2"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"failed: .*bad\.h5", out)
+    assert re.search(r"(?m)^Best: +initial_weights=none$", out)
+
+
+def test_batch_that_the_images_cannot_fill_is_refused_before_a_trial_starts(prepared, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('[parameters]\nbase_dataset = "osie"\n[search]\nbase_batch_size = [2, 64]\n')
+    with pytest.raises(UserError, match="64"):
+        main(["sweep", str(path)])
+    assert not (prepared / TRIALS).exists()
+
+
+class Analytic(Search):
+    """A search whose trials have a known loss, and which is interrupted in the trial `interrupted`."""
+
+    interrupted = 0
+
+    def _train(self, trial, values, folder):
+        if folder.name == f"{self.interrupted:03d}":
+            raise KeyboardInterrupt
+        trial.report((values["base_learning_rate"] - 3e-4) ** 2 + values["flip"], 1)
+        return COMPLETE, ""
+
+
+def test_interrupted_search_proposes_what_an_unbroken_one_does(tmp_path):
+    search = "base_learning_rate = { min = 1e-6, max = 1e-3, log = true }\nflip = [true, false]"
+    sweep = read_sweep(write_sweep(tmp_path, search), load_environment("local"))
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "broken").mkdir()
+    whole, broken = Analytic(sweep, tmp_path / "whole", "", 0), Analytic(sweep, tmp_path / "broken", "", 0)
+    whole.run(15, 0)
+    for broken.interrupted in (1, 4, 13):
+        with pytest.raises(KeyboardInterrupt):
+            broken.run(15, 0)
+    broken.interrupted = 0
+    broken = Analytic(sweep, tmp_path / "broken", "", 0)
+    broken.run(15, 0)
+    assert [each.values for each in broken.trials] == [each.values for each in whole.trials]
+    assert whole.trials[0].values == {"base_learning_rate": 1e-5, "flip": False}  # as without the sweep
+    assert len({each.values["base_learning_rate"] for each in whole.trials}) == 15
+
+
+def test_no_trial_is_started_after_the_hours(tmp_path):
+    sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
+    search = Slow(sweep, tmp_path, "", 0)
+    search.run(5, 0.1 / 3600)
+    assert len(search.trials) == 1
+
+
+class Slow(Search):
+    """A search whose trials take a while."""
+
+    def _train(self, trial, values, folder):
+        time.sleep(0.2)
+        trial.report(1.0, 1)
+        return COMPLETE, ""

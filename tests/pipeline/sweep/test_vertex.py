@@ -1,0 +1,222 @@
+"""Sweeps against a project on loopback: the job that fetches the data, and the tuning job."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+import pytest
+from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob, StudySpec
+
+from pipeline.__main__ import main
+from pipeline.sweep import vertex as sweeps
+from tests.vertex import NOW, SERVICE_ACCOUNT, write_config
+from trainer.errors import UserError
+from trainer.io import buckets
+from trainer.training.hypertune import METRIC
+
+SWEEP = """
+[parameters]
+base_model_uri = "pretrained"
+finetune_dataset = "osie"
+finetune_source = "gs://data/osie"
+finetune_epochs = 4
+finetune_batch_size = 0
+accelerator = "l4"
+
+[search]
+finetune_learning_rate = { min = 1e-6, max = 1e-4, log = true }
+accumulation = { min = 1, max = 2 }
+flip = [true, false]
+learning_rate_schedule = ["constant", "cosine"]
+"""
+
+
+def trial(number, state, losses, flip="true"):
+    """A trial as the API returns it."""
+    parameters = {"learning-rate": 2e-5, "accumulation": 2.0, "flip": flip, "schedule": "cosine"}
+    return {
+        "id": str(number),
+        "state": state,
+        "parameters": [{"parameterId": name, "value": value} for name, value in parameters.items()],
+        "measurements": [
+            {"stepCount": str(epoch), "metrics": [{"metricId": METRIC, "value": loss}]}
+            for epoch, loss in enumerate(losses, start=1)
+        ],
+        "startTime": NOW,
+        **({} if state == "ACTIVE" else {"endTime": NOW}),
+    }
+
+
+@pytest.fixture
+def project(vertex, tmp_path, monkeypatch):
+    """A project whose jobs succeed; the second trial is the best."""
+    monkeypatch.setattr(sweeps, "POLL_S", 0.0)
+    monkeypatch.chdir(tmp_path)
+    vertex.environment.parameters.clear()
+    vertex.state["job"] = lambda command: ("QUEUED", "RUNNING", "SUCCEEDED")
+    trials = [
+        trial(1, "SUCCEEDED", [0.9, 0.8]),
+        trial(2, "SUCCEEDED", [0.7, 0.5, 0.6], "false"),
+        trial(3, "INFEASIBLE", []),
+    ]
+    vertex.state["tuning"] = lambda job: [
+        {"state": "JOB_STATE_RUNNING", "trials": [trials[0], trial(2, "ACTIVE", [0.7])]},
+        {"state": "JOB_STATE_SUCCEEDED", "trials": trials},
+    ]
+    (tmp_path / "mine.toml").write_text(SWEEP)
+    return vertex
+
+
+def sweep(vertex, *arguments):
+    return main(["sweep", "mine.toml", "--env", write_config(vertex.environment, pathlib.Path.cwd()), *arguments])
+
+
+def test_data_is_fetched_once_and_the_tuning_job_has_the_ranges_and_the_machines_of_a_training(project):
+    assert sweep(project, "--trials", "6", "--parallel", "2", "--hours", "3", "--yes") == 0
+    (fetch,) = (CustomJob.from_json(json.dumps(each.body)) for each in project.sent("POST", "/customJobs"))
+    (pool,) = fetch.job_spec.worker_pool_specs
+    assert pool.container_spec.image_uri == project.environment.image
+    assert list(pool.container_spec.args[:-1]) == ["--dataset=osie", "--source=gs://data/osie"]
+    folder = pool.container_spec.args[-1].removeprefix("--output-dir=/gcs/")
+    (request,) = project.sent("POST", "/hyperparameterTuningJobs")
+    job = HyperparameterTuningJob.from_json(json.dumps(request.body))
+    assert (job.max_trial_count, job.parallel_trial_count) == (6, 2)
+    study = job.study_spec
+    assert [(each.metric_id, each.goal.name) for each in study.metrics] == [("valid_loss", "MINIMIZE")]
+    assert study.measurement_selection_type == StudySpec.MeasurementSelectionType.BEST_MEASUREMENT
+    assert "median_automated_stopping_spec" in study
+    assert study.study_stopping_config.maximum_runtime_constraint.max_duration.total_seconds() == 3 * 3600
+    rate, accumulation, flip, schedule = study.parameters
+    assert (rate.parameter_id, rate.scale_type.name) == ("learning-rate", "UNIT_LOG_SCALE")
+    assert (rate.double_value_spec.min_value, rate.double_value_spec.max_value) == (1e-6, 1e-4)
+    assert (accumulation.parameter_id, accumulation.scale_type.name) == ("accumulation", "UNIT_LINEAR_SCALE")
+    assert (accumulation.integer_value_spec.min_value, accumulation.integer_value_spec.max_value) == (1, 2)
+    assert (flip.parameter_id, list(flip.categorical_value_spec.values)) == ("flip", ["true", "false"])
+    assert (schedule.parameter_id, list(schedule.categorical_value_spec.values)) == (
+        "schedule",
+        ["constant", "cosine"],
+    )
+    specification = job.trial_job_spec
+    assert specification.service_account == SERVICE_ACCOUNT
+    assert specification.base_output_directory.output_uri_prefix == f"gs://{folder.removesuffix('data')}trials"
+    assert specification.scheduling.restart_job_on_worker_restart
+    (pool,) = specification.worker_pool_specs
+    assert (pool.machine_spec.machine_type, pool.replica_count) == ("g2-standard-8", 1)
+    assert pool.container_spec.image_uri == project.environment.image_of("gpu")
+    assert set(pool.container_spec.args) == {
+        *("--epochs=4", "--batch-size=0", f"--dataset-dir=/gcs/{folder}", "--accelerator=l4"),
+        "--base-model=pretrained",
+    }
+
+
+def test_flags_of_vizier_follow_those_of_the_job_and_outputs_are_in_the_folders_of_the_trial(tmp_path):
+    (tmp_path / "python").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    folders = {
+        "AIP_MODEL_DIR": "gs://bucket/sweeps/a b/trials/7/model/",
+        "AIP_CHECKPOINT_DIR": "gs://bucket/sweeps/a b/trials/7/checkpoints/",
+    }
+    variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", **folders}
+    command = [*sweeps.TRAIN, "--epochs=4", "--source=a b", "--learning-rate=1e-05"]
+    finished = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert finished.stdout.splitlines() == [
+        *("-m", "trainer", "train", "--epochs=4", "--source=a b", "--learning-rate=1e-05"),
+        "--output-dir=/gcs/bucket/sweeps/a b/trials/7/model/",
+        "--checkpoint-dir=gs://bucket/sweeps/a b/trials/7/checkpoints",
+    ]
+
+
+def test_trials_are_shown_with_the_best_settings_for_the_next_run(project, tmp_path, capsys):
+    assert sweep(project, "--yes") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"Trials: +20 on Vertex AI, one after another, each on 1 x l4, standard", out)
+    assert re.search(r"Cost: +at most about \d+\.\d\d USD, and that of a CPU", out)
+    assert "console.cloud.google.com/vertex-ai/locations/us-central1/training/1?project=proj" in out
+    assert out.index("Trial 1: ") < out.index("Trial 2: ")
+    assert out.count("Trial 1: ") == 1
+    best = "finetune_learning_rate=2e-05 accumulation=2 flip=false learning_rate_schedule=cosine"
+    assert re.search(
+        rf"(?m)^Next run: make run-pipeline TARGET=vertex ENV=prod base_model_uri=pretrained .*{best}$", out
+    )
+    assert "The validation loss of trial 2 is 0.5000" in out
+    assert "It was not scored on a test set" in out
+    assert re.search(r"(?m)^ +3 .* failed *$", out)
+    assert re.search(r"(?m)^Model: +gs://bucket-\S+/msinet/sweeps/mine-\d+/trials/2/model$", out)
+    assert "flip=false" in (tmp_path / "sweeps" / "mine" / "sweep.html").read_text()
+
+
+def test_checkpoints_and_all_models_but_the_best_are_removed(project, bucket):
+    def tuned(job):
+        root = job["trialJobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+        connected = buckets.storage_client(write=True)
+        for name in ("1/model/a", "2/model/a", "2/model/b/c", "2/checkpoints/x", "1/logs/e"):
+            buckets.write_object(f"{root}/{name}", b"content", connected)
+        return finish(job)
+
+    finish, project.state["tuning"] = project.state["tuning"], tuned
+    assert sweep(project, "--yes") == 0
+    left = [blob.name.partition("/trials/")[2] for blob in buckets.list_blobs(f"gs://{bucket.name}", "msinet/")]
+    assert sorted(left) == ["1/logs/e", "2/model/a", "2/model/b/c"]
+
+
+def test_interrupted_watching_goes_on_with_the_same_jobs(project, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+
+        def interrupt(seconds):
+            raise KeyboardInterrupt
+
+        patch.setattr(time, "sleep", interrupt)
+        with pytest.raises(UserError, match="no longer watching; the job continues"):
+            sweep(project, "--yes")
+        assert not project.sent("POST", "/hyperparameterTuningJobs")
+    assert sweep(project) == 0  # asks for nothing again
+    assert sweep(project) == 0
+    assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
+    assert capsys.readouterr().out.count("Best: ") == 2
+
+
+def test_dry_run_names_the_price_and_sends_nothing(project, tmp_path, capsys):
+    assert sweep(project, "--dry-run") == 0
+    assert "Nothing was started." in capsys.readouterr().out
+    assert not project.requests
+    assert not (tmp_path / "sweeps").exists()
+
+
+def test_quota_for_all_trials_at_once_is_asked_for_before_anything_starts(project):
+    project.state["project"].quotas["custom_model_training_nvidia_l4_gpus"] = {"": 3}
+    with pytest.raises(UserError, match=r"nvidia_l4_gpus in us-central1 is 3, but the plan takes 4"):
+        sweep(project, "--parallel", "4", "--yes")
+    assert not project.sent("POST", "/customJobs")
+
+
+def test_job_that_fails_is_named_and_the_same_command_starts_another(project):
+    states = iter([("FAILED",), ("SUCCEEDED",)])
+    project.state["job"] = lambda command: next(states)
+    project.kept("errors")["1"] = "no such source"
+    with pytest.raises(
+        UserError, match=r"job that fetches the data ended as failed \(no such source\); see https"
+    ):
+        sweep(project, "--yes")
+    project.state["tuning"] = lambda job: [
+        {"state": "JOB_STATE_FAILED", "error": {"message": "Too many trials failed"}, "trials": []}
+    ]
+    with pytest.raises(
+        UserError,
+        match=r"tuning job ended as failed \(Too many trials failed\).*; remove sweeps.mine to start another",
+    ):
+        sweep(project, "--yes")
+    assert len(project.sent("POST", "/customJobs")) == 2
+
+
+def test_recipe_that_takes_settings_of_the_environment_out_is_refused(project, tmp_path):
+    project.environment.parameters["finetune_epochs"] = 4
+    (tmp_path / "mine.toml").write_text(
+        SWEEP.partition("[search]")[0].replace("finetune_epochs = 4\n", "")
+        + '[search]\nrecipe = ["paper", "small"]\n'
+    )
+    with pytest.raises(UserError, match="environment prod has --epochs=4, which a searched recipe replaces"):
+        sweep(project, "--yes")
+    assert not project.sent("POST")
