@@ -91,7 +91,11 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
                 _call(["fetch", *sweep.data_flags(name), f"--output-dir={folder / target}"])
         _check_fits(sweep, folder)
         search = Search(sweep, folder, model, lock)
-        search.run(trials, hours)
+        try:
+            search.run(trials, hours)
+        except KeyboardInterrupt:
+            print("The trial has saved its state; the same command goes on.", flush=True)
+            raise
         best = best_of(search.trials)
         scores = _score(folder, best) if sweep.has_test_set and best else None
         results.publish(sweep, search.trials, folder, results.tested_sentence(scores, HOW_TO_TEST))
@@ -231,7 +235,7 @@ class Search:
             if state == FAILED:
                 trial.set_user_attr(REASON, reason)
             self._study.tell(trial, state=TrialState.PRUNED)
-        loss = f"validation loss {min(losses.values()):.4f}, " if losses else ""
+        loss = f"lowest {min(losses.values()):.4f}, " if losses else ""
         words = {
             COMPLETE: "",
             PRUNED: f", pruned after epoch {max(losses, default=0)}",
@@ -261,6 +265,7 @@ class Search:
                 if epoch not in known:
                     known.add(epoch)
                     trial.report(loss, epoch)
+                    print(f"  epoch {epoch}/{epochs}: validation loss {loss:.4f}", flush=True)
                     if epoch < epochs and trial.should_prune():
                         return True
             return False

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lifecycle.parameters import STEPS
-from pipeline.sweep.space import Sweep, assignments, text_of
+from pipeline.sweep.space import Categorical, Range, Sweep, assignments, text_of
 from trainer.errors import format_duration
 from trainer.settings.fields import Value
 
@@ -81,7 +81,7 @@ def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested:
         name=sweep.name,
         data=sweep.data_text,
         training=STEPS[sweep.step],
-        searched={name: (str(form), getattr(form, "log", False)) for name, form in sweep.search.items()},
+        searched={name: _form(form) for name, form in sweep.search.items()},
         trials=[
             {**dataclasses.asdict(each), "loss": each.loss, "texts": _texts(each), "is_best": each is best}
             for each in trials
@@ -100,6 +100,18 @@ def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested:
         ]
     for line in lines:
         console.print(Text(line), soft_wrap=True)
+
+
+def _form(form: Range | Categorical) -> dict[str, Any]:
+    """A range or a list as `write_sweep` takes it."""
+    choices = form.values if isinstance(form, Categorical) else ()
+    texts = [text_of(value).rpartition("/")[2] for value in choices]
+    return {
+        "text": str(form),
+        "choices": choices,
+        "texts": texts,
+        "is_log": isinstance(form, Range) and form.log,
+    }
 
 
 def _gain(sweep: Sweep, trials: Sequence[Trial], best: Trial) -> str:

@@ -181,9 +181,12 @@ class Sweep:
         return bool(self.fixed.get("test_dataset"))
 
     def next_run(self, trial: Mapping[str, Value]) -> str:
-        """The command of a run with the settings of a trial."""
+        """The command of a run with the settings of a trial; queries of addresses are left out: they are keys."""
         where = ["TARGET=vertex"] * (self.environment.target == "vertex")
         given = {"ENV": self.environment.name, **self.parameters, **trial}
+        for name in given:
+            if name.endswith("_source"):
+                given[name] = without_queries(str(given[name]))
         return " ".join(["make run-pipeline", *where, *assignments(given)])
 
 
@@ -205,7 +208,7 @@ def keep(sweep: Sweep, folder: pathlib.Path) -> None:
             "the folder, or choose another with --sweep-dir",
         )
     else:
-        files.write_json(path, content)
+        files.write_json(path, content, private=True)  # the query of a signed address is a key
 
 
 def assignments(values: Mapping[str, Value]) -> list[str]:

@@ -174,7 +174,7 @@ def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
     study: dict[str, Any] = {
         "metrics": [{"metric_id": hypertune.METRIC, "goal": "MINIMIZE"}],
         "parameters": [_specification(name, form) for name, form in sweep.search.items()],
-        "median_automated_stopping_spec": {"use_elapsed_duration": False},  # the rule of a sweep on this machine
+        "median_automated_stopping_spec": {"use_elapsed_duration": False},  # as on this machine, about
         "measurement_selection_type": "BEST_MEASUREMENT",  # the model has the weights of the best epoch
     }
     if started.hours:

@@ -140,7 +140,9 @@ def test_trial_that_is_worse_than_the_median_is_pruned(prepared, tmp_path, capsy
     add_finished(prepared, read_sweep(path, load_environment("local")), losses=[0.01] * 200, count=5)
     assert main(["sweep", str(path), "--trials", "6"]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"Trial 6 of 6: flip=(true|false)\n  validation loss \S+ \d+ s, pruned after epoch 1\n", out)
+    assert re.search(
+        r"Trial 6 of 6: flip=(?:true|false)\n  epoch 1/200: .*\n  lowest \S+ \d+ s, pruned after epoch 1\n", out
+    )
     assert states_of(prepared) == ["COMPLETE"] * 5 + ["PRUNED"]
     assert {each.name for each in folder_of(prepared, 6).iterdir()} == {LOG, LOSSES}
     assert re.search(r"(?m)^ +6 .* pruned *$", out)

@@ -18,7 +18,7 @@ from markupsafe import escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from trainer.data.prepared_data import SPLIT_NAMES, TEST
 from trainer.evaluation.confidence import TIMES, size_text
@@ -204,22 +204,28 @@ def trials_curve(losses: Sequence[float], is_complete: Sequence[bool], best: int
 
 
 def trials_by_setting(
-    name: str, values: Sequence[Any], losses: Sequence[float], is_complete: Sequence[bool], best: int, is_log: bool
+    name: str,
+    values: Sequence[float],
+    losses: Sequence[float],
+    is_complete: Sequence[bool],
+    best: int,
+    *,
+    choices: Sequence[str] = (),
+    is_log: bool = False,
 ) -> str:
-    """Draw the loss of the trials of a sweep by their values of one setting; other arguments as `trials_curve`.
+    """Draw the loss of the trials of a sweep by their values of one setting.
 
     Args:
         name: The setting.
-        values: Numbers, or texts, which get a column each.
-        losses: As in `trials_curve`.
-        is_complete: As in `trials_curve`.
-        best: As in `trials_curve`.
+        values: Numbers; or the indices of `choices`, if there are any.
+        losses: As for `trials_curve`.
+        is_complete: As for `trials_curve`.
+        best: As for `trials_curve`.
+        choices: The values of a setting without an order.
         is_log: Whether the axis is logarithmic.
     """
     figure, axes = _plot((240, 170), 12, "", "loss")
-    texts = sorted(set(values)) if isinstance(values[0], str) else []
-    places = np.array([texts.index(value) for value in values] if texts else values, float)
-    heights, complete = np.array(losses), np.array(is_complete)
+    places, heights, complete = np.array(values, float), np.array(losses), np.array(is_complete)
     for chosen, color in ((~complete, GREY), (complete, BLUE)):
         axes.plot(places[chosen], heights[chosen], color=color, marker="o", linestyle="none", markersize=5)
     ring = MarkerStyle("o", fillstyle="none")
@@ -227,9 +233,12 @@ def trials_by_setting(
     axes.margins(0.1, 0.12)
     if is_log:
         axes.set_xscale("log")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    elif texts:
-        axes.set_xticks(range(len(texts)), texts)
+        axes.minorticks_off()
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3), numticks=6))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    elif choices:
+        axes.set_xlim(-0.5, len(choices) - 0.5)
+        axes.set_xticks(range(len(choices)), choices)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_locator(MaxNLocator(3))

@@ -16,7 +16,7 @@ def write_sweep(
     name: str,
     data: str,
     training: str,
-    searched: Mapping[str, tuple[str, bool]],
+    searched: Mapping[str, Mapping[str, Any]],
     trials: Sequence[Mapping[str, Any]],
     sentences: Sequence[str],
     assignments: Sequence[str],
@@ -29,7 +29,8 @@ def write_sweep(
         name: The sweep's name.
         data: Name of the dataset.
         training: Title of the training step.
-        searched: Setting -> its range in words, and whether its logarithm is searched.
+        searched: Setting -> `text`, its range in words; `choices` and their `texts`, or none if it is a range;
+            `is_log`, whether its logarithm is searched.
         trials: Finished and running trials in order: `number`, `values` and their `texts` by setting, `state`
             (complete, pruned, failed or running), `losses` by epoch, `loss` (the lowest; infinite if there is
             none), `seconds`, `reason` (why it failed), `is_best`.
@@ -43,10 +44,19 @@ def write_sweep(
     charts = []
     if best is not None:
         losses, complete = [each["loss"] for each in shown], [each["state"] == "complete" for each in shown]
-        for setting, (form, is_log) in searched.items():
-            values = [_place(each["values"][setting]) for each in shown]
-            chart = pages.trials_by_setting(setting, values, losses, complete, best, is_log)
-            charts.append({"name": setting, "form": form, "chart": chart})
+        for setting, form in searched.items():
+            choices = form["choices"]
+            values = [each["values"][setting] for each in shown]
+            chart = pages.trials_by_setting(
+                setting,
+                [choices.index(value) for value in values] if choices else values,
+                losses,
+                complete,
+                best,
+                choices=form["texts"],
+                is_log=form["is_log"],
+            )
+            charts.append({"name": setting, "form": form["text"], "chart": chart})
     every = [each["loss"] if math.isfinite(each["loss"]) else math.nan for each in trials]
     winner = next((place for place, each in enumerate(trials) if each["is_best"]), None)
     others = {state: states.count(state) for state in ("pruned", "failed", "running") if state in states}
@@ -84,8 +94,3 @@ def write_sweep(
             for each in trials
         ],
     )
-
-
-def _place(value: Any) -> Any:
-    """A value as `trials_by_setting` takes it."""
-    return str(value).lower() if isinstance(value, bool | str) else value
