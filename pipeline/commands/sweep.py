@@ -33,7 +33,10 @@ def configure(parser: Parser) -> None:
         "--parallel", type=int, default=1, help="on Vertex AI: trials at the same time (default: %(default)s)"
     )
     parser.add_argument(
-        "--sweep-dir", default="", metavar="DIR", help=f"folder of the sweep; {FOLDER}/NAME if empty"
+        "--sweep-dir",
+        default="",
+        metavar="DIR",
+        help=f"folder of the sweep; if empty {FOLDER}/FILE, or on Vertex AI {FOLDER}/FILE-ENV",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and start nothing")
     parser.add_argument("--yes", action="store_true", help="on Vertex AI: start the jobs without asking")
@@ -48,7 +51,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     check(parsed.parallel >= 1, f"parallel is {parsed.parallel}; it must be at least 1")
     path = pathlib.Path(parsed.file)
     sweep = read_sweep(path, load_environment(parsed.env))
-    folder = pathlib.Path(parsed.sweep_dir or FOLDER / path.stem)
+    name = path.stem if sweep.environment.target == "local" else f"{path.stem}-{sweep.environment.name}"
+    folder = pathlib.Path(parsed.sweep_dir or FOLDER / name)
     if sweep.environment.target == "local":
         check(parsed.parallel == 1, "--parallel is for Vertex AI; on one machine, trials would share its devices")
         print("\n".join(local.describe(sweep, parsed.trials, parsed.hours)), flush=True)

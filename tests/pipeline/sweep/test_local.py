@@ -70,7 +70,7 @@ def is_free(folder):
         return False
 
 
-def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, narrow, moved):
+def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, narrow, moved, monkeypatch, capsys):
     tested = write_salicon(tmp_path / "tested", train_x=12, valid_x=52, seed=1)
     fixed = (
         f'base_source = "{moved}"\nallow_partial_data = true\nbase_image_size = "32x40"\n'
@@ -111,11 +111,12 @@ def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, n
     assert page.count("<svg") == 2
 
     # The same command shows the result again; another sweep in its folder is refused.
-    same = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S)
-    assert same.stdout.endswith(again.stdout[again.stdout.index("Best:") :])
+    monkeypatch.chdir(tmp_path)
+    assert main(command[3:]) == 0
+    assert capsys.readouterr().out.endswith(again.stdout[again.stdout.index("Best:") :])
     write_sweep(tmp_path, "base_learning_rate = { min = 1e-6, max = 1e-2, log = true }", fixed)
-    other = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S)
-    assert "mine is of a sweep with other search" in other.stderr
+    with pytest.raises(UserError, match=r"mine is of a sweep with other search"):
+        main(command[3:])
 
 
 def add_finished(folder, sweep, losses, count):

@@ -145,7 +145,7 @@ def test_trials_are_shown_with_the_best_settings_for_the_next_run(project, tmp_p
     assert "It was not scored on a test set" in out
     assert re.search(r"(?m)^ +3 .* failed *$", out)
     assert re.search(r"(?m)^Model: +gs://bucket-\S+/msinet/sweeps/mine-\d+/trials/2/model$", out)
-    assert "flip=false" in (tmp_path / "sweeps" / "mine" / "sweep.html").read_text()
+    assert "flip=false" in (tmp_path / "sweeps" / "mine-prod" / "sweep.html").read_text()
 
 
 def test_checkpoints_and_all_models_but_the_best_are_removed(project, bucket):
@@ -205,7 +205,7 @@ def test_job_that_fails_is_named_and_the_same_command_starts_another(project):
     ]
     with pytest.raises(
         UserError,
-        match=r"tuning job ended as failed \(Too many trials failed\).*; remove sweeps.mine to start another",
+        match=r"tuning job ended as failed \(Too many trials failed\).*; remove sweeps.mine-prod to start another",
     ):
         sweep(project, "--yes")
     assert len(project.sent("POST", "/customJobs")) == 2
