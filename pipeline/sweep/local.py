@@ -48,7 +48,6 @@ MOST_FAILURES = 3
 """Trials that may fail before one succeeds: after that, the settings are hardly what is wrong."""
 SECONDS, REASON = "seconds", "reason"
 """What a trial keeps in Optuna's study beside its values and losses."""
-HOW_TO_TEST = "[parameters] of the sweep names no test_dataset."
 
 
 def describe(sweep: Sweep, trials: int, hours: float) -> list[str]:
@@ -98,7 +97,7 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
             raise
         best = best_of(search.trials)
         scores = _score(folder, best) if sweep.has_test_set and best else None
-        results.publish(sweep, search.trials, folder, results.tested_sentence(scores, HOW_TO_TEST))
+        results.publish(sweep, search.trials, folder, results.score_sentence(scores))
     return 0
 
 

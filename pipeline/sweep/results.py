@@ -14,8 +14,9 @@ from trainer.settings.fields import Value
 COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
 UNTESTED = (
     "It was chosen on the validation images, so expect it to be a little worse on others. It was not scored on a "
-    "test set: "
+    "test set: {}."
 )
+NO_TEST_SET = "[parameters] of the sweep names no test_dataset"
 REPORT = "sweep.html"
 
 
@@ -45,15 +46,15 @@ def best_of(trials: Sequence[Trial]) -> Trial | None:
     return min((each for each in trials if each.state == COMPLETE), key=lambda each: each.loss, default=None)
 
 
-def tested_sentence(scores: Mapping[str, Any] | None, absent: str) -> str:
+def score_sentence(scores: Mapping[str, Any] | None, absent: str = NO_TEST_SET) -> str:
     """How the best trial does on a test set.
 
     Args:
         scores: the results on the test set, as an evaluation has them; None if it was not scored.
-        absent: what to do to have it scored, after a colon.
+        absent: why not.
     """
     if scores is None:
-        return UNTESTED + absent
+        return UNTESTED.format(absent)
     from trainer.evaluation.metric_table import LEAD, METRICS
     from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS
 

@@ -1,15 +1,18 @@
 """A sweep on Vertex AI: a custom job fetches the data, and a HyperparameterTuningJob trains the trials.
 
-Vizier, which proposes the settings of the trials, appends them to the flags of the training. Below the bucket of
-the environment, in a folder of the sweep's own, are `data` and `trials/NUMBER/model`.
+Vizier, which proposes the settings of the trials, appends them to the flags of the training. If there is a test
+set, another custom job scores the best model on it. Below the bucket of the environment, in a folder of the
+sweep's own, are `data`, `trials/NUMBER/model` and `evaluation`.
 """
 
 import dataclasses
 import datetime
+import json
 import math
 import pathlib
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +20,7 @@ from lifecycle import vertex_api
 from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
 from lifecycle.machines.plan import TrainingPlan, make_plan, timeout_of
 from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings, parse_labels
-from lifecycle.parameters import PARAMETERS, convert_value
+from lifecycle.parameters import PARAMETERS, TEST, convert_value
 from lifecycle.registry.register import resolve_base_model
 from lifecycle.registry.versions import OWNER
 from lifecycle.vertex_api import Api
@@ -29,14 +32,15 @@ from pipeline.vertex.doctor import ENDED
 from pipeline.vertex.doctor_questions import MISSING, Question, ask
 from trainer.errors import UserError, check, format_duration
 from trainer.io import buckets, files
+from trainer.models.model_folder import EVALUATION
 from trainer.settings.fields import flag_of
 from trainer.training import hypertune
 from trainer.training.settings import TrainConfig
 
 JOBS = "jobs.json"
 """File in the folder of a sweep that names its jobs."""
-FETCH = ["python", "-m", "trainer", "fetch"]
-FETCH_TIMEOUT_S = 24 * 3600
+TIMEOUT_S = 24 * 3600
+"""Vertex AI ends a job that fetches data after this time."""
 TRAIN = [
     *("sh", "-c"),
     'exec python -m trainer train "$@" --output-dir="/gcs/${AIP_MODEL_DIR#gs://}" '
@@ -47,7 +51,6 @@ TRAIN = [
 (CustomJobSpec.base_output_directory of its API)."""
 POLL_S = 30.0
 """Pause between two looks at a job."""
-UNTESTED = "`submit` scores the model of the next run on its test set."
 STATES = {"succeeded": COMPLETE, "infeasible": FAILED}
 """State of a trial that has ended -> its name here. A trial that was stopped early has succeeded, too."""
 
@@ -60,6 +63,8 @@ class Started:
     fetch_job: str
     tuning_job: str = ""
     """Empty as long as the data is not fetched."""
+    score_job: str = ""
+    """Empty as long as the trials have not ended, and if there is no test set."""
     trials: int = 0
     parallel: int = 0
     hours: float = 0.0
@@ -100,17 +105,14 @@ def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str
         *(f"Search:   {name}: {form}" for name, form in sweep.search.items()),
         f"Time:     at most about {format_duration(3600 * plan.hours * math.ceil(trials / parallel))} "
         f"({format_duration(3600 * plan.hours)} a trial, {plan.time_basis}), after the data is fetched",
-        f"Cost:     {usd}, and that of a CPU while the data is fetched",
+        f"Cost:     {usd}, and that of a CPU while data is fetched{' and scored' * sweep.has_test_set}",
     ]
 
 
 def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> Started:
     """Start the job that fetches the data. Raises `UserError` if bucket, images or quota are missing."""
-    from google.cloud.aiplatform_v1 import JobServiceClient
-
-    environment, (plan, settings) = sweep.environment, worst(sweep)
+    environment, (plan, _) = sweep.environment, worst(sweep)
     api, bucket = Api(environment), buckets.split(environment.bucket)[0]
-    cpu = make_plan(AcceleratorConfig(), TrainConfig(), plan.data, location=environment.location)
     questions: list[Question] = [
         (bucket, partial(doctor_questions.ask_for_bucket, api, bucket, True)),
         *(
@@ -124,25 +126,34 @@ def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours:
     sweep.shared_flags()
     keep(sweep, folder)
     root = f"{environment.bucket}/sweeps/{sweep.name}-{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
+    arguments = [*sweep.data_flags(sweep.step), f"--output-dir={_mounted(root)}/data"]
+    job = _start_on_cpu(sweep, "data", ["python", "-m", "trainer", "fetch"], arguments)
+    started = Started(root, job, trials=trials, parallel=parallel, hours=hours)
+    started.save(folder)
+    return started
+
+
+def _start_on_cpu(sweep: Sweep, title: str, command: Sequence[str], args: Sequence[str]) -> str:
+    """Start a command in a custom job on a CPU; returns the job's name."""
+    from google.cloud.aiplatform_v1 import JobServiceClient
+
+    environment, (plan, settings) = sweep.environment, worst(sweep)
     job = single_job.single_job(
-        f"msinet-sweep-{sweep.name}-data",
-        cpu,
+        f"msinet-sweep-{sweep.name}-{title}",
+        make_plan(AcceleratorConfig(), TrainConfig(), plan.data, location=environment.location),
         environment.image,
-        FETCH,
-        [*sweep.data_flags(sweep.step), f"--output-dir={_mounted(root)}/data"],
-        timeout_s=FETCH_TIMEOUT_S,
+        command,
+        args,
+        timeout_s=TIMEOUT_S,
         account=settings.job.training_service_account,
         network=settings.job.training_network,
         labels={**OWNER, **environment.labels},
     )
     service = vertex_api.service_client(JobServiceClient, environment)
-    with vertex_api.reported_errors("the job that fetches the data"):
-        created = service.create_custom_job(
-            parent=vertex_api.parent_of(environment), custom_job=job, timeout=vertex_api.TIMEOUT_S
-        )
-    started = Started(root, created.name, trials=trials, parallel=parallel, hours=hours)
-    started.save(folder)
-    return started
+    with vertex_api.reported_errors(f"the job {job['display_name']}"):
+        parent = vertex_api.parent_of(environment)
+        created = service.create_custom_job(parent=parent, custom_job=job, timeout=vertex_api.TIMEOUT_S)
+    return str(created.name)
 
 
 def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
@@ -243,16 +254,45 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
             partial(service.get_hyperparameter_tuning_job, name=started.tuning_job),
             lambda job: _print_ended(sweep, job, seen),
         )
+        trials = [trial_of(sweep, each) for each in job.trials]
+        best, tested = best_of(trials), results.score_sentence(None)
+        if best and sweep.has_test_set:
+            if not started.score_job:
+                started.score_job = _start_on_cpu(sweep, "score", ["sh", "-c"], [_scoring(sweep, started, best)])
+                started.save(folder)
+            link = _link(sweep, started.score_job)
+            print(f"Test set: {link}", flush=True)
+            _end(sweep, partial(service.get_custom_job, name=started.score_job))
+            scores = _scores(started)
+            tested = results.score_sentence(scores, f"the job that scores it wrote no result, see {link}")
     except KeyboardInterrupt:
         raise UserError("no longer watching; the job continues, and the same command goes on") from None
-    trials = [trial_of(sweep, each) for each in job.trials]
-    results.publish(sweep, trials, folder, results.tested_sentence(None, UNTESTED))
-    best = best_of(trials)
+    results.publish(sweep, trials, folder, tested)
     _remove_leftovers(started.root, best)
     if best:
         print(f"Model:    {started.root}/trials/{best.number}/model")
     check(_state(job) == "succeeded", f"{_failure(sweep, 'tuning job', job)}; remove {folder} to start another")
     return 0
+
+
+def _scoring(sweep: Sweep, started: Started, best: Trial) -> str:
+    """The script that fetches the test set, and scores the model of the best trial on it."""
+    root = _mounted(started.root)
+    data = shlex.join([*sweep.data_flags(TEST), "--output-dir=/tmp/test"])
+    model = shlex.join([f"--model={root}/trials/{best.number}/model", f"--output-dir={root}/evaluation"])
+    evaluate = f"python -m trainer evaluate --dataset-dir=/tmp/test {model}"
+    return f"python -m trainer fetch {data} && {evaluate}"
+
+
+def _scores(started: Started) -> dict[str, Any] | None:
+    """The scores on the test set; None if there are none. A model below the centre bias has some."""
+    address = f"{started.root}/evaluation/{EVALUATION}"
+    try:
+        content = json.loads(buckets.read_object(address))
+    except UserError:
+        return None
+    (scores,) = content["datasets"].values()
+    return dict(scores)
 
 
 def trial_of(sweep: Sweep, trial: Any) -> Trial:

@@ -133,7 +133,7 @@ def test_trials_are_shown_with_the_best_settings_for_the_next_run(project, tmp_p
     assert sweep(project, "--yes") == 0
     out = capsys.readouterr().out
     assert re.search(r"Trials: +20 on Vertex AI, one after another, each on 1 x l4, standard", out)
-    assert re.search(r"Cost: +at most about \d+\.\d\d USD, and that of a CPU", out)
+    assert re.search(r"Cost: +at most about \d+\.\d\d USD, and that of a CPU while data is fetched\n", out)
     assert "console.cloud.google.com/vertex-ai/locations/us-central1/training/1?project=proj" in out
     assert out.index("Trial 1: ") < out.index("Trial 2: ")
     assert out.count("Trial 1: ") == 1
@@ -176,6 +176,38 @@ def test_interrupted_watching_goes_on_with_the_same_jobs(project, monkeypatch, c
     assert sweep(project) == 0
     assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
     assert capsys.readouterr().out.count("Best: ") == 2
+
+
+def test_best_model_is_scored_on_the_test_set_by_another_job(project, tmp_path, bucket, capsys):
+    test_set = 'test_dataset = "osie"\ntest_share = 0.5\ntest_source = "gs://data/osie"\n'
+    (tmp_path / "mine.toml").write_text(SWEEP.replace("[search]", f"{test_set}[search]"))
+    scores = {"n_images": 9, "models": {"candidate": {"kld": 0.4}, "centre_bias": {"kld": 0.7}}}
+
+    def run(command):
+        if command[0] == "sh":
+            folder = re.search(r"--output-dir=/gcs/(\S+/evaluation)", command[2])[1]
+            content = json.dumps({"datasets": {"osie-test": scores}}).encode()
+            buckets.write_object(f"gs://{folder}/evaluation.json", content, buckets.storage_client(write=True))
+        return "RUNNING", "SUCCEEDED"
+
+    project.state["job"] = run
+    assert sweep(project, "--yes") == 0
+    _, score = (CustomJob.from_json(json.dumps(each.body)) for each in project.sent("POST", "/customJobs"))
+    (pool,) = score.job_spec.worker_pool_specs
+    assert pool.machine_spec.accelerator_count == 0
+    fetch, evaluate = pool.container_spec.args[0].split(" && ")
+    flags = ["--dataset=osie", "--source=gs://data/osie", "--test-share=0.5", "--test", "--output-dir=/tmp/test"]
+    assert set(fetch.split()) == {"python", "-m", "trainer", "fetch", *flags}
+    assert "--dataset-dir=/tmp/test" in evaluate
+    assert re.search(r"--model=/gcs/\S+/trials/2/model ", evaluate)
+    assert "On the 9 images of the test set, its KLD is 0.4000 (centre bias: 0.7000)." in capsys.readouterr().out
+    assert sweep(project) == 0
+    assert len(project.sent("POST", "/customJobs")) == 2
+    (address,) = buckets.list_blobs(f"gs://{bucket.name}", "msinet/")
+    buckets.remove_object(f"gs://{bucket.name}/{address.name}", buckets.storage_client(write=True))
+    capsys.readouterr()
+    assert sweep(project) == 0
+    assert "not scored on a test set: the job that scores it wrote no result, see https" in capsys.readouterr().out
 
 
 def test_dry_run_names_the_price_and_sends_nothing(project, tmp_path, capsys):

@@ -234,7 +234,7 @@ def trials_by_setting(
     if is_log:
         axes.set_xscale("log")
         axes.minorticks_off()
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3), numticks=6))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if places.max() < 30 * places.min() else (1,)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     elif choices:
         axes.set_xlim(-0.5, len(choices) - 0.5)
