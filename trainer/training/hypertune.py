@@ -12,13 +12,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.training.exits import JOB
-
 FILE = "CLOUD_ML_HP_METRIC_FILE"
-"""This variable names the file; in a job of Vertex AI without it, the file is DEFAULT_FILE."""
+"""This variable names the file; in a trial without it, the file is DEFAULT_FILE."""
 DEFAULT_FILE = "/tmp/hypertune/output.metrics"  # noqa: S108
 TRIAL = "CLOUD_ML_TRIAL_ID"
-"""Variable with the number of the trial."""
+"""Vertex AI sets this variable in trials, to their number (community-content/vertex_model_garden/model_oss/util/
+hypertune_utils.py in GoogleCloudPlatform/vertex-ai-samples)."""
 METRIC = "valid_loss"
 """Name of what is minimized."""
 MOST_LINES = 100
@@ -30,7 +29,7 @@ def report(history: Sequence[Mapping[str, Any]]) -> None:
     Each call writes the whole file, in place as that package does: one JSON object a line, whose values are texts
     but for the time, for the last MOST_LINES epochs.
     """
-    if not {FILE, TRIAL, JOB} & os.environ.keys():
+    if not {FILE, TRIAL} & os.environ.keys():
         return
     path = pathlib.Path(os.environ.get(FILE, DEFAULT_FILE))
     path.parent.mkdir(parents=True, exist_ok=True)
