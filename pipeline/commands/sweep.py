@@ -58,6 +58,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         print("\n".join(local.describe(sweep, parsed.trials, parsed.hours)), flush=True)
         return 0 if parsed.dry_run else local.run(sweep, folder, parsed.trials, parsed.hours)
     started = vertex.Started.load(folder, sweep)
+    if started is not None and parsed.dry_run:
+        print("\n".join(vertex.jobs_of(sweep, started)))
+        return 0
     if started is None:
         offer = "\n".join(vertex.describe(sweep, parsed.trials, parsed.parallel, parsed.hours))
         if parsed.dry_run:

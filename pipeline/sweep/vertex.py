@@ -109,6 +109,15 @@ def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str
     ]
 
 
+def jobs_of(sweep: Sweep, started: Started) -> list[str]:
+    """A sweep that was started: its trials, and the console's page of each job that is recorded."""
+    jobs = {"Data": started.fetch_job, "Tuning": started.tuning_job, "Test set": started.score_job}
+    return [
+        f"Started:  {started.trials} trials, {started.parallel} at a time, below {started.root}",
+        *(f"{title + ':':<10}{_link(sweep, job)}" for title, job in jobs.items() if job),
+    ]
+
+
 def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> Started:
     """Start the job that fetches the data. Raises `UserError` if bucket, images or quota are missing."""
     environment, (plan, _) = sweep.environment, worst(sweep)

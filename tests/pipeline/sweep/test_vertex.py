@@ -163,15 +163,8 @@ def test_checkpoints_and_all_models_but_the_best_are_removed(project, bucket):
 
 
 def test_interrupted_watching_goes_on_with_the_same_jobs(project, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-
-        def interrupt(seconds):
-            raise KeyboardInterrupt
-
-        patch.setattr(time, "sleep", interrupt)
-        with pytest.raises(UserError, match="no longer watching; the job continues"):
-            sweep(project, "--yes")
-        assert not project.sent("POST", "/hyperparameterTuningJobs")
+    interrupt_at_first_look(project, monkeypatch)
+    assert not project.sent("POST", "/hyperparameterTuningJobs")
     assert sweep(project) == 0  # asks for nothing again
     assert sweep(project) == 0
     assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
@@ -215,6 +208,26 @@ def test_dry_run_names_the_price_and_sends_nothing(project, tmp_path, capsys):
     assert "Nothing was started." in capsys.readouterr().out
     assert not project.requests
     assert not (tmp_path / "sweeps").exists()
+
+
+def interrupt_at_first_look(project, monkeypatch):
+    """Start a sweep, whose watching ends while its data is fetched."""
+
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", interrupt)
+        with pytest.raises(UserError, match="no longer watching; the job continues"):
+            sweep(project, "--yes")
+
+
+def test_dry_run_of_a_started_sweep_shows_its_jobs_and_sends_nothing(project, monkeypatch, capsys):
+    interrupt_at_first_look(project, monkeypatch)
+    project.requests.clear()
+    assert sweep(project, "--dry-run") == 0
+    assert not project.requests
+    assert "/training/1?project=proj" in capsys.readouterr().out
 
 
 def test_quota_for_all_trials_at_once_is_asked_for_before_anything_starts(project):
