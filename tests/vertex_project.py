@@ -9,7 +9,7 @@ import dataclasses
 import json
 import re
 
-from tests.vertex import NAMES, NOW, PARENT, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, ApiError, route
+from tests.vertex import NAMES, NOW, PARENT, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, ApiError, page, route
 
 CALLER = "ann@example.org"
 SERVICES = (
@@ -327,6 +327,11 @@ def create_job(server, request):
     return {**job, "state": "JOB_STATE_QUEUED"}
 
 
+@route("GET", "customJobs")
+def list_jobs(server, request):
+    return page("customJobs", [kept["job"] for kept in server.kept("jobs").values()], request.query)
+
+
 @route("GET", r"customJobs/(\d+)")
 def get_job(server, request, number):
     kept = looked_up(server.kept("jobs"), number)
@@ -345,6 +350,12 @@ def create_tuning_job(server, request):
     kept = {"job": job, "changes": list(server.state["tuning"](job))}
     server.kept("tunings")[job["name"].rpartition("/")[2]] = kept
     return {**job, "state": "JOB_STATE_PENDING"}
+
+
+@route("GET", "hyperparameterTuningJobs")
+def list_tuning_jobs(server, request):
+    jobs = [kept["job"] for kept in server.kept("tunings").values()]
+    return page("hyperparameterTuningJobs", jobs, request.query)
 
 
 @route("GET", r"hyperparameterTuningJobs/(\d+)")

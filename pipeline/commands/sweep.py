@@ -43,6 +43,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
+    from pipeline.local.run import locked
     from pipeline.sweep import local, vertex
     from pipeline.sweep.space import read_sweep
 
@@ -57,16 +58,16 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         check(parsed.parallel == 1, "--parallel is for Vertex AI; on one machine, trials would share its devices")
         print("\n".join(local.describe(sweep, parsed.trials, parsed.hours)), flush=True)
         return 0 if parsed.dry_run else local.run(sweep, folder, parsed.trials, parsed.hours)
-    started = vertex.Started.load(folder, sweep)
-    if started is not None and parsed.dry_run:
-        print("\n".join(vertex.jobs_of(sweep, started)))
+    offer = vertex.describe(sweep, parsed.trials, parsed.parallel, parsed.hours)
+    if parsed.dry_run:
+        started = vertex.Started.load(folder, sweep)
+        lines = vertex.jobs_of(sweep, started) if started else [*offer, "Nothing was started."]
+        print("\n".join(lines))
         return 0
-    if started is None:
-        offer = "\n".join(vertex.describe(sweep, parsed.trials, parsed.parallel, parsed.hours))
-        if parsed.dry_run:
-            print(f"{offer}\nNothing was started.")
-            return 0
-        if not confirmed(offer, parsed.yes, "Nothing was started."):
-            return 0
-        started = vertex.start(sweep, folder, parsed.trials, parsed.parallel, parsed.hours)
-    return vertex.follow(sweep, folder, started)
+    with locked(folder, "sweep"):
+        started = vertex.Started.load(folder, sweep)
+        if started is None:
+            if not confirmed("\n".join(offer), parsed.yes, "Nothing was started."):
+                return 0
+            started = vertex.start(sweep, folder, parsed.trials, parsed.parallel, parsed.hours)
+        return vertex.follow(sweep, folder, started)

@@ -10,9 +10,10 @@ import datetime
 import json
 import math
 import pathlib
+import secrets
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -60,7 +61,8 @@ class Started:
     """The jobs of a sweep, and the `gs://` folder of its data and its trials."""
 
     root: str
-    fetch_job: str
+    """Written down before any job is created, so that each can be found by it."""
+    fetch_job: str = ""
     tuning_job: str = ""
     """Empty as long as the data is not fetched."""
     score_job: str = ""
@@ -119,7 +121,7 @@ def jobs_of(sweep: Sweep, started: Started) -> list[str]:
 
 
 def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> Started:
-    """Start the job that fetches the data. Raises `UserError` if bucket, images or quota are missing."""
+    """Write down a sweep for `follow`. Raises `UserError` if bucket, images or quota are missing."""
     environment, (plan, _) = sweep.environment, worst(sweep)
     api, bucket = Api(environment), buckets.split(environment.bucket)[0]
     questions: list[Question] = [
@@ -134,15 +136,36 @@ def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours:
         check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
     sweep.shared_flags()
     keep(sweep, folder)
-    root = f"{environment.bucket}/sweeps/{sweep.name}-{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
-    arguments = [*sweep.data_flags(sweep.step), f"--output-dir={_mounted(root)}/data"]
-    job = _start_on_cpu(sweep, "data", ["python", "-m", "trainer", "fetch"], arguments)
-    started = Started(root, job, trials=trials, parallel=parallel, hours=hours)
+    now = datetime.datetime.now(datetime.UTC)
+    root = f"{environment.bucket}/sweeps/{sweep.name}-{now:%Y%m%d%H%M%S}{secrets.token_hex(2)}"
+    started = Started(root, trials=trials, parallel=parallel, hours=hours)
     started.save(folder)
     return started
 
 
-def _start_on_cpu(sweep: Sweep, title: str, command: Sequence[str], args: Sequence[str]) -> str:
+def _labels(root: str, title: str) -> dict[str, str]:
+    """The label that one job of a sweep has, and no other job."""
+    return {"sweep": f"{root.rpartition('-')[2]}-{title}"}
+
+
+def _create_once(
+    sweep: Sweep,
+    job: Mapping[str, Any],
+    find: Callable[..., Iterable[Any]],
+    create: Callable[..., Any],
+) -> str:
+    """The name of the job with the label of `job`, which is created unless an earlier process has done so.
+
+    The answer to its request can be lost, or not be saved.
+    """
+    parent = vertex_api.parent_of(sweep.environment)
+    request = {"parent": parent, "filter": f'labels.sweep="{job["labels"]["sweep"]}"'}
+    with vertex_api.reported_errors(f"the job {job['display_name']}"):
+        found = vertex_api.retried(lambda: list(find(request=request, timeout=vertex_api.TIMEOUT_S)))
+        return str((found[0] if found else create(timeout=vertex_api.TIMEOUT_S)).name)
+
+
+def _start_on_cpu(sweep: Sweep, root: str, title: str, command: Sequence[str], args: Sequence[str]) -> str:
     """Start a command in a custom job on a CPU; returns the job's name."""
     from google.cloud.aiplatform_v1 import JobServiceClient
 
@@ -156,13 +179,15 @@ def _start_on_cpu(sweep: Sweep, title: str, command: Sequence[str], args: Sequen
         timeout_s=TIMEOUT_S,
         account=settings.job.training_service_account,
         network=settings.job.training_network,
-        labels={**OWNER, **environment.labels},
+        labels={**OWNER, **environment.labels, **_labels(root, title)},
     )
     service = vertex_api.service_client(JobServiceClient, environment)
-    with vertex_api.reported_errors(f"the job {job['display_name']}"):
-        parent = vertex_api.parent_of(environment)
-        created = service.create_custom_job(parent=parent, custom_job=job, timeout=vertex_api.TIMEOUT_S)
-    return str(created.name)
+    return _create_once(
+        sweep,
+        job,
+        service.list_custom_jobs,
+        partial(service.create_custom_job, parent=vertex_api.parent_of(environment), custom_job=job),
+    )
 
 
 def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
@@ -206,7 +231,7 @@ def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
         "max_trial_count": started.trials,
         "parallel_trial_count": started.parallel,
         "trial_job_spec": specification,
-        "labels": {**OWNER, **parse_labels(job.training_labels)},
+        "labels": {**OWNER, **parse_labels(job.training_labels), **_labels(started.root, "tuning")},
     }
 
 
@@ -233,7 +258,7 @@ def _mounted(address: str) -> str:
 
 
 def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
-    """Follow the jobs of a sweep to their end, start the second after the first, and publish the results.
+    """Start the jobs of a sweep one after another, follow them to their end, and publish the results.
 
     Ctrl-C ends the watching, not a job that was started. Returns the exit status. Raises `UserError` for a job
     that did not succeed.
@@ -243,18 +268,29 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
     environment = sweep.environment
     service = vertex_api.service_client(JobServiceClient, environment)
     try:
+        if not started.fetch_job:
+            fetch = [*sweep.data_flags(sweep.step), f"--output-dir={_mounted(started.root)}/data"]
+            started.fetch_job = _start_on_cpu(
+                sweep, started.root, "data", ["python", "-m", "trainer", "fetch"], fetch
+            )
+            started.save(folder)
         if not started.tuning_job:
             print(f"Data:     {_link(sweep, started.fetch_job)}", flush=True)
             fetched = _end(sweep, partial(service.get_custom_job, name=started.fetch_job))
             if _state(fetched) != "succeeded":
                 (folder / JOBS).unlink()  # the same command starts another
                 raise UserError(_failure(sweep, "job that fetches the data", fetched))
-            with vertex_api.reported_errors("the tuning job"):
-                started.tuning_job = service.create_hyperparameter_tuning_job(
+            tuning = tuning_job(sweep, started)
+            started.tuning_job = _create_once(
+                sweep,
+                tuning,
+                service.list_hyperparameter_tuning_jobs,
+                partial(
+                    service.create_hyperparameter_tuning_job,
                     parent=vertex_api.parent_of(environment),
-                    hyperparameter_tuning_job=tuning_job(sweep, started),
-                    timeout=vertex_api.TIMEOUT_S,
-                ).name
+                    hyperparameter_tuning_job=tuning,
+                ),
+            )
             started.save(folder)
         print(f"Tuning:   {started.trials} trials, {_link(sweep, started.tuning_job)}", flush=True)
         seen: set[str] = set()
@@ -267,7 +303,8 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
         best, tested = best_of(trials), results.score_sentence(None)
         if best and sweep.has_test_set:
             if not started.score_job:
-                started.score_job = _start_on_cpu(sweep, "score", ["sh", "-c"], [_scoring(sweep, started, best)])
+                scoring = [_scoring(sweep, started, best)]
+                started.score_job = _start_on_cpu(sweep, started.root, "score", ["sh", "-c"], scoring)
                 started.save(folder)
             link = _link(sweep, started.score_job)
             print(f"Test set: {link}", flush=True)

@@ -11,8 +11,9 @@ import pytest
 from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob, StudySpec
 
 from pipeline.__main__ import main
+from pipeline.local.run import locked
 from pipeline.sweep import vertex as sweeps
-from tests.vertex import NOW, SERVICE_ACCOUNT, write_config
+from tests.vertex import DROP, NOW, SERVICE_ACCOUNT, write_config
 from trainer.errors import UserError
 from trainer.io import buckets
 from trainer.training.hypertune import METRIC
@@ -144,7 +145,7 @@ def test_trials_are_shown_with_the_best_settings_for_the_next_run(project, tmp_p
     assert "The validation loss of trial 2 is 0.5000" in out
     assert "It was not scored on a test set" in out
     assert re.search(r"(?m)^ +3 .* failed *$", out)
-    assert re.search(r"(?m)^Model: +gs://bucket-\S+/msinet/sweeps/mine-\d+/trials/2/model$", out)
+    assert re.search(r"(?m)^Model: +gs://bucket-\S+/msinet/sweeps/mine-\w+/trials/2/model$", out)
     assert "flip=false" in (tmp_path / "sweeps" / "mine-prod" / "sweep.html").read_text()
 
 
@@ -169,6 +170,40 @@ def test_interrupted_watching_goes_on_with_the_same_jobs(project, monkeypatch, c
     assert sweep(project) == 0
     assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
     assert capsys.readouterr().out.count("Best: ") == 2
+
+
+@pytest.mark.parametrize("kind", ["customJobs", "hyperparameterTuningJobs"])
+def test_job_whose_answer_is_lost_is_found_by_the_same_command(project, kind):
+    project.fail(DROP, method="POST", path=kind, after=True)
+    with pytest.raises(UserError, match="cannot reach the service"):
+        sweep(project, "--yes")
+    assert sweep(project) == 0
+    assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
+
+
+@pytest.mark.parametrize("state", ["job", "tuning"])
+def test_job_that_cannot_be_saved_is_found_by_the_same_command(project, tmp_path, state):
+    jobs, created = tmp_path / "sweeps" / "mine-prod" / "jobs.json", project.state[state]
+
+    def block(job):
+        jobs.rename(tmp_path / "kept.json")
+        jobs.mkdir()
+        return created(job)
+
+    project.state[state] = block
+    with pytest.raises((OSError, UserError)):
+        sweep(project, "--yes")
+    jobs.rmdir()
+    (tmp_path / "kept.json").rename(jobs)
+    assert sweep(project) == 0
+    assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
+
+
+def test_sweep_that_is_followed_is_not_followed_twice(project, monkeypatch):
+    interrupt_at_first_look(project, monkeypatch)
+    with locked(pathlib.Path("sweeps/mine-prod"), "sweep"), pytest.raises(UserError, match="already running"):
+        sweep(project)
+    assert not project.sent("POST", "/hyperparameterTuningJobs")
 
 
 def test_best_model_is_scored_on_the_test_set_by_another_job(project, tmp_path, bucket, capsys):
