@@ -26,7 +26,6 @@ from lifecycle.machines.plan import data_size
 from lifecycle.machines.settings import LOCAL, Target
 from lifecycle.machines.training_job import fit_to_data
 from lifecycle.parameters import PARAMETERS, TEST
-from lifecycle.registry.register import resolve_base_model
 from pipeline.local.run import TASK_ENVIRONMENT, locked
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
@@ -82,9 +81,8 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
     import optuna  # noqa: F401  # if it is missing, say so before the data is fetched
 
     with locked(folder, "sweep") as lock, terminable():
-        keep(sweep, folder)
-        base = str(sweep.fixed.get("base_model_uri", ""))
-        model = str(find_model(resolve_base_model(base, str(sweep.fixed.get("registry", "")))[0])) if base else ""
+        base = keep(sweep, folder)
+        model = str(find_model(base)) if base else ""
         for name, target in ((sweep.step, "data"), *([(TEST, "test")] if sweep.has_test_set else [])):
             if not (folder / target / prepared_data.MANIFEST).exists():
                 _call(["fetch", *sweep.data_flags(name), f"--output-dir={folder / target}"])

@@ -14,11 +14,17 @@ from functools import cached_property
 from typing import Any
 
 from lifecycle.parameters import FINETUNE, PARAMETERS, STEPS, TEST, convert_value, converted, parameter_name
+from lifecycle.registry.register import resolve_base_model
 from lifecycle.run_settings import RunSettings, settings_of, settle
 from pipeline.graph.environment import Environment, layered
 from trainer.data.downloads.servers import without_queries
 from trainer.errors import Checks, UserError, check, nearest
-from trainer.io import files
+from trainer.io import buckets, files, source_files
+from trainer.models import author
+from trainer.models.find import find_model
+from trainer.models.model_folder import COMPACT_WEIGHTS, WEIGHTS
+from trainer.models.model_names import PRETRAINED
+from trainer.models.registry_layout import VERSION_EXTRA
 from trainer.settings.fields import Value, flag_of
 from trainer.training.settings import TrainConfig
 
@@ -190,8 +196,12 @@ class Sweep:
         return " ".join(["make run-pipeline", *where, *assignments(given)])
 
 
-def keep(sweep: Sweep, folder: pathlib.Path) -> None:
-    """Write down which sweep the folder belongs to; raises `UserError` if it is another one's."""
+def keep(sweep: Sweep, folder: pathlib.Path) -> str:
+    """Write down which sweep the folder belongs to, and the model that all of its trials start from.
+
+    Returns the `find_base_model` of the first call: later ones may find another by the same name. Raises
+    `UserError` if the folder is another sweep's.
+    """
     content = {
         "environment": sweep.environment.name,
         "parameters": sweep.fixed,
@@ -207,8 +217,34 @@ def keep(sweep: Sweep, folder: pathlib.Path) -> None:
             f"{folder} is of a sweep with other {' and '.join(differing)}; go on with its file as it was, remove "
             "the folder, or choose another with --sweep-dir",
         )
-    else:
-        files.write_json(path, content, private=True)  # the query of a signed address is a key
+        return str(found["base_model"])
+    base = find_base_model(sweep)
+    # The query of a signed address is a key.
+    files.write_json(path, {**content, "base_model": base}, private=True)
+    return base
+
+
+def find_base_model(sweep: Sweep) -> str:
+    """The folder or the `gs://` address of the model that `base_model_uri` names; empty for base training.
+
+    Keywords, and `author:NAME`, are returned as they are. Raises `UserError` if it is the model of no training.
+    """
+    uri = str(sweep.fixed.get("base_model_uri", ""))
+    address = resolve_base_model(uri, str(sweep.fixed.get("registry", "")))[0]
+    if not uri or address == PRETRAINED or author.is_named(address):
+        return address
+    try:
+        if not buckets.is_remote(address):
+            return str(find_model(address).absolute())
+        names = {each.name for each in source_files.list_objects(address)}
+        whole = (WEIGHTS, COMPACT_WEIGHTS, f"{VERSION_EXTRA}/{WEIGHTS}")
+        check(not names.isdisjoint(whole), f"{address} is not the folder of a model")
+    except UserError as error:
+        raise UserError(
+            f"base_model_uri is {uri}: {error}. A sweep starts from the folder of a model or of one version; "
+            "`python -m trainer import-weights` makes a model of other weights"
+        ) from None
+    return address
 
 
 def assignments(values: Mapping[str, Value]) -> list[str]:

@@ -22,7 +22,6 @@ from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_spec
 from lifecycle.machines.plan import TrainingPlan, make_plan, timeout_of
 from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings, parse_labels
 from lifecycle.parameters import PARAMETERS, TEST, convert_value
-from lifecycle.registry.register import resolve_base_model
 from lifecycle.registry.versions import OWNER
 from lifecycle.vertex_api import Api
 from pipeline.sweep import results
@@ -70,6 +69,8 @@ class Started:
     trials: int = 0
     parallel: int = 0
     hours: float = 0.0
+    base_model: str = ""
+    """What all trials start from; empty for base training."""
 
     def save(self, folder: pathlib.Path) -> None:
         """Write the jobs to the folder of the sweep."""
@@ -135,10 +136,10 @@ def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours:
     for finding in ask(questions):
         check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
     sweep.shared_flags()
-    keep(sweep, folder)
+    base = keep(sweep, folder)
     now = datetime.datetime.now(datetime.UTC)
     root = f"{environment.bucket}/sweeps/{sweep.name}-{now:%Y%m%d%H%M%S}{secrets.token_hex(2)}"
-    started = Started(root, trials=trials, parallel=parallel, hours=hours)
+    started = Started(root, trials=trials, parallel=parallel, hours=hours, base_model=base)
     started.save(folder)
     return started
 
@@ -194,12 +195,11 @@ def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
     """The API's HyperparameterTuningJob of a sweep."""
     plan, settings = worst(sweep)
     environment, job = sweep.environment, settings.job
-    base = str(sweep.fixed.get("base_model_uri", ""))
     fixed = [
         *sweep.shared_flags(),
         f"--dataset-dir={_mounted(started.root)}/data",
         f"--accelerator={plan.accelerator.name}",
-        *([f"--base-model={resolve_base_model(base, str(sweep.fixed['registry']))[0]}"] if base else []),
+        *([f"--base-model={started.base_model}"] if started.base_model else []),
     ]
     image = environment.image_of(plan.accelerator.image)
     specification = {

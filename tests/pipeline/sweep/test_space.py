@@ -6,9 +6,12 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
-from pipeline.sweep.space import Categorical, Range, read_sweep
+from pipeline.sweep.space import RECORD, Categorical, Range, keep, read_sweep
 from tests.guide import ROOT
 from trainer.errors import UserError
+from trainer.models.find import model_in
+from trainer.models.model_folder import WEIGHTS
+from trainer.models.registry_layout import ALIASES
 
 FIXED = 'base_dataset = "osie"\nbase_epochs = 4'
 
@@ -51,6 +54,28 @@ def test_a_model_in_place_of_base_training_makes_it_a_sweep_of_fine_tunings(tmp_
     assert sweep.data_flags("finetune") == ["--dataset=osie"]
     with pytest.raises(UserError, match=r"base_epochs is not of fine-tuning.*; write finetune_epochs"):
         read(tmp_path, "base_epochs = [1, 3]", fixed)
+
+
+def test_all_trials_start_from_the_model_that_was_the_default_at_first(tmp_path):
+    registry = tmp_path / "models" / "msinet"
+    for number in (1, 2):
+        model = model_in(registry / str(number))
+        model.mkdir(parents=True)
+        (model / WEIGHTS).touch()
+    (registry / ALIASES).write_text('{"default": 1}')
+    sweep = read(tmp_path, "finetune_epochs = [1, 3]", f'base_model_uri = "{registry}"\nfinetune_dataset = "osie"')
+    assert keep(sweep, tmp_path) == str(model_in(registry / "1"))
+    (registry / ALIASES).write_text('{"default": 2}')
+    assert keep(sweep, tmp_path) == str(model_in(registry / "1"))
+
+
+def test_weights_that_are_no_model_are_refused_before_anything_is_written(tmp_path):
+    weights = tmp_path / "mine.weights.h5"
+    weights.touch()
+    sweep = read(tmp_path, "finetune_epochs = [1, 3]", f'base_model_uri = "{weights}"\nfinetune_dataset = "osie"')
+    with pytest.raises(UserError, match=r"mine\.weights\.h5.*import-weights"):
+        keep(sweep, tmp_path)
+    assert not (tmp_path / RECORD).exists()
 
 
 def test_settings_without_the_sweep_are_known_if_they_lie_in_it(tmp_path):

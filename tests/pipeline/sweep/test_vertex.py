@@ -16,6 +16,7 @@ from pipeline.sweep import vertex as sweeps
 from tests.vertex import DROP, NOW, SERVICE_ACCOUNT, write_config
 from trainer.errors import UserError
 from trainer.io import buckets
+from trainer.models.model_folder import WEIGHTS
 from trainer.training.hypertune import METRIC
 
 SWEEP = """
@@ -197,6 +198,20 @@ def test_job_that_cannot_be_saved_is_found_by_the_same_command(project, tmp_path
     (tmp_path / "kept.json").rename(jobs)
     assert sweep(project) == 0
     assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
+
+
+def test_weights_in_a_bucket_that_are_no_model_are_refused_before_a_job_starts(project, tmp_path, bucket):
+    address = f"gs://{bucket.name}/bases/mine"
+    (tmp_path / "mine.toml").write_text(SWEEP.replace('"pretrained"', f'"{address}"'))
+    connected = buckets.storage_client(write=True)
+    buckets.write_object(f"{address}/mine.weights.h5", b"content", connected)
+    with pytest.raises(UserError, match=rf"{address}.*import-weights"):
+        sweep(project, "--yes")
+    assert not project.sent("POST", "/customJobs")
+    buckets.write_object(f"{address}/{WEIGHTS}", b"content", connected)
+    assert sweep(project, "--yes") == 0
+    (request,) = project.sent("POST", "/hyperparameterTuningJobs")
+    assert f"--base-model={address}" in json.dumps(request.body)
 
 
 def test_sweep_that_is_followed_is_not_followed_twice(project, monkeypatch):
