@@ -29,7 +29,7 @@ from lifecycle.parameters import PARAMETERS, TEST
 from pipeline.local.run import TASK_ENVIRONMENT, locked
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
-from pipeline.sweep.space import Categorical, Sweep, assignments, keep
+from pipeline.sweep.space import Categorical, Range, Sweep, assignments, keep
 from trainer.data import prepared_data
 from trainer.errors import Checks, check, format_duration, terminable
 from trainer.io import files
@@ -174,7 +174,7 @@ class Search:
         return [
             Trial(
                 number,
-                {name: _plain(value) for name, value in each.params.items()},
+                {name: _plain(self.sweep.search[name], value) for name, value in each.params.items()},
                 FAILED if REASON in each.user_attrs else COMPLETE if each.state == TrialState.COMPLETE else PRUNED,
                 each.intermediate_values,
                 each.user_attrs[SECONDS],
@@ -219,7 +219,7 @@ class Search:
         seed = int(self.sweep.fixed.get("seed", PARAMETERS["seed"].default)) + number
         self._study.sampler = optuna.samplers.TPESampler(seed=seed)
         trial = self._study.ask()
-        values = {name: _plain(_suggest(trial, name, form)) for name, form in self.sweep.search.items()}
+        values = {name: _plain(form, _suggest(trial, name, form)) for name, form in self.sweep.search.items()}
         print(f"Trial {number} of {trials}: {' '.join(assignments(values))}", flush=True)
         start = time.monotonic()
         state, reason = self._train(trial, values, folder_of(self.folder, number))
@@ -314,6 +314,6 @@ def _suggest(trial: Any, name: str, form: Any) -> Value:
     return value
 
 
-def _plain(value: Value) -> Value:
-    """A number with six digits, which is what a trial trains with and what is printed."""
-    return float(f"{value:g}") if isinstance(value, float) else value
+def _plain(form: Range | Categorical, value: Value) -> Value:
+    """A value as a trial trains with it and as it is printed: of a range with six digits, of a list as it is."""
+    return float(f"{value:g}") if isinstance(form, Range) and isinstance(value, float) else value

@@ -15,7 +15,7 @@ from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.local.run import locked
 from pipeline.sweep.local import CHECKPOINTS, LOG, LOSSES, MODEL, SECONDS, TRIALS, Search, folder_of
-from pipeline.sweep.results import COMPLETE
+from pipeline.sweep.results import COMPLETE, publish
 from pipeline.sweep.space import read_sweep
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
@@ -194,6 +194,16 @@ def test_interrupted_search_proposes_what_an_unbroken_one_does(tmp_path):
     assert [each.values for each in broken.trials] == [each.values for each in whole.trials]
     assert whole.trials[0].values == {"base_learning_rate": 1e-5, "flip": False}  # as without the sweep
     assert len({each.values["base_learning_rate"] for each in whole.trials}) == 15
+
+
+def test_values_of_a_list_keep_their_digits(tmp_path, capsys):
+    rates = (1.2345678e-05, 2.3456789e-05)
+    sweep = read_sweep(write_sweep(tmp_path, f"base_learning_rate = {list(rates)}"), load_environment("local"))
+    search = Slow(sweep, tmp_path, "", 0)
+    search.run(2, 0)
+    assert {each.values["base_learning_rate"] for each in search.trials} <= set(rates)
+    publish(sweep, search.trials, tmp_path, "")
+    assert re.search(r"Next run: .*base_learning_rate=(1\.2345678|2\.3456789)e-05", capsys.readouterr().out)
 
 
 def test_no_trial_is_started_after_the_hours(tmp_path):
