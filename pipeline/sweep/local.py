@@ -38,7 +38,7 @@ from trainer.models.find import find_model
 from trainer.settings.fields import Value
 from trainer.training import hypertune
 
-TRIALS = "trials.sqlite3"
+TRIALS, STUDY = "trials.sqlite3", "sweep"
 LOG, LOSSES, MODEL, CHECKPOINTS = "log.txt", "losses.jsonl", "model", "checkpoints"
 """Names in the folder of a trial."""
 POLL_S = 0.2
@@ -157,7 +157,7 @@ class Search:
         is_new = not path.exists()
         self._study = optuna.create_study(
             storage=f"sqlite:///{path}",
-            study_name=sweep.name,
+            study_name=STUDY,
             direction="minimize",
             pruner=optuna.pruners.MedianPruner(),
             load_if_exists=True,

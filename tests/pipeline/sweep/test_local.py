@@ -14,7 +14,7 @@ import pytest
 from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.local.run import locked
-from pipeline.sweep.local import CHECKPOINTS, LOG, LOSSES, MODEL, SECONDS, TRIALS, Search, folder_of
+from pipeline.sweep.local import CHECKPOINTS, LOG, LOSSES, MODEL, SECONDS, STUDY, TRIALS, Search, folder_of
 from pipeline.sweep.results import COMPLETE, publish
 from pipeline.sweep.space import read_sweep
 from tests.narrow_tasks import sitecustomize
@@ -50,7 +50,7 @@ def prepared(tmp_path, narrow, monkeypatch):
 
 def states_of(folder):
     """How Optuna has each trial, also those that were interrupted."""
-    study = optuna.load_study(study_name="mine", storage=f"sqlite:///{folder / TRIALS}")
+    study = optuna.load_study(study_name=STUDY, storage=f"sqlite:///{folder / TRIALS}")
     return [each.state.name for each in study.trials]
 
 
@@ -121,9 +121,7 @@ def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, n
 
 def add_finished(folder, sweep, losses, count):
     """Put finished trials with these losses by epoch into the study of a sweep."""
-    study = optuna.create_study(
-        study_name=sweep.name, storage=f"sqlite:///{folder / TRIALS}", direction="minimize"
-    )
+    study = optuna.create_study(study_name=STUDY, storage=f"sqlite:///{folder / TRIALS}", direction="minimize")
     for _ in range(count):
         study.add_trial(
             optuna.trial.create_trial(
@@ -204,6 +202,13 @@ def test_values_of_a_list_keep_their_digits(tmp_path, capsys):
     assert {each.values["base_learning_rate"] for each in search.trials} <= set(rates)
     publish(sweep, search.trials, tmp_path, "")
     assert re.search(r"Next run: .*base_learning_rate=(1\.2345678|2\.3456789)e-05", capsys.readouterr().out)
+
+
+def test_renamed_file_goes_on_with_the_trials_of_its_folder(tmp_path):
+    path = write_sweep(tmp_path, "flip = [true, false]")
+    Slow(read_sweep(path, load_environment("local")), tmp_path, "", 0).run(1, 0)
+    renamed = path.rename(tmp_path / "ours.toml")
+    assert len(Slow(read_sweep(renamed, load_environment("local")), tmp_path, "", 0).trials) == 1
 
 
 def test_no_trial_is_started_after_the_hours(tmp_path):
