@@ -27,10 +27,13 @@ def report(history: Sequence[Mapping[str, Any]]) -> None:
     """Write the validation loss of each epoch of a `Progress.history`, if this training is a trial.
 
     Each call writes the whole file, in place as that package does: one JSON object a line, whose values are texts
-    but for the time, for the last MOST_LINES epochs.
+    but for the time, for the last MOST_LINES epochs; the best one, which is what a search judges, takes the place
+    of the first of them if it lies before.
     """
     if not {FILE, TRIAL} & os.environ.keys():
         return
+    last = history[-MOST_LINES:]
+    best = min(history, key=lambda row: float(row["valid_loss"]))
     path = pathlib.Path(os.environ.get(FILE, DEFAULT_FILE))
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -40,7 +43,7 @@ def report(history: Sequence[Mapping[str, Any]]) -> None:
             METRIC: str(float(row["valid_loss"])),
             "global_step": str(row["epoch"]),
         }
-        for row in history[-MOST_LINES:]
+        for row in (last if best in last else [best, *last[1:]])
     ]
     path.write_text("".join(json.dumps(line, sort_keys=True) + "\n" for line in lines))
 

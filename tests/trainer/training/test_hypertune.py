@@ -53,6 +53,14 @@ def test_trials_of_vertex_ai_write_where_it_looks(tmp_path, monkeypatch):
     assert (min(losses), max(losses), losses[150]) == (51, 150, 1 / 150)
 
 
+def test_best_epoch_is_reported_however_long_ago(tmp_path, monkeypatch):
+    file = tmp_path / "output.metrics"
+    monkeypatch.setenv(hypertune.FILE, str(file))
+    hypertune.report([{"epoch": epoch, "valid_loss": abs(epoch - 7)} for epoch in range(1, 151)])
+    losses = hypertune.read_losses(file)
+    assert (len(losses), losses[7], max(losses)) == (hypertune.MOST_LINES, 0, 150)
+
+
 def test_line_that_is_being_written_is_left_out(tmp_path):
     file = tmp_path / "output.metrics"
     assert hypertune.read_losses(file) == {}
