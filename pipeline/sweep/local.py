@@ -96,6 +96,7 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
         best = best_of(search.trials)
         scores = _score(folder, best) if sweep.has_test_set and best else None
         results.publish(sweep, search.trials, folder, results.score_sentence(scores))
+        results.check_found(search.trials)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lifecycle.parameters import STEPS
 from pipeline.sweep.space import Categorical, Range, Sweep, assignments, text_of
-from trainer.errors import format_duration
+from trainer.errors import check, format_duration
 from trainer.settings.fields import Value
 
 COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
@@ -101,6 +101,13 @@ def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested:
         ]
     for line in lines:
         console.print(Text(line), soft_wrap=True)
+
+
+def check_found(trials: Sequence[Trial]) -> None:
+    """Raise `UserError` if no trial is complete."""
+    check(
+        best_of(trials) is not None, f"none of the {len(trials)} trials is complete, so there are no best settings"
+    )
 
 
 def _form(form: Range | Categorical) -> dict[str, Any]:

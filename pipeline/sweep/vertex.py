@@ -318,6 +318,7 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
     if best:
         print(f"Model:    {started.root}/trials/{best.number}/model")
     check(_state(job) == "succeeded", f"{_failure(sweep, 'tuning job', job)}; remove {folder} to start another")
+    results.check_found(trials)
     return 0
 
 

@@ -156,6 +156,15 @@ def test_trial_that_fails_is_named_and_does_not_stop_the_others(prepared, tmp_pa
     assert re.search(r"(?m)^Best: +initial_weights=none$", out)
 
 
+def test_sweep_without_a_complete_trial_is_an_error(prepared, tmp_path):
+    (tmp_path / "bad.h5").write_bytes(b"no weights")
+    (tmp_path / "worse.h5").write_bytes(b"no weights")
+    search = f"initial_weights = ['{tmp_path}/bad.h5', '{tmp_path}/worse.h5']"
+    path = write_sweep(tmp_path, search, epochs=1, weights="")
+    with pytest.raises(UserError, match="none of the 1 trials is complete"):
+        main(["sweep", str(path), "--trials", "1"])
+
+
 def test_batch_that_the_images_cannot_fill_is_refused_before_a_trial_starts(prepared, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('[parameters]\nbase_dataset = "osie"\n[search]\nbase_batch_size = [2, 64]\n')

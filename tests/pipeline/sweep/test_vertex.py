@@ -306,6 +306,14 @@ def test_job_that_fails_is_named_and_the_same_command_starts_another(project):
     assert len(project.sent("POST", "/customJobs")) == 2
 
 
+def test_tuning_job_without_a_complete_trial_is_an_error(project):
+    project.state["tuning"] = lambda job: [
+        {"state": "JOB_STATE_SUCCEEDED", "trials": [trial(1, "INFEASIBLE", [])]}
+    ]
+    with pytest.raises(UserError, match="none of the 1 trials is complete"):
+        sweep(project, "--yes")
+
+
 def test_recipe_that_takes_settings_of_the_environment_out_is_refused(project, tmp_path):
     project.environment.parameters["finetune_epochs"] = 4
     (tmp_path / "mine.toml").write_text(
