@@ -124,6 +124,15 @@ class Template:
                 return dict(constant)
         return {}
 
+    @property
+    def is_cached(self) -> bool:
+        """Whether a repeated run takes results of any task from the cache."""
+        return any(
+            task.get("cachingOptions", {}).get("enableCache", False)
+            for component in (self.spec["root"], *self.spec.get("components", {}).values())
+            for task in component.get("dag", {}).get("tasks", {}).values()
+        )
+
     def check_names(self, names: Iterable[str]) -> None:
         """Raise `UserError` for a name that is no parameter of this template."""
         for name in names:

@@ -178,7 +178,8 @@ def fall_back(listed: Submission, failed: Submission) -> Submission | None:
         failed: The same run with those that were chosen, which has failed.
 
     Returns:
-        None if something else has failed, or no accelerator is left.
+        None if something else has failed, or no accelerator is left. Without caching also, with a sentence that
+        says so, if a base training would be paid again.
     """
     job = runs.find_run(failed.environment, failed.run)
     reasons = failed_tasks(job, titles_of(failed.job["pipelineSpec"]))
@@ -190,6 +191,9 @@ def fall_back(listed: Submission, failed: Submission) -> Submission | None:
     names = [name.strip() for name in str(values[parameter]).split(",")]
     left = names[names.index(failed.plans[step].accelerator.name) + 1 :]
     if not left:
+        return None
+    if step == FINETUNE and "base" in failed.plans and not Template(failed.job["pipelineSpec"]).is_cached:
+        print(f"{STEPS[step]} got no machine; without caching, another run would repeat {STEPS['base'].lower()}.")
         return None
     trained = {f"{name}_accelerator": plan.accelerator.name for name, plan in failed.plans.items() if name != step}
     kept = trained if step == FINETUNE else {}

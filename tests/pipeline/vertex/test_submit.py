@@ -299,10 +299,10 @@ def accelerators(vertex):
     return [tuple(each.get(f"{step}accelerator", "") for step in ("", "base_", "finetune_")) for each in values]
 
 
-def submit_several(vertex, tmp_path, *scripts):
+def submit_several(vertex, tmp_path, *scripts, flags=()):
     vertex.state["scripts"] = [*scripts, [("SUCCEEDED", {})]]
     several = ("accelerator=v5e-1,l4,t4", "base_batch_size=0", "finetune_batch_size=0")
-    return main(["submit", "--wait", "--env", write_config(vertex.environment, tmp_path), *several])
+    return main(["submit", "--wait", *flags, "--env", write_config(vertex.environment, tmp_path), *several])
 
 
 def test_training_without_a_machine_falls_back_on_the_next_accelerator(vertex, tmp_path, capsys):
@@ -312,6 +312,13 @@ def test_training_without_a_machine_falls_back_on_the_next_accelerator(vertex, t
     assert accelerators(vertex) == [("v5e-1", "", ""), ("l4", "", ""), ("t4", "l4", "")]
     assert len({request.query["pipelineJobId"] for request in created(vertex)}) == 3
     assert capsys.readouterr().out.count("got no machine") == 2
+
+
+def test_base_training_is_not_repeated_without_caching(vertex, tmp_path, capsys):
+    scripts = [ended("custom-training-job-2", NO_MACHINE)]
+    assert submit_several(vertex, tmp_path, *scripts, flags=["--cache", "off"]) == 1
+    assert len(created(vertex)) == 1
+    assert "without caching" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
