@@ -35,6 +35,9 @@ FORMS = "a list of values, such as [1, 2, 4], or a range, such as { min = 1e-6, 
 UNJUDGED = ("flip_prediction", "calibrate", "checkpoint_minutes", "profile_steps")
 """Settings that do not change the validation loss, which is what a sweep minimizes."""
 
+LISTED = ("batch_size", "accumulation")
+"""Settings without ranges: a trial whose batch has no equal parts would fail, and lists are checked whole."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Range:
@@ -338,6 +341,10 @@ def _form_of(name: str, form: Any) -> Range | Categorical:
     check(isinstance(form, Mapping) and {"min", "max"} <= form.keys(), f"{name} is {form!r}; write {FORMS}")
     for key in form:
         check(key in ("min", "max", "log"), f"{name} has the key {key!r}; a range has min, max and log")
+    check(
+        PARAMETERS[name].field not in LISTED,
+        f"{name} is {form!r}, but not every batch can be split evenly; write a list of values",
+    )
     check(kind in (int, float), f"{name} is {form!r}, but it is no number; write a list of values")
     low, high = (convert_value(name, form[key]) for key in ("min", "max"))
     log = form.get("log", False)

@@ -26,13 +26,13 @@ def test_ranges_and_values_have_the_types_of_their_parameters(tmp_path):
     sweep = read(
         tmp_path,
         "base_learning_rate = { min = 1e-6, max = 1e-4, log = true }\nwarmup_epochs = { min = 0, max = 2 }\n"
-        "base_batch_size = { min = 1, max = 8 }\nflip = [true, false]\n"
+        "patience = { min = 1, max = 8 }\nflip = [true, false]\n"
         "learning_rate_schedule = ['constant', 'cosine']",
     )
     assert sweep.search == {
         "base_learning_rate": Range(1e-6, 1e-4, log=True),
         "warmup_epochs": Range(0.0, 2.0),
-        "base_batch_size": Range(1, 8),
+        "patience": Range(1, 8),
         "flip": Categorical((True, False)),
         "learning_rate_schedule": Categorical(("constant", "cosine")),
     }
@@ -97,7 +97,9 @@ def test_settings_without_the_sweep_are_known_if_they_lie_in_it(tmp_path):
         ("base_learning_rate = { min = 1e-5, max = 1e-4, step = 1 }", "has the key 'step'"),
         ("base_learning_rate = { min = 0, max = 1, log = true }", "from 0, which has no logarithm"),
         ("base_learning_rate = 1e-5", "base_learning_rate is 1e-05; write a list"),
-        ("base_batch_size = { min = 1, max = 2.5 }", "base_batch_size is 2.5; it must be an integer"),
+        ("patience = { min = 1, max = 2.5 }", "patience is 2.5; it must be an integer"),
+        ("base_batch_size = { min = 1, max = 8 }", "base_batch_size is .*; write a list"),
+        ("accumulation = { min = 1, max = 2 }", "accumulation is .*; write a list"),
         ("base_batch_size = [2, 'four']", "base_batch_size is 'four'; it must be an integer"),
         ("base_batch_size = [2]", r"base_batch_size has the values \[2\]; write two"),
         ("flip = { min = 0, max = 1 }", "flip is .*, but it is no number"),

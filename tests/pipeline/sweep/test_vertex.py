@@ -30,7 +30,7 @@ accelerator = "l4"
 
 [search]
 finetune_learning_rate = { min = 1e-6, max = 1e-4, log = true }
-accumulation = { min = 1, max = 2 }
+patience = { min = 1, max = 2 }
 flip = [true, false]
 learning_rate_schedule = ["constant", "cosine"]
 """
@@ -38,7 +38,7 @@ learning_rate_schedule = ["constant", "cosine"]
 
 def trial(number, state, losses, flip="true"):
     """A trial as the API returns it."""
-    parameters = {"learning-rate": 2e-5, "accumulation": 2.0, "flip": flip, "schedule": "cosine"}
+    parameters = {"learning-rate": 2e-5, "patience": 2.0, "flip": flip, "schedule": "cosine"}
     return {
         "id": str(number),
         "state": state,
@@ -91,11 +91,11 @@ def test_data_is_fetched_once_and_the_tuning_job_has_the_ranges_and_the_machines
     assert study.measurement_selection_type == StudySpec.MeasurementSelectionType.BEST_MEASUREMENT
     assert "median_automated_stopping_spec" in study
     assert study.study_stopping_config.maximum_runtime_constraint.max_duration.total_seconds() == 3 * 3600
-    rate, accumulation, flip, schedule = study.parameters
+    rate, patience, flip, schedule = study.parameters
     assert (rate.parameter_id, rate.scale_type.name) == ("learning-rate", "UNIT_LOG_SCALE")
     assert (rate.double_value_spec.min_value, rate.double_value_spec.max_value) == (1e-6, 1e-4)
-    assert (accumulation.parameter_id, accumulation.scale_type.name) == ("accumulation", "UNIT_LINEAR_SCALE")
-    assert (accumulation.integer_value_spec.min_value, accumulation.integer_value_spec.max_value) == (1, 2)
+    assert (patience.parameter_id, patience.scale_type.name) == ("patience", "UNIT_LINEAR_SCALE")
+    assert (patience.integer_value_spec.min_value, patience.integer_value_spec.max_value) == (1, 2)
     assert (flip.parameter_id, list(flip.categorical_value_spec.values)) == ("flip", ["true", "false"])
     assert (schedule.parameter_id, list(schedule.categorical_value_spec.values)) == (
         "schedule",
@@ -139,7 +139,7 @@ def test_trials_are_shown_with_the_best_settings_for_the_next_run(project, tmp_p
     assert "console.cloud.google.com/vertex-ai/locations/us-central1/training/1?project=proj" in out
     assert out.index("Trial 1: ") < out.index("Trial 2: ")
     assert out.count("Trial 1: ") == 1
-    best = "finetune_learning_rate=2e-05 accumulation=2 flip=false learning_rate_schedule=cosine"
+    best = "finetune_learning_rate=2e-05 patience=2 flip=false learning_rate_schedule=cosine"
     assert re.search(
         rf"(?m)^Next run: make run-pipeline TARGET=vertex ENV=prod base_model_uri=pretrained .*{best}$", out
     )
@@ -312,6 +312,16 @@ def test_tuning_job_without_a_complete_trial_is_an_error(project):
     ]
     with pytest.raises(UserError, match="none of the 1 trials is complete"):
         sweep(project, "--yes")
+
+
+def test_batch_that_one_listed_accumulation_does_not_divide_is_refused(project, tmp_path):
+    search = "[search]\nfinetune_batch_size = [4, 6]\naccumulation = [1, 2, 4]\n"
+    (tmp_path / "mine.toml").write_text(
+        SWEEP.partition("[search]")[0].replace("finetune_batch_size = 0\n", "") + search
+    )
+    with pytest.raises(UserError, match=r"batch_size is 6, not a multiple of .*accumulation 4"):
+        sweep(project, "--yes")
+    assert not project.requests
 
 
 def test_recipe_that_takes_settings_of_the_environment_out_is_refused(project, tmp_path):
