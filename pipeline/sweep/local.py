@@ -31,7 +31,7 @@ from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
 from pipeline.sweep.space import Categorical, Range, Sweep, assignments, keep
 from trainer.data import prepared_data
-from trainer.errors import Checks, check, format_duration, terminable
+from trainer.errors import Checks, UserError, check, format_duration, terminable
 from trainer.io import files
 from trainer.models import model_folder
 from trainer.models.find import find_model
@@ -45,6 +45,7 @@ POLL_S = 0.2
 """Pause between two looks at the losses of a trial."""
 MOST_FAILURES = 3
 """Trials that may fail before one succeeds: after that, the settings are hardly what is wrong."""
+KILLED = "ended by signal"
 SECONDS, REASON = "seconds", "reason"
 """What a trial keeps in Optuna's study beside its values and losses."""
 
@@ -151,19 +152,23 @@ class Search:
 
     def __init__(self, sweep: Sweep, folder: pathlib.Path, base_model: str, lock: int) -> None:
         import optuna
+        from sqlalchemy.exc import SQLAlchemyError
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.sweep, self.folder, self._base_model, self._lock = sweep, folder, base_model, lock
         path = (folder / TRIALS).absolute()
-        is_new = not path.exists()
-        self._study = optuna.create_study(
-            storage=f"sqlite:///{path}",
-            study_name=STUDY,
-            direction="minimize",
-            pruner=optuna.pruners.MedianPruner(),
-            load_if_exists=True,
-        )
-        if is_new and (present := sweep.present()):
+        try:
+            self._study = optuna.create_study(
+                storage=f"sqlite:///{path}",
+                study_name=STUDY,
+                direction="minimize",
+                pruner=optuna.pruners.MedianPruner(),
+                load_if_exists=True,
+            )
+        except (SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+            reason = str(error).partition("\n")[0]
+            raise UserError(f"cannot use {path}: {reason}; remove {folder} to start again") from None
+        if not self._study.get_trials(deepcopy=False) and (present := sweep.present()):
             self._study.enqueue_trial(present)  # so that the best one is compared with what there is
 
     @property
@@ -244,7 +249,18 @@ class Search:
         print(f"  {loss}{format_duration(seconds)}{words[state]}{later}", flush=True)
 
     def _train(self, trial: Any, values: Mapping[str, Value], folder: pathlib.Path) -> tuple[str, str]:
-        """Train a trial and report the loss of each epoch; returns how it ended, and why if it failed."""
+        """Train a trial and report the loss of each epoch; returns how it ended, and why if it failed.
+
+        One that a signal ended, such as for lack of memory, goes on once from its last checkpoint.
+        """
+        state, reason = self._attempt(trial, values, folder)
+        if reason.startswith(KILLED):
+            print(f"  {reason}; trying again", flush=True)
+            state, reason = self._attempt(trial, values, folder)
+        return state, reason
+
+    def _attempt(self, trial: Any, values: Mapping[str, Value], folder: pathlib.Path) -> tuple[str, str]:
+        """Train a trial in a process of its own; returns as `_train`."""
         folder.mkdir(parents=True, exist_ok=True)
         command = [
             *(sys.executable, "-m", "pipeline.sweep.worker"),
@@ -256,7 +272,7 @@ class Search:
         ]
         variables = {**os.environ, **TASK_ENVIRONMENT, hypertune.FILE: str((folder / LOSSES).absolute())}
         epochs = self.sweep.settle(values).trainings[self.sweep.step].training.epochs
-        known: set[int] = set()
+        known = set(self._study.trials[trial.number].intermediate_values)
 
         def is_worse() -> bool:
             for epoch, loss in hypertune.read_losses(folder / LOSSES).items():
@@ -290,6 +306,8 @@ class Search:
                 assert process.stdin is not None
                 process.stdin.close()
                 process.wait()
+        if process.returncode < 0:
+            return FAILED, f"{KILLED} {-process.returncode}"
         if process.returncode:
             lines = [line for line in (folder / LOG).read_text(errors="replace").splitlines() if line.strip()]
             return FAILED, lines[-1].removeprefix("error: ") if lines else f"exit status {process.returncode}"

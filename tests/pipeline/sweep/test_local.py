@@ -15,14 +15,14 @@ from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.local.run import locked
 from pipeline.sweep.local import CHECKPOINTS, LOG, LOSSES, MODEL, SECONDS, STUDY, TRIALS, Search, folder_of
-from pipeline.sweep.results import COMPLETE, publish
+from pipeline.sweep.results import COMPLETE, FAILED, publish
 from pipeline.sweep.space import read_sweep
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
 from tests.tiny import write_salicon
 from trainer.errors import UserError
 from trainer.models.model_folder import MODEL_CONFIG
-from trainer.training.hypertune import read_losses
+from trainer.training.hypertune import FILE, read_losses
 
 TIMEOUT_S = 600
 
@@ -218,6 +218,41 @@ def test_renamed_file_goes_on_with_the_trials_of_its_folder(tmp_path):
     Slow(read_sweep(path, load_environment("local")), tmp_path, "", 0).run(1, 0)
     renamed = path.rename(tmp_path / "ours.toml")
     assert len(Slow(read_sweep(renamed, load_environment("local")), tmp_path, "", 0).trials) == 1
+
+
+@pytest.mark.parametrize(("kills", "state"), [(1, COMPLETE), (2, FAILED)])
+def test_trial_that_a_signal_ends_is_tried_once_more(tmp_path, monkeypatch, kills, state):
+    program, attempts = tmp_path / "python", tmp_path / "attempts"
+    program.write_text(
+        f"#!/bin/sh\necho >> {attempts}\n[ $(wc -l < {attempts}) -le {kills} ] && kill -9 $$\n"
+        f'echo \'{{"global_step": "1", "valid_loss": "0.5"}}\' > "${FILE}"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
+    with locked(tmp_path, "sweep") as lock:
+        search = Search(sweep, tmp_path, "", lock)
+        search.run(1, 0)
+    (trial,) = search.trials
+    assert (trial.state, trial.reason) == (state, "" if state == COMPLETE else "ended by signal 9")
+    assert len(attempts.read_text().splitlines()) == 2
+
+
+def test_damaged_study_is_refused_with_what_to_remove(tmp_path):
+    sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
+    (tmp_path / TRIALS).write_bytes(b"no study" * 1000)
+    with pytest.raises(UserError, match=rf"{TRIALS}.*remove {tmp_path}"):
+        Search(sweep, tmp_path, "", 0)
+
+
+def test_first_trial_has_the_present_settings_although_the_study_exists(tmp_path):
+    sweep = read_sweep(
+        write_sweep(tmp_path, "base_learning_rate = { min = 1e-6, max = 1e-3 }"), load_environment("local")
+    )
+    optuna.create_study(study_name=STUDY, storage=f"sqlite:///{tmp_path / TRIALS}", direction="minimize")
+    search = Slow(sweep, tmp_path, "", 0)
+    search.run(1, 0)
+    assert search.trials[0].values == sweep.present() == {"base_learning_rate": 1e-5}
 
 
 def test_no_trial_is_started_after_the_hours(tmp_path):
