@@ -28,7 +28,12 @@ def configure(parser: Parser) -> None:
     )
     add_environment(parser, default="local")
     parser.add_argument("--trials", type=int, default=20, help="number of trials (default: %(default)s)")
-    parser.add_argument("--hours", type=float, default=0.0, help="start no trial after this time; 0 for any time")
+    parser.add_argument(
+        "--hours",
+        type=float,
+        default=0.0,
+        help="start no trial after this time, counted anew by each call here; 0 for any",
+    )
     parser.add_argument(
         "--parallel", type=int, default=1, help="on Vertex AI: trials at the same time (default: %(default)s)"
     )
@@ -70,4 +75,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             if not confirmed("\n".join(offer), parsed.yes, "Nothing was started."):
                 return 0
             started = vertex.start(sweep, folder, parsed.trials, parsed.parallel, parsed.hours)
+        for name in ("trials", "parallel", "hours"):
+            given, kept = getattr(parsed, name), getattr(started, name)
+            check(
+                given == kept,
+                f"--{name} is {given:g}, but this sweep was started with {kept:g}, which cannot change; give "
+                f"--{name} {kept:g}, or start another with --sweep-dir",
+            )
         return vertex.follow(sweep, folder, started)

@@ -214,6 +214,15 @@ def test_weights_in_a_bucket_that_are_no_model_are_refused_before_a_job_starts(p
     assert f"--base-model={address}" in json.dumps(request.body)
 
 
+@pytest.mark.parametrize("flag", ["trials", "parallel", "hours"])
+def test_numbers_of_a_started_sweep_cannot_change(project, monkeypatch, flag):
+    interrupt_at_first_look(project, monkeypatch)
+    project.requests.clear()
+    with pytest.raises(UserError, match=rf"--{flag} is 7, but"):
+        sweep(project, f"--{flag}=7")
+    assert not project.requests
+
+
 def test_sweep_that_is_followed_is_not_followed_twice(project, monkeypatch):
     interrupt_at_first_look(project, monkeypatch)
     with locked(pathlib.Path("sweeps/mine-prod"), "sweep"), pytest.raises(UserError, match="already running"):
