@@ -64,7 +64,7 @@ run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name]
 install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves): [GPU=1 for NVIDIA GPUs of this machine, GPU=0 to go back]
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) $(CLUSTER) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) $(GPU_COMPILER) $(SERVING) $(AUDIT) $(CLUSTER) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:
@@ -106,8 +106,9 @@ requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pypro
 	cp requirements/cpu.txt requirements/tpu.txt
 	$(call pin,tpu) $(only_x86) --extra tpu --extra pipeline
 	echo uv | $(call pin,uv,-) --universal
-	@# These three checks are for Linux x86-64 alone. tensorflow-cpu is the `tensorflow` that the API needs.
+	@# These checks are for Linux x86-64 alone. tensorflow-cpu is the `tensorflow` that the API needs.
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/tpu.txt
+	printf '%s\n' $(GPU_COMPILER_PINS) | $(call pin,gpu-check,-) $(only_x86)
 	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86) --excludes <(echo tensorflow)
 	printf '%s\n' $(CLUSTER_PINS) | $(call pin,cluster,-) $(only_x86)
 	printf '%s\n' pip-audit zizmor | $(call pin,audit,-) --universal

@@ -3,6 +3,9 @@
 # The TPU compiler that needs no TPU: the libtpu of the tpu image, by the jax of its time, in an environment of its own.
 COMPILER := .venv-check-tpu
 COMPILER_PINS := jax==0.5.3 libtpu==0.0.10
+# XLA's compiler for NVIDIA GPUs that needs no GPU: of a recent jax, with the ptxas and libdevice of NVIDIA's wheels.
+GPU_COMPILER := .venv-check-gpu
+GPU_COMPILER_PINS := jax==0.10.2 jax-cuda13-plugin==0.10.2 jax-cuda13-pjrt==0.10.2 nvidia-cuda-nvcc==13.5.37
 # The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
 SERVING := .venv-serving
 SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
@@ -19,7 +22,7 @@ EXAMPLE_WORKFLOWS := docs/check/attention.yml
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
-.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud check-cluster cluster-needs
+.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-gpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud check-cluster cluster-needs
 
 ### Checks (make COMMAND)
 
@@ -40,6 +43,9 @@ fuzz: $(INSTALLED) ## Give a thousand damaged files to each reader of other peop
 
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
 	$(BIN)/python -m tests.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
+
+check-gpu: $(INSTALLED) $(GPU_COMPILER)/.installed ## Compile the training step for T4, L4, A100 and H100, without one, and compare its memory with `plan` (minutes): [ARGS='--chips l4 --batches 64 --json']
+	$(BIN)/python -m tests.gpu_compile --compiler $(GPU_COMPILER)/bin/python $(ARGS)
 
 check-kubeflow: $(INSTALLED) ## Have pipeline-kubeflow.yaml read by Kubeflow's compiler, Argo's validation and Kubeflow's importer (needs Go; minutes at first)
 	@$(call needs_go,Kubeflow)
@@ -103,6 +109,12 @@ $(COMPILER)/.installed: requirements/tpu-check.txt | $(UV_INSTALLED)
 	@rm -f $@
 	@$(COMPILER)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(COMPILER)
 	@$(call pinned,$(COMPILER),sync $<)
+	@touch $@
+
+$(GPU_COMPILER)/.installed: requirements/gpu-check.txt | $(UV_INSTALLED)
+	@rm -f $@
+	@$(GPU_COMPILER)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(GPU_COMPILER)
+	@$(call pinned,$(GPU_COMPILER),sync $<)
 	@touch $@
 
 $(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)

@@ -131,7 +131,7 @@ def lower(case: Case) -> str:
     """HLO text of one training step on each chip, as TensorFlow passes it to XLA."""
     convolution.chip = True
     model = build_model(case.image_size, step.POLICIES[case.precision])
-    optimizer = keras.optimizers.Adam(1e-5, epsilon=EPSILON)
+    optimizer = step.with_loss_scaling(keras.optimizers.Adam(1e-5, epsilon=EPSILON), case.precision)
     optimizer.build(model.trainable_variables)
     network, chips = Network(model, optimizer), CHIPS[case.topology]
 

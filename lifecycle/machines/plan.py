@@ -107,7 +107,7 @@ class TrainingPlan:
         if self._measured_memory_bytes is not None:
             return self._measured_memory_bytes
         part = self.batch_per_replica // self.training.accumulation
-        return accelerators.step_memory_bytes(part, self.data.image_size, self.precision)
+        return accelerators.step_memory_bytes(self.accelerator.chip, part, self.data.image_size, self.precision)
 
     @property
     def _measured_memory_bytes(self) -> float | None:

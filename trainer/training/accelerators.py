@@ -320,16 +320,26 @@ def _plain(name: str) -> str:
 # === Memory and time of a training step, by a roofline model ===
 #
 # XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a
-# TPU v5e at 240 x 320 with 32 images per chip (`make check-tpu`, research/benchmarks.md). All counts are
-# proportional to the number of pixels, because the network is convolutional.
+# TPU v5e (`make check-tpu`), and traffic and memory for GPUs (`make check-gpu`), at 240 x 320 with 32 images per
+# chip (research/benchmarks.md). All counts are proportional to the number of pixels, because the network is
+# convolutional. Those of GPUs are near the mean of T4, L4, A100 and H100, which differ by 5%. A CPU is assumed
+# to take the memory of a TPU, and float16 on both that of bfloat16.
 
 PIXELS = 240 * 320
-TRAFFIC_BYTES = {"float32": 1.313e9, "bfloat16": 0.913e9, "float16": 0.913e9}
-"""Memory traffic of one image by precision; float16 is assumed to equal bfloat16."""
+TRAFFIC_BYTES = {
+    "gpu": {"float32": 1.60e9, "bfloat16": 0.79e9, "float16": 0.79e9},
+    "tpu": {"float32": 1.313e9, "bfloat16": 0.913e9, "float16": 0.913e9},
+}
+TRAFFIC_BYTES["cpu"] = TRAFFIC_BYTES["tpu"]
+"""Memory traffic of one image by container image and precision."""
 STATE_BYTES = 24.93e6 * 4 * 4
 """Weights, their gradients and Adam's two moments, float32."""
-MEMORY_BYTES = {"float32": 6.13e9 / 32, "bfloat16": 3.17e9 / 32, "float16": 3.17e9 / 32}
-"""Other memory of the step for one image by precision; float16 is assumed to equal bfloat16."""
+MEMORY_BYTES = {
+    "gpu": {"float32": 7.45e9 / 32, "bfloat16": 3.7e9 / 32, "float16": 3.7e9 / 32},
+    "tpu": {"float32": 6.13e9 / 32, "bfloat16": 3.17e9 / 32, "float16": 3.17e9 / 32},
+}
+MEMORY_BYTES["cpu"] = MEMORY_BYTES["tpu"]
+"""Other memory of the step for one image by container image and precision."""
 USABLE_MEMORY = 0.9
 """Share of the memory available to the step; the runtime and its workspaces need the rest."""
 START_SECONDS = 300.0
@@ -338,9 +348,9 @@ FORWARD_SHARE = 1 / 3
 """Time of a validation image relative to a training image: the backward pass takes twice the forward pass."""
 
 
-def step_memory_bytes(batch: int, image_size: tuple[int, int], precision: str) -> float:
+def step_memory_bytes(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> float:
     """Bytes of memory that `batch` images on one chip need."""
-    return STATE_BYTES + batch * MEMORY_BYTES[precision] * _scale(image_size)
+    return STATE_BYTES + batch * MEMORY_BYTES[chip.image][precision] * _scale(image_size)
 
 
 def usable_bytes(chip: Chip) -> float:
@@ -350,7 +360,8 @@ def usable_bytes(chip: Chip) -> float:
 
 def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str) -> int:
     """Largest number of images that fits into the memory of one chip; 0 if none fits."""
-    return max(0, int((usable_bytes(chip) - STATE_BYTES) / (MEMORY_BYTES[precision] * _scale(image_size))))
+    image_bytes = MEMORY_BYTES[chip.image][precision] * _scale(image_size)
+    return max(0, int((usable_bytes(chip) - STATE_BYTES) / image_bytes))
 
 
 def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> float:
@@ -359,13 +370,13 @@ def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision:
     """
     images = batch * _scale(image_size)
     arithmetic = images * STEP_FLOP / chip.flops[precision]
-    memory = images * TRAFFIC_BYTES[precision] / chip.bandwidth_bytes_s
+    memory = images * TRAFFIC_BYTES[chip.image][precision] / chip.bandwidth_bytes_s
     return max(arithmetic, memory) / chip.efficiency
 
 
 def bound(chip: Chip, precision: str) -> str:
     """The roofline limit of a step on `chip`: `arithmetic` or `memory traffic`."""
-    traffic = TRAFFIC_BYTES[precision] / chip.bandwidth_bytes_s
+    traffic = TRAFFIC_BYTES[chip.image][precision] / chip.bandwidth_bytes_s
     return "memory traffic" if traffic > STEP_FLOP / chip.flops[precision] else "arithmetic"
 
 
@@ -381,12 +392,14 @@ def basis(accelerator: Accelerator, precision: str) -> tuple[str, ...]:
         slow = "CPUs without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
         return (speed, slow) if precision == "bfloat16" else (speed,)
     source = " from NVIDIA's figures for ResNet-50 in TensorFlow" if accelerator.image == "gpu" else ""
+    compiled = "a TPU v5e" if accelerator.image == "tpu" else "GPUs; the operations, for a TPU v5e"
+    traffic, memory = (counts[accelerator.image][precision] for counts in (TRAFFIC_BYTES, MEMORY_BYTES))
     return (
-        f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {TRAFFIC_BYTES[precision] / 1e9:.2f} GB of memory traffic per "
-        f"240x320 image (counts of the step compiled for a TPU v5e), scaled by pixels, at {chip.efficiency:.0%} "
+        f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
+        f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, at {chip.efficiency:.0%} "
         f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
         f"bound by {bound(chip, precision)}). That share is an assumption{source}, not measured on this chip.",
-        f"Memory: {MEMORY_BYTES[precision] / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
+        f"Memory: {memory / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
         f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
     )
 
@@ -442,7 +455,7 @@ def check_memory(
 ) -> None:
     """Raise `UserError` unless a `chip`, called `name`, has enough memory for its share of a batch."""
     part, largest = batch_size // replicas // accumulation, largest_batch(chip, image_size, precision)
-    needs, has = step_memory_bytes(part, image_size, precision) / 1e9, usable_bytes(chip) / 1e9
+    needs, has = step_memory_bytes(chip, part, image_size, precision) / 1e9, usable_bytes(chip) / 1e9
     remedy = (
         f"set batch_size to at most {largest * replicas * accumulation}, or accumulation to "
         f"{parts(batch_size // replicas, largest)}"

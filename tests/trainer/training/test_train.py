@@ -334,7 +334,7 @@ def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, tra
 
 
 def test_batch_too_large_for_the_memory_is_refused_with_the_size_that_fits(dataset, quick, tmp_path):
-    share = 0.3 * runtime.available_bytes() / accelerators.MEMORY_BYTES["float32"]
+    share = 0.3 * runtime.available_bytes() / accelerators.MEMORY_BYTES["cpu"]["float32"]
     side = int((share * accelerators.PIXELS) ** 0.5) // 8 * 8
     copy = shutil.copytree(dataset, tmp_path / "prepared")
     dataclasses.replace(Manifest.load(copy), image_size=(side, side)).save(copy)
