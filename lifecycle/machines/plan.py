@@ -13,7 +13,7 @@ from trainer.data import datasets
 from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size, wrong_image_size
 from trainer.errors import UserError, check, format_duration
 from trainer.training import accelerators
-from trainer.training.accelerators import FLEX_START, Accelerator
+from trainer.training.accelerators import FLEX_START, Accelerator, Range
 from trainer.training.settings import TrainConfig, with_batch
 
 ASSUMED_COUNTS = (800, 200)
@@ -120,24 +120,31 @@ class TrainingPlan:
         return accelerators.usable_bytes(self.accelerator.chip)
 
     @property
-    def seconds_per_step(self) -> float:
+    def step_seconds(self) -> Range:
         """Time of one training step: measured, else estimated."""
-        chip, size = self.accelerator.chip, self.data.image_size
+        size = self.data.image_size
         if self.measured:
-            return (
-                self.batch_size
-                / self.measured.images_per_s
-                * math.prod(size)
-                / math.prod(self.measured.image_size)
-            )
-        return accelerators.step_seconds(chip, self.batch_per_replica, size, self.precision)
+            pixels = math.prod(size) / math.prod(self.measured.image_size)
+            seconds = self.batch_size / self.measured.images_per_s * pixels
+            return Range(seconds, seconds)
+        return accelerators.step_seconds(self.accelerator.chip, self.batch_per_replica, size, self.precision)
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Time of one training step, at most."""
+        return self.step_seconds.most
+
+    @property
+    def hours_range(self) -> Range:
+        """Estimated billed time: the start of the machines, training and validation."""
+        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * accelerators.FORWARD_SHARE
+        steps = self.training.epochs * (self.steps_per_epoch + valid_steps)
+        return Range(*((self.start_s + steps * seconds) / 3600 for seconds in self.step_seconds))
 
     @property
     def hours(self) -> float:
-        """Estimated billed time: the start of the machines, training and validation."""
-        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * accelerators.FORWARD_SHARE
-        epoch_s = (self.steps_per_epoch + valid_steps) * self.seconds_per_step
-        return (self.start_s + self.training.epochs * epoch_s) / 3600
+        """Estimated billed time, at most."""
+        return self.hours_range.most
 
     @property
     def start_s(self) -> float:
@@ -150,12 +157,27 @@ class TrainingPlan:
         return f"measured {self.measured.date}" if self.measured else "estimated"
 
     @property
-    def cost_usd(self) -> float | None:
+    def cost_range_usd(self) -> Range | None:
         """Estimated cost of all machines; None if the price is unknown."""
         price = self.accelerator.usd_per_hour(self.machines.provisioning)
         if price is None:
             return None
-        return self.hours * self.machines.workers * price
+        return Range(*(hours * self.machines.workers * price for hours in self.hours_range))
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Estimated cost of all machines, at most; None if the price is unknown."""
+        return self.cost_range_usd and self.cost_range_usd.most
+
+    @property
+    def time_text(self) -> str:
+        """The billed time in words, such as `9 min to 16 min`."""
+        return _from_to(*(format_duration(3600 * hours) for hours in self.hours_range))
+
+    @property
+    def cost_text(self) -> str:
+        """The cost in USD, such as `0.21 to 0.36`; `?` if the price is unknown."""
+        return _from_to(*(f"{usd:.2f}" for usd in self.cost_range_usd)) if self.cost_range_usd else "?"
 
     @property
     def has_other_prices(self) -> bool:
@@ -189,6 +211,10 @@ class TrainingPlan:
             "excludes waiting for data, checkpoints, and the exchange of gradients between machines.",
             f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
         )
+
+
+def _from_to(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
 
 
 def make_plan(
@@ -269,7 +295,7 @@ def check_outside_pod(name: str, address: str) -> None:
 
 
 def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:
-    """Hours after which Vertex AI stops the job: `timeout_hours`, or if that is 0 a multiple of the estimate.
+    """Hours after which Vertex AI stops the job: `timeout_hours`, or if it is 0 a multiple of `plan.hours`.
 
     A job that hangs, such as in a download or in an exchange between GPUs, is billed until then.
 
@@ -279,7 +305,7 @@ def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:
     timeout_hours = timeout_hours or min(max(LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR * plan.hours), MOST_TIMEOUT_HOURS)
     check(
         plan.hours <= timeout_hours,
-        f"training takes about {plan.hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or choose a "
+        f"training takes up to {plan.hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or choose a "
         "faster accelerator (see `python -m pipeline plan`)",
     )
     check(
@@ -304,9 +330,9 @@ def plan_markdown(plan: TrainingPlan, timeout_hours: float = 0.0) -> str:
         "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
         "Speed": plan.time_basis,
         "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
-        "Step": f"about {1000 * plan.seconds_per_step:.3g} ms",
-        "Time": f"about {format_duration(3600 * plan.hours)}",
-        "Cost": "unknown" if plan.cost_usd is None else f"about {plan.cost_usd:.2f} USD",
+        "Step": f"about {_from_to(*(f'{1000 * seconds:.3g}' for seconds in plan.step_seconds))} ms",
+        "Time": f"about {plan.time_text}",
+        "Cost": "unknown" if plan.cost_usd is None else f"about {plan.cost_text} USD",
     }
     if timeout_hours:
         facts["Timeout"] = f"stopped after {format_duration(3600 * timeout_hours)} (timeout_hours)"

@@ -78,7 +78,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     for name, reason in missing.items():
         print(f"{name}: {reason}")
     total = sum(benchmark.cost(made, parsed.steps)[1] for made in plans.values())
-    offer = f"{len(plans)} custom jobs at the same time, about {total:.2f} USD together."
+    offer = f"{len(plans)} custom jobs at the same time, up to {total:.2f} USD together."
     if parsed.dry_run:
         print(f"{offer} None was started.")
         return 0
@@ -97,7 +97,10 @@ def _keep(measurement: Measurement, estimated: TrainingPlan | None = None) -> No
     """Keep and print a measurement, beside what the plan had said."""
     benchmark_results.add_measurement(measurement)
     memory = measurement.memory_bytes
-    before = "" if estimated is None else f" (planned {estimated.batch_size / estimated.seconds_per_step:.3g})"
+    before = ""
+    if estimated:
+        most, least = (f"{estimated.batch_size / seconds:.3g}" for seconds in estimated.step_seconds)
+        before = f" (planned {least if least == most else f'{least} to {most}'})"
     print(
         f"{measurement.accelerator}: {measurement.images_per_s:.3g} images/s{before}, memory "
         f"{'unknown' if memory is None else f'{memory / 1e9:.1f} GB'}, first step after "

@@ -1,16 +1,18 @@
 """\
-Compare the accelerators: time, cost, and which ones are left out and why. The cheapest comes first.
+Compare the accelerators: time, cost, and which ones are left out and why. The lowest price at worst comes first.
 
-Prices are estimates, and so is each time that is not marked as measured: by `python -m pipeline benchmark`, at
-the same batch and precision (configs/measured.json). --accelerator NAME shows the plan for one accelerator, and
-what it is based on.
+Prices are estimates, and so is each time that is not marked as measured by `python -m pipeline benchmark` at the
+same batch and precision (configs/measured.json). Estimates are ranges, since it is not known how much of its peak
+speed a chip reaches. One whose price at best is not above the lowest price at worst may be the cheapest, unless
+fewer or more chips of its kind are cheaper. --accelerator NAME shows the plan for one accelerator, and what it is
+based on.
 """
 
 import argparse
 import dataclasses
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lifecycle.machines import benchmark_results, plan
@@ -22,6 +24,7 @@ from trainer.data.settings import FetchConfig
 from trainer.errors import check, format_duration, nearest
 from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training import accelerators
+from trainer.training.accelerators import Range
 from trainer.training.settings import TrainConfig
 
 HELP = "compare the accelerators: time, cost, and which fit"
@@ -70,7 +73,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if reasons:
         console.print(_reason_table(reasons))
     notes = [
-        "Times are estimated unless marked as measured; --accelerator NAME shows their basis.",
+        "Times are estimated unless marked as measured; --accelerator NAME shows their basis. The first has the "
+        "lowest price at worst; others may be cheapest if their price at best is not above it.",
         *_local_notes(training, data),
     ]
     notes.append(accelerators.PRICE_SOURCE)
@@ -125,27 +129,41 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
     for heading in ("batch", "precision", "time", "USD"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
-    cheapest, fastest = (
-        min(plans, key=lambda name: _price_first(plans[name])),
-        min(plans, key=lambda name: plans[name].hours),
-    )
+    cheapest = _marks("cheapest", plans, {name: each.cost_range_usd for name, each in plans.items()})
+    fastest = _marks("fastest", plans, {name: each.hours_range for name, each in plans.items()})
     for name, entry in sorted(plans.items(), key=lambda item: _price_first(item[1])):
-        marks = {"cheapest": name == cheapest, "fastest": name == fastest, entry.time_basis: entry.measured}
+        marks = [cheapest.get(name, ""), fastest.get(name, ""), entry.time_basis if entry.measured else ""]
         table.add_row(
             name,
             entry.accelerator.machine_type,
             str(entry.batch_size),
             entry.precision,
-            format_duration(3600 * entry.hours),
-            "?" if entry.cost_usd is None else f"{'~' * entry.has_other_prices}{entry.cost_usd:.2f}",
-            ", ".join(mark for mark, applies in marks.items() if applies),
+            entry.time_text,
+            f"{'~' * entry.has_other_prices}{entry.cost_text}",
+            ", ".join(filter(None, marks)),
         )
     return table
 
 
 def _price_first(entry: TrainingPlan) -> tuple[float, float]:
-    """The key to sort by price, then by time; unknown prices come last."""
+    """The key to sort by price, then by time, each at worst; unknown prices come last."""
     return (math.inf if entry.cost_usd is None else entry.cost_usd, entry.hours)
+
+
+def _marks(word: str, plans: Mapping[str, TrainingPlan], estimates: Mapping[str, Range | None]) -> dict[str, str]:
+    """The mark of each accelerator that may be the least: at best, it is not above the least at worst.
+
+    How much of its peak a chip reaches is not known, but is alike for any number of chips of one kind.
+    """
+    known = {name: each for name, each in estimates.items() if each}
+    least_at_worst = min((each.most for each in known.values()), default=math.inf)
+
+    def is_beaten(name: str) -> bool:
+        alike = [known[other] for other in known if plans[other].accelerator.chip is plans[name].accelerator.chip]
+        return any(each.least < known[name].least and each.most < known[name].most for each in alike)
+
+    possible = [name for name, each in known.items() if each.least <= least_at_worst and not is_beaten(name)]
+    return {name: word if len(possible) == 1 else f"may be {word}" for name in possible}
 
 
 def _reason_table(reasons: dict[str, str]) -> Any:

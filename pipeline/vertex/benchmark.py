@@ -52,7 +52,7 @@ def arguments(
 
 
 def cost(plan: TrainingPlan, steps: int) -> tuple[float, float]:
-    """The estimated seconds of a job and its price in USD, which is NaN if it is unknown."""
+    """The estimated seconds of a job and its price in USD, at most; the price is NaN if it is unknown."""
     seconds = plan.start_s + (steps + 1) * plan.seconds_per_step
     hourly = plan.accelerator.usd_per_hour(plan.machines.provisioning)
     return seconds, math.nan if hourly is None else hourly * seconds / 3600
@@ -64,8 +64,8 @@ def describe_plan(plan: TrainingPlan, steps: int) -> str:
     height, width = plan.data.image_size
     return (
         f"{plan.accelerator.name}: {steps} steps of batch {plan.batch_size} at {height}x{width} in "
-        f"{plan.precision} on 1 x {plan.accelerator.machine_type}, {plan.machines.provisioning}: about "
-        f"{format_duration(seconds)}, {'unknown price' if math.isnan(usd) else f'about {usd:.2f} USD'}"
+        f"{plan.precision} on 1 x {plan.accelerator.machine_type}, {plan.machines.provisioning}: up to "
+        f"{format_duration(seconds)}, {'unknown price' if math.isnan(usd) else f'up to {usd:.2f} USD'}"
     )
 
 

@@ -25,7 +25,7 @@ from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
 from pipeline.vertex import doctor_questions, runs
 from pipeline.vertex.doctor_questions import MISSING, Question, ask
-from trainer.errors import check, check_choice, format_duration
+from trainer.errors import check, check_choice
 from trainer.io import buckets
 from trainer.settings import fields
 from trainer.settings.fields import Value
@@ -205,8 +205,8 @@ def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
     """One line for each plan, by the step that it is for: machines, time and cost."""
     return [
         f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
-        f"{format_duration(3600 * made.hours)}"
-        + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
+        f"{made.time_text}"
+        + ("" if made.cost_usd is None else f", about {made.cost_text} USD")
         + (f" ({made.time_basis})" if made.measured else "")
         for step, made in plans.items()
     ]

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from trainer.errors import UserError, check, look_up
 
@@ -29,6 +30,28 @@ PROVISIONING = (STANDARD, SPOT, FLEX_START)
 
 
 # === Chips ===
+
+
+class Range(NamedTuple):
+    """The ends of an estimate; they are equal if it was measured."""
+
+    least: float
+    most: float
+
+
+# Published shares of the peak, at 3 x 31 GFLOP for an image of VGG16 and 3 x 8.2 for one of ResNet-50:
+# - VGG16 trained on a V100 in float16: 58.8 ms for 16 images in PyTorch 0.3 are 20%, 49.4 ms in TensorFlow 1.5 are
+#   24% (u39kun/deep-learning-benchmark at 02ef743, README.md);
+# - ResNet-50 trained in TensorFlow with XLA: 1270 images/s on a V100 are 25%, 2375 on an A100 19%
+#   (NVIDIA/DeepLearningExamples at 1d4211f, TensorFlow/Classification/ConvNets/resnet50v1.5/README.md);
+# - ResNet-50 trained on TPU v3: 1.05 million images/s on 1024 chips of 123 TFLOP/s are 21% (Ying et al. 2018,
+#   "Image Classification at Supercomputer Scale", arXiv:1811.06992);
+# - VGG16's convolutions alone, in predictions of 32 images on a V100 in float16: 14.6 ms are 54% (PaddlePaddle,
+#   paddle/contrib/float16/float16_benchmark.md).
+# None is of this network, whose step is nearly all convolutions of VGG16, nor of an L4, T4, H100 or v5e.
+EFFICIENCY = Range(0.2, 0.5)
+"""Share of the peak of a GPU or a TPU that a training step is assumed to reach: the published trainings to the
+published convolutions. It is one for both, because the figures do not tell them apart."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +78,7 @@ class Chip:
     """Regions where Vertex AI trains on it; empty for all."""
     flex_start: bool = False
     """Whether Vertex AI can wait for capacity (Flex-start)."""
-    efficiency: float = 0.5
+    efficiency: Range = EFFICIENCY
     """Share of the peak that a training step reaches. An assumption, not measured on this chip."""
     quota: str = ""
     """End of Vertex AI's quota metric for its chips; empty for a CPU, whose metric counts vCPUs."""
@@ -71,17 +94,13 @@ def _regions(text: str) -> tuple[str, ...]:
 
 STEP_FLOP = 249.3e9
 """FLOP of a training step for an image of 240 x 320 pixels (research/benchmarks.md, compiled for a TPU v5e)."""
-# On two cores with AVX512_BF16 that step took 1.57 s in float32 and 0.95 s in bfloat16. A vCPU can be half a core,
-# and older; the efficiency accounts for that.
+# On two cores with AVX512_BF16 that step took 1.57 s in float32 and 0.95 s in bfloat16. A vCPU is half a core: the
+# larger efficiency. With the kernels of CPUs without AVX-512 the step took twice as long (research/benchmarks.md).
 _CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.95}
 
-# What a convolutional network reaches in TensorFlow. NVIDIA's ResNet-50 v1.5 with XLA and mixed precision trains
-# on 1270 images/s on a V100 and on 2375 on an A100 (NVIDIA/DeepLearningExamples at 1d4211f,
-# TensorFlow/Classification/ConvNets/resnet50v1.5/README.md): 25% and 19% of
-# their peaks, at 3 x 8.2 GFLOP an image.
-_GPU_EFFICIENCY = 0.25
-
-CPU = Chip("CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, ())
+CPU = Chip(
+    "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Range(0.25, 0.5)
+)  # fmt: skip
 # T4 and V100 have no bfloat16; their tensor cores multiply float16.
 T4 = Chip(
     "NVIDIA T4", "gpu", "NVIDIA_TESLA_T4", _node("nvidia-tesla-t4"), 16e9,
@@ -91,13 +110,13 @@ T4 = Chip(
         "europe-central2 europe-west1 europe-west2 europe-west3 europe-west4 asia-east1 asia-east2 "
         "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 asia-southeast2 australia-southeast1"
     ),
-    quota="nvidia_t4_gpus", efficiency=_GPU_EFFICIENCY,
+    quota="nvidia_t4_gpus",
 )  # fmt: skip
 V100 = Chip(
     "NVIDIA V100", "gpu", "NVIDIA_TESLA_V100", _node("nvidia-tesla-v100"), 16e9,
     {"float16": 125e12, "float32": 15.7e12}, 900e9, "float16", 32,
     _regions("us-central1 us-east1 us-west1 europe-west4 asia-east1"),
-    quota="nvidia_v100_gpus", efficiency=_GPU_EFFICIENCY,
+    quota="nvidia_v100_gpus",
 )  # fmt: skip
 # By default TensorFlow computes float32 convolutions in TF32 on these: the float32 peaks are those of TF32.
 L4 = Chip(
@@ -108,7 +127,7 @@ L4 = Chip(
         "asia-northeast3 asia-south1 asia-southeast1"
     ),
     flex_start=True,
-    quota="nvidia_l4_gpus", efficiency=_GPU_EFFICIENCY,
+    quota="nvidia_l4_gpus",
 )  # fmt: skip
 A100 = Chip(
     "NVIDIA A100 40 GB", "gpu", "NVIDIA_TESLA_A100", _node("nvidia-tesla-a100"), 40e9,
@@ -117,14 +136,14 @@ A100 = Chip(
         "us-central1 us-east1 us-west3 us-west4 europe-west4 me-west1 asia-northeast3 asia-southeast1"
     ),
     flex_start=True,
-    quota="nvidia_a100_gpus", efficiency=_GPU_EFFICIENCY,
+    quota="nvidia_a100_gpus",
 )  # fmt: skip
 A100_80GB = Chip(
     "NVIDIA A100 80 GB", "gpu", "NVIDIA_A100_80GB", _node("nvidia-a100-80gb"), 80e9,
     {"bfloat16": 312e12, "float32": 156e12}, 2039e9, "bfloat16", 32,
     _regions("us-central1 us-east4 us-east5 europe-west4 asia-southeast1"),
     flex_start=True,
-    quota="nvidia_a100_80gb_gpus", efficiency=_GPU_EFFICIENCY,
+    quota="nvidia_a100_80gb_gpus",
 )  # fmt: skip
 H100 = Chip(
     "NVIDIA H100 80 GB", "gpu", "NVIDIA_H100_80GB", _node("nvidia-h100-80gb"), 80e9,
@@ -134,7 +153,7 @@ H100 = Chip(
         "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1"
     ),
     flex_start=True,
-    quota="nvidia_h100_gpus", efficiency=_GPU_EFFICIENCY,
+    quota="nvidia_h100_gpus",
 )  # fmt: skip
 # By default XLA multiplies float32 on a TPU in one pass of bfloat16.
 V5E = Chip(
@@ -364,14 +383,15 @@ def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str) -> in
     return max(0, int((usable_bytes(chip) - STATE_BYTES) / image_bytes))
 
 
-def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> float:
-    """Seconds of one training step with `batch` images on each chip: those of arithmetic or of memory traffic,
-    whichever is longer.
+def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> Range:
+    """Seconds of one training step with `batch` images on each chip: those of arithmetic or of memory traffic at
+    the chip's peaks, whichever is longer, by its efficiency.
     """
     images = batch * _scale(image_size)
     arithmetic = images * STEP_FLOP / chip.flops[precision]
     memory = images * TRAFFIC_BYTES[chip.image][precision] / chip.bandwidth_bytes_s
-    return max(arithmetic, memory) / chip.efficiency
+    seconds = max(arithmetic, memory)
+    return Range(seconds / chip.efficiency.most, seconds / chip.efficiency.least)
 
 
 def bound(chip: Chip, precision: str) -> str:
@@ -383,22 +403,23 @@ def bound(chip: Chip, precision: str) -> str:
 def basis(accelerator: Accelerator, precision: str) -> tuple[str, ...]:
     """Sentences that explain how the time and the memory of a plan were estimated."""
     chip = accelerator.chip
+    share = f"{chip.efficiency.least:.0%} to {chip.efficiency.most:.0%}"
     if accelerator.image == "cpu":
         seconds = STEP_FLOP / chip.flops[precision] * accelerator.vcpus / 2
         speed = (
             f"Time: {seconds:.2f} s per 240x320 image, measured on two cores with AVX512_BF16, "
-            f"divided by {accelerator.vcpus} vCPUs, each assumed to reach {chip.efficiency:.0%} of a core."
+            f"divided by {accelerator.vcpus} vCPUs, each assumed to reach {share} of a core."
         )
         slow = "CPUs without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
         return (speed, slow) if precision == "bfloat16" else (speed,)
-    source = " from NVIDIA's figures for ResNet-50 in TensorFlow" if accelerator.image == "gpu" else ""
     compiled = "a TPU v5e" if accelerator.image == "tpu" else "GPUs; the operations, for a TPU v5e"
     traffic, memory = (counts[accelerator.image][precision] for counts in (TRAFFIC_BYTES, MEMORY_BYTES))
     return (
         f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
-        f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, at {chip.efficiency:.0%} "
+        f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, at {share} "
         f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
-        f"bound by {bound(chip, precision)}). That share is an assumption{source}, not measured on this chip.",
+        f"bound by {bound(chip, precision)}). That share is an assumption from published figures for VGG16 and "
+        "ResNet-50 on V100, A100 and TPU v3, the same for GPUs and TPUs; it was not measured on this chip.",
         f"Memory: {memory / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
         f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
     )

@@ -80,7 +80,9 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     run = next(iter(vertex.kept("runs")))
     link = f"https://console.cloud.google.com/vertex-ai/pipelines/locations/us-central1/runs/{run}?project=proj"
     base, finetune, *rest = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"Base training: 1 x cpu, standard, about (\d+ h )?\d+ min, about [\d.]+ USD", base)
+    assert re.fullmatch(
+        r"Base training: 1 x cpu, standard, about 2 h 38 min to \d h \d+ min, about 2\.30 to [\d.]+ USD", base
+    )
     assert finetune.startswith("Fine-tuning: 1 x cpu, standard, about ")
     assert rest[:2] == [f"Run:     {run}", f"Console: {link}"]
 
