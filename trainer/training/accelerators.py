@@ -50,8 +50,8 @@ class Range(NamedTuple):
 #   paddle/contrib/float16/float16_benchmark.md).
 # None is of this network, whose step is nearly all convolutions of VGG16, nor of an L4, T4, H100 or v5e.
 EFFICIENCY = Range(0.2, 0.5)
-"""Share of the peak of a GPU or a TPU that a training step is assumed to reach: the published trainings to the
-published convolutions. It is one for both, because the figures do not tell them apart."""
+"""Share of the peak of a GPU or a TPU that a training step is assumed to reach: from about that of the published
+trainings to that of the convolutions alone. It is one for both, because the figures do not tell them apart."""
 
 
 @dataclasses.dataclass(frozen=True)
