@@ -370,7 +370,7 @@ def batch_for(config, kind="gpu", replicas=2, accelerator="", images=10_000, ima
         ({"replicas": 2}, 64),
         ({"replicas": 2, "accelerator": "l4-2"}, 64),
         ({"replicas": 2, "images": 11}, 10),
-        ({"replicas": 2, "image_size": (720, 960)}, 2 * 8),
+        ({"replicas": 2, "image_size": (720, 960)}, 2 * 6),
         ({"replicas": 8, "kind": "tpu"}, 256),
         ({"replicas": 1, "kind": "cpu"}, 1),
         ({"replicas": 2, "kind": "cpu"}, 2),
