@@ -63,7 +63,7 @@ def _drawn_along_rows(grey: NDArray[np.uint8]) -> float:
     """The share of flat places of an image (h, w) times the share of them that end at an edge, row by row."""
     equal = np.cumsum(grey[:, 1:] == grey[:, :-1], axis=1, dtype=np.int32)
     is_flat = equal[:, RUN_PX:] - equal[:, :-RUN_PX] == RUN_PX  # the RUN_PX steps to pixel x + 1 + RUN_PX
-    ends = is_flat[:, :-RUN_PX] & ~is_flat[:, 1 : 1 - RUN_PX or None]
+    ends = is_flat[:, :-RUN_PX] & ~is_flat[:, 1 : 1 - RUN_PX]
     behind = [grey[:, 1 + RUN_PX + offset :][:, : ends.shape[1]] for offset in range(RUN_PX)]
     is_edge = functools.reduce(np.maximum, behind) - functools.reduce(np.minimum, behind) > EDGE
     return float(is_flat.mean() * (ends & is_edge).sum() / max(ends.sum(), 1))
