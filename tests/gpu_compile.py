@@ -78,18 +78,8 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class Counts:
+class Counts(tpu_compile.StepCounts):
     """The compiler's counts of the step; the fields are those that `gpu_compiler.py` prints."""
-
-    bytes: float
-    arguments_bytes: float
-    unaliased_bytes: float
-    temporary_bytes: float
-
-    @property
-    def memory_bytes(self) -> float:
-        """Memory of the step: weights and Adam's moments, the batch, results, and temporary values."""
-        return self.arguments_bytes + self.unaliased_bytes + self.temporary_bytes
 
     def row(self, case: Case) -> dict[str, Any]:
         """A row of the table, per image where a unit is small; times assume the chip's peaks."""

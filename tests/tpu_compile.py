@@ -49,20 +49,26 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class Counts:
-    """The compiler's counts of the step on one chip; the fields are those that `tpu_compiler.py` prints."""
+class StepCounts:
+    """What XLA counts of a step on any chip."""
 
-    flops: float
     bytes: float
     arguments_bytes: float
     unaliased_bytes: float
     temporary_bytes: float
-    exchanged_bytes: float
 
     @property
     def memory_bytes(self) -> float:
         """Memory of the step: weights and Adam's moments, the batch, results, and temporary values."""
         return self.arguments_bytes + self.unaliased_bytes + self.temporary_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts(StepCounts):
+    """The compiler's counts of the step on one chip; the fields are those that `tpu_compiler.py` prints."""
+
+    flops: float
+    exchanged_bytes: float
 
     def row(self, case: Case) -> dict[str, Any]:
         """A row of the table, per image; times assume the chip's peaks."""
