@@ -7,7 +7,8 @@ you pass overrides each of its settings there. Write a parameter as --base-epoch
 
 --wait shows the states of the tasks until the run ends; the exit status is then 0 if it succeeded, 1 if it failed,
 and 2 if it was cancelled. If a training gets no machine, and its accelerator is the first of several, another run
-tries the next one. Ctrl-C stops watching, but not the run.
+tries the next one, unless --cache off would make it repeat a base training. Ctrl-C stops watching, but not the
+run.
 """
 
 import argparse
