@@ -69,8 +69,12 @@ def plan_with_trigger(folder):
 
 
 @pytest.fixture(scope="module")
-def plan_with_shared_images(folder):
-    return planned(folder, "-var", f"image_repository={SHARED}", "-var", "tensorboard=true")
+def plan_with_other_options(folder):
+    return planned(
+        folder,
+        *("-var", f"image_repository={SHARED}", "-var", "tensorboard=true"),
+        *("-var", f"release_repository=projects/{PROJECT}/locations/us-central1/connections/c/repositories/r"),
+    )
 
 
 def addresses(plan):
@@ -106,16 +110,16 @@ def test_mistake_is_refused(folder, tmp_path, good, bad, said):
 
 
 def test_plan_makes_every_resource_but_those_of_options_only_if_they_are_asked_for(
-    plan, plan_with_trigger, plan_with_shared_images
+    plan, plan_with_trigger, plan_with_other_options
 ):
     everything = {".".join(name) for name in blocks("resource")}
     trigger = {name for name in everything if re.search(r"\.(trigger|retrain|storage_publishes)", name)}
-    others = {name for name in everything if re.search(r"\.((agent|pipeline_shared)_images|trainings)", name)}
+    others = {name for name in everything if re.search(r"\.((agent|pipeline_shared)_images|trainings|release)", name)}
     assert addresses(plan) == everything - trigger - others
     storage = "data.google_storage_project_service_account.storage"
     assert addresses(plan_with_trigger) == {storage} | everything - others
-    assert addresses(plan_with_shared_images) == {"data.google_project.own"} | everything - trigger
-    assert (len(trigger), len(others)) == (8, 3)
+    assert addresses(plan_with_other_options) == {"data.google_project.own"} | everything - trigger
+    assert (len(trigger), len(others)) == (8, 4)
     assert {tuple(change["change"]["actions"]) for change in plan["resource_changes"]} == {("create",)}
 
 
@@ -134,15 +138,15 @@ def test_new_data_starts_a_run_of_the_template_that_ends_if_nothing_is_new(plan_
     assert job.template_uri == TEMPLATE
     assert job.runtime_config.gcs_output_directory == f"gs://{PROJECT}-msinet-runs/runs"
     values = json_format.MessageToDict(job)["runtimeConfig"]["parameterValues"]
-    assert values == {"skip_unchanged": True, "accelerator": "l4", "seed": 3}
+    assert values == {"accelerator": "l4", "seed": 3, "settings": {"skip_unchanged": True}}
 
 
-def test_images_of_another_project_are_granted_there_and_named_by_the_environment(plan_with_shared_images):
-    changes = {each["address"]: each["change"]["after"] for each in plan_with_shared_images["resource_changes"]}
+def test_images_of_another_project_are_granted_there_and_named_by_the_environment(plan_with_other_options):
+    changes = {each["address"]: each["change"]["after"] for each in plan_with_other_options["resource_changes"]}
     for name in ("agent_images", "pipeline_shared_images"):
         grant = changes[f"google_artifact_registry_repository_iam_member.{name}[0]"]
         assert f"{grant['location']}-docker.pkg.dev/{grant['project']}/{grant['repository']}" == SHARED
-    environment = plan_with_shared_images["planned_values"]["outputs"]["environment"]["value"]
+    environment = plan_with_other_options["planned_values"]["outputs"]["environment"]["value"]
     assert f'image_repository = "{SHARED}"' in environment
 
 
