@@ -52,7 +52,7 @@ CACHED = re.compile(KFP + r"Task ([\w-]+) cache hit \(key=(\w+)\)")
 SKIPPED = re.compile(KFP + r"Skipping conditional task ([\w-]+)")
 CHATTER = re.compile(
     r"\[KFP Executor|WARNING: All log messages before absl|[IWEF]\d{4} [\d:.]+|\d{4}-\d\d-\d\d [\d:.]+: [IWE] "
-    r"|To enable the following instructions"
+    r"|To enable the following instructions|INFO:tensorflow:"
 )
 """Lines that only the log file keeps: those of KFP's executor and of TensorFlow's C++ code."""
 ERROR = "error: "

@@ -146,6 +146,7 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(killed, fi
     assert "generated shapes" not in first.stdout
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
     assert "executor_input" not in first.stdout
+    assert "INFO:tensorflow" not in first.stdout
     assert not first.stderr
 
 

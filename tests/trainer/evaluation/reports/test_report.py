@@ -125,10 +125,11 @@ def test_report_opens_with_the_verdict(changes, registers, headline):
 
 def test_names_are_escaped(evaluation, store, tmp_path):
     del evaluation["datasets"]["fixationadd1000"]
-    evaluation["reason"] = "<script>alert(1)</script>"
+    evaluation["reason"] = "The default, `<script>alert(1)</script>`, stays."
     evaluation["datasets"]["salicon"]["manifest"]["source"] = "gs://<b>bold</b>"
     report.write_report(store(tmp_path, evaluation), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "The default, <code>&lt;script&gt;alert(1)&lt;/script&gt;</code>, stays." in text
     assert "<script>alert" not in text
     assert "gs://&lt;b&gt;bold" in text
 
