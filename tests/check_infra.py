@@ -114,7 +114,9 @@ def test_plan_makes_every_resource_but_those_of_options_only_if_they_are_asked_f
 ):
     everything = {".".join(name) for name in blocks("resource")}
     trigger = {name for name in everything if re.search(r"\.(trigger|retrain|storage_publishes)", name)}
-    others = {name for name in everything if re.search(r"\.((agent|pipeline_shared)_images|trainings|release)", name)}
+    others = {
+        name for name in everything if re.search(r"\.((agent|pipeline_shared)_images|trainings|release)", name)
+    }
     assert addresses(plan) == everything - trigger - others
     storage = "data.google_storage_project_service_account.storage"
     assert addresses(plan_with_trigger) == {storage} | everything - others

@@ -172,8 +172,15 @@ def check(condition: bool, message: str) -> None:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Suggest the choice closest to `name` in any case, as `; did you mean 'x'?`; empty if none is close."""
+    """Suggest choices in any case, as `; did you mean 'x'?`: all that end with `name` as a word, or the closest.
+
+    Returns an empty text if none is close.
+    """
     folded = {choice.casefold(): choice for choice in choices}
+    bare = name.casefold().lstrip("-")
+    longer = [choice for each, choice in folded.items() if each.endswith((f"_{bare}", f"-{bare}"))]
+    if bare and 1 <= len(longer) <= 3:  # such as base_epochs and finetune_epochs
+        return f"; did you mean {' or '.join(map(repr, longer))}?"
     # In a name of two characters, one may be wrong.
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5 if len(name) == 2 else 0.6)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""

@@ -15,6 +15,7 @@ def elsewhere(tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["--base-epocs", "3"], "unknown flag '--base-epocs'; did you mean '--base-epochs'"),
+        (["learning_rate=3"], "'learning_rate'; did you mean 'base_learning_rate' or 'finetune_learning_rate'"),
         (["base_epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
         (["base_epochs=three"], r"base_epochs is 'three'; it must be an integer"),
         (["base_epochs"], "unknown argument 'base_epochs'; write a parameter as"),

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 import matplotlib
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
@@ -53,15 +53,9 @@ def write_page(html: str | os.PathLike[str], template: str, **values: Any) -> No
         trim_blocks=True,
     )
     environment.filters["headings"] = HEADING.findall
-    environment.filters["code"] = _code
     page = environment.get_template(template).render(heat_stops=heat.HEAT_STOPS, **values)
     with files.replacing(html) as partial:
         partial.write_text(page, encoding="utf-8")
-
-
-def _code(text: str) -> Markup:
-    """A text for the terminal as HTML, with what is between backticks as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def manifest_facts(manifest: dict[str, Any]) -> Facts:
