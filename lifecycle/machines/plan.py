@@ -19,7 +19,7 @@ from trainer.training.settings import TrainConfig, with_batch
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""
 LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR, MOST_TIMEOUT_HOURS = 3.0, 6.0, 168.0
-"""The default timeout of a job: so many times the estimate of its plan, at least and at most so many hours. Vertex
+"""The default timeout of a job: so many times the longest estimate, at least and at most so many hours. Vertex
 AI itself stops a job without a timeout, and every Flex-start job, after these seven days."""
 SCRATCH = ("/gcs", "/s3", "/minio")
 """Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is

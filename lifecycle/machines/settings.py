@@ -88,7 +88,7 @@ class JobConfig:
     TITLE: ClassVar[str] = "training jobs on Vertex AI"
     timeout_hours: float = setting(
         0.0,
-        "Stop a training job after this many hours; 0 for six times the estimate of its plan, at least 3 hours.",
+        "Stop a training job after this many hours; 0 for six times the longest estimate, at least 3 hours.",
         ge=0,
     )
     max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.", ge=0)

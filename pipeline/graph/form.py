@@ -64,7 +64,9 @@ def descriptions(location: str = "") -> dict[str, str]:
 
 
 def _accelerators(location: str) -> str:
-    """The usual accelerators with the time and the price of fine-tuning on 1,000 images, cheapest first."""
+    """The usual accelerators with the longest time and the highest price of fine-tuning on 1,000 images, cheapest
+    first.
+    """
     data = data_size(FetchConfig(dataset=FINETUNE_DATASET))
     compared = compare_accelerators({}, TrainConfig(batch_size=0), data, location=location)
     plans = {name: plan for name, plan in compared.items() if isinstance(plan, TrainingPlan)}
@@ -73,7 +75,7 @@ def _accelerators(location: str) -> str:
         f"{plan.accelerator.name} ({format_duration(3600 * plan.hours)}, {plan.cost_usd:.2f} USD)"
         for plan in usual
     ]
-    return f"Estimates for 1,000 images: {', '.join(shown)}. All: {', '.join(ACCELERATORS)}."
+    return f"Estimates for 1,000 images, at most: {', '.join(shown)}. All: {', '.join(ACCELERATORS)}."
 
 
 def signature(defaults: Mapping[str, Value]) -> inspect.Signature:

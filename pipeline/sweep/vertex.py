@@ -107,7 +107,7 @@ def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str
         "trial",
         *(f"Search:   {name}: {form}" for name, form in sweep.search.items()),
         f"Time:     at most about {format_duration(3600 * plan.hours * math.ceil(trials / parallel))} "
-        f"({format_duration(3600 * plan.hours)} a trial, {plan.time_basis}), after the data is fetched",
+        f"(up to {format_duration(3600 * plan.hours)} a trial, {plan.time_basis}), after the data is fetched",
         f"Cost:     {usd}, and that of a CPU while data is fetched{' and scored' * sweep.has_test_set}",
     ]
 

@@ -135,6 +135,7 @@ def test_trials_are_shown_with_the_best_settings_for_the_next_run(project, tmp_p
     assert sweep(project, "--yes") == 0
     out = capsys.readouterr().out
     assert re.search(r"Trials: +20 on Vertex AI, one after another, each on 1 x l4, standard", out)
+    assert re.search(r"Time: +at most about \d+ h \d+ min \(up to \d+ min a trial, estimated\)", out)
     assert re.search(r"Cost: +at most about \d+\.\d\d USD, and that of a CPU while data is fetched\n", out)
     assert "console.cloud.google.com/vertex-ai/locations/us-central1/training/1?project=proj" in out
     assert out.index("Trial 1: ") < out.index("Trial 2: ")
