@@ -191,7 +191,7 @@ class TrainingPlan:
         price = row.usd_per_hour(provisioning)
         hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
         elsewhere = f" Prices in {self.location} differ." if self.has_other_prices else ""
-        speed, *others = accelerators.basis(row, self.precision)
+        speed, *others = accelerators.basis(row, self.batch_per_replica, self.data.image_size, self.precision)
         start = "an assumption"
         if self.measured:
             height, width = self.measured.image_size

@@ -340,19 +340,22 @@ def _plain(name: str) -> str:
 #
 # XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a
 # TPU v5e (`make check-tpu`), and traffic and memory for GPUs (`make check-gpu`), at 240 x 320 with 32 images per
-# chip (research/benchmarks.md). All counts are proportional to the number of pixels, because the network is
-# convolutional. Those of GPUs are near the mean of T4, L4, A100 and H100, which differ by 5%. A CPU is assumed
-# to take the memory of a TPU, and float16 on both that of bfloat16.
+# chip (research/benchmarks.md). But for the weights, all counts are proportional to the number of pixels,
+# because the network is convolutional. A CPU is assumed to take the memory of a TPU, and float16 on both that of
+# bfloat16.
 
 PIXELS = 240 * 320
-TRAFFIC_BYTES = {
-    "gpu": {"float32": 1.60e9, "bfloat16": 0.79e9, "float16": 0.79e9},
-    "tpu": {"float32": 1.313e9, "bfloat16": 0.913e9, "float16": 0.913e9},
-}
-TRAFFIC_BYTES["cpu"] = TRAFFIC_BYTES["tpu"]
-"""Memory traffic of one image by container image and precision."""
 STATE_BYTES = 24.93e6 * 4 * 4
 """Weights, their gradients and Adam's two moments, float32."""
+STATE_TRAFFIC_BYTES = 1.9e9
+"""Memory traffic of the weights and of their update, in a step of any number of images: near the mean of four
+GPUs, on which a step of one image has 2.5 to 2.8 GB in all. A TPU is assumed to have as much."""
+TRAFFIC_BYTES = {
+    "gpu": {"float32": 1.54e9, "bfloat16": 0.73e9, "float16": 0.73e9},
+    "tpu": {"float32": 1.254e9, "bfloat16": 0.854e9, "float16": 0.854e9},
+}
+TRAFFIC_BYTES["cpu"] = TRAFFIC_BYTES["tpu"]
+"""Other memory traffic of the step for one image by container image and precision."""
 MEMORY_BYTES = {
     "gpu": {"float32": 7.45e9 / 32, "bfloat16": 3.7e9 / 32, "float16": 3.7e9 / 32},
     "tpu": {"float32": 6.13e9 / 32, "bfloat16": 3.17e9 / 32, "float16": 3.17e9 / 32},
@@ -387,21 +390,27 @@ def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision:
     """Seconds of one training step with `batch` images on each chip: those of arithmetic or of memory traffic at
     the chip's peaks, whichever is longer, by its efficiency.
     """
-    images = batch * _scale(image_size)
-    arithmetic = images * STEP_FLOP / chip.flops[precision]
-    memory = images * TRAFFIC_BYTES[chip.image][precision] / chip.bandwidth_bytes_s
-    seconds = max(arithmetic, memory)
+    seconds = max(_seconds_at_peak(chip, batch, image_size, precision).values())
     return Range(seconds / chip.efficiency.most, seconds / chip.efficiency.least)
 
 
-def bound(chip: Chip, precision: str) -> str:
-    """The roofline limit of a step on `chip`: `arithmetic` or `memory traffic`."""
-    traffic = TRAFFIC_BYTES[chip.image][precision] / chip.bandwidth_bytes_s
-    return "memory traffic" if traffic > STEP_FLOP / chip.flops[precision] else "arithmetic"
+def bound(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> str:
+    """The roofline limit of a step with `batch` images on `chip`: `arithmetic` or `memory traffic`."""
+    seconds = _seconds_at_peak(chip, batch, image_size, precision)
+    return max(seconds, key=lambda limit: seconds[limit])
 
 
-def basis(accelerator: Accelerator, precision: str) -> tuple[str, ...]:
-    """Sentences that explain how the time and the memory of a plan were estimated."""
+def _seconds_at_peak(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> dict[str, float]:
+    images = batch * _scale(image_size)
+    traffic = STATE_TRAFFIC_BYTES + images * TRAFFIC_BYTES[chip.image][precision]
+    return {
+        "arithmetic": images * STEP_FLOP / chip.flops[precision],
+        "memory traffic": traffic / chip.bandwidth_bytes_s,
+    }
+
+
+def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], precision: str) -> tuple[str, ...]:
+    """Sentences that explain how the time and the memory of a plan with `batch` images a chip were estimated."""
     chip = accelerator.chip
     share = f"{chip.efficiency.least:.0%} to {chip.efficiency.most:.0%}"
     if accelerator.image == "cpu":
@@ -416,10 +425,12 @@ def basis(accelerator: Accelerator, precision: str) -> tuple[str, ...]:
     traffic, memory = (counts[accelerator.image][precision] for counts in (TRAFFIC_BYTES, MEMORY_BYTES))
     return (
         f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
-        f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, at {share} "
+        f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
+        f"{STATE_TRAFFIC_BYTES / 1e9:.1f} GB a step for the weights, at {share} "
         f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
-        f"bound by {bound(chip, precision)}). That share is an assumption from published figures for VGG16 and "
-        "ResNet-50 on V100, A100 and TPU v3, the same for GPUs and TPUs; it was not measured on this chip.",
+        f"bound by {bound(chip, batch, image_size, precision)}). That share is an assumption from published "
+        "figures for VGG16 and ResNet-50 on V100, A100 and TPU v3, the same for GPUs and TPUs; it was not measured "
+        "on this chip.",
         f"Memory: {memory / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
         f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
     )

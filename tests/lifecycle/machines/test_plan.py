@@ -46,8 +46,9 @@ def test_default_batch_fits_every_accelerator(row, image_size):
 
 
 def test_time_and_cost_on_a_gpu_are_as_computed_by_hand():
-    """A T4 in float16: 16 x 249.3 GFLOP at 65 TFLOP/s is 61.4 ms, longer than 16 x 0.79 GB at 320 GB/s; twice to
-    five times that at 50% to 20% of the peak. 625 steps an epoch, 10 epochs, 5 minutes to start, 0.73 USD/h + 15%.
+    """A T4 in float16: 16 x 249.3 GFLOP at 65 TFLOP/s is 61.4 ms, longer than 1.9 + 16 x 0.73 GB at 320 GB/s;
+    twice to five times that at 50% to 20% of the peak. 625 steps an epoch, 10 epochs, 5 minutes to start, 0.73 USD
+    an hour + 15%.
     """
     plan = planned("t4", batch_size=16)
     assert plan.step_seconds == pytest.approx((0.12273, 0.30683), rel=1e-4)
@@ -64,7 +65,8 @@ def test_time_and_cost_on_a_gpu_are_as_computed_by_hand():
 
 def test_time_and_cost_on_a_tpu_are_as_computed_by_hand():
     """Four v5e at 360 x 360, 1.6875 times the pixels: 16 x 1.6875 x 249.3 GFLOP at 197 TFLOP/s is 34.2 ms,
-    longer than 16 x 1.6875 x 0.913 GB at 819 GB/s. 12 steps of 64 and 4 validation batches at a third of a step.
+    longer than 1.9 + 16 x 1.6875 x 0.854 GB at 819 GB/s. 12 steps of 64 and 4 validation batches at a third of a
+    step.
     """
     plan = planned("v5e-4", images=800, valid_images=200, image_size=(360, 360), batch_size=64)
     assert plan.batch_per_replica == 16
@@ -72,6 +74,15 @@ def test_time_and_cost_on_a_tpu_are_as_computed_by_hand():
     assert plan.hours == pytest.approx((300 + 10 * (12 + 4 / 3) * 0.17084) / 3600, rel=1e-4)
     assert plan.cost_usd == pytest.approx(plan.hours * 4.8 * 1.15)
     assert plan.memory_bytes == pytest.approx(16 * 1.6875 * 3.17e9 / 32 + 398.88e6)
+
+
+def test_weights_take_their_memory_traffic_in_each_step():
+    """One image on an L4: 1.9 GB for the weights and 0.73 GB at 300 GB/s, where 32 images have 25.3 GB."""
+    one, many = planned("l4", batch_size=1), planned("l4", batch_size=32)
+    assert one.step_seconds.most == pytest.approx(2.63e9 / 300e9 / 0.2)
+    assert many.step_seconds.most == pytest.approx(25.26e9 / 300e9 / 0.2)
+    assert "bound by memory traffic" in planned("t4", batch_size=1).basis[0]
+    assert "bound by arithmetic" in planned("t4", batch_size=32).basis[0]
 
 
 def test_time_on_a_cpu_is_the_measured_one_divided_by_its_cores():
