@@ -62,7 +62,10 @@ def test_figures_are_per_image_and_name_what_bounds_the_step():
     assert (slower["bound_by"], slower["images_per_s"]) == ("memory", 455)
 
 
-def test_step_that_does_not_fit_is_an_error():
-    tpu_compile.check_fit(COUNTS, CASE)
-    with pytest.raises(UserError, match=r"take 16\.8 GB, and a chip has 16 GB"):
-        tpu_compile.check_fit(dataclasses.replace(COUNTS, temporary_bytes=16.5e9), CASE)
+@pytest.mark.parametrize(("share", "named"), [(1.04, r"take 3\.71 GB, and `plan` says 3\.57"), (5, "has 16 GB")])
+def test_memory_that_differs_from_the_plan_or_does_not_fit_is_an_error(share, named):
+    step = tpu_compile.step_of(dataclasses.replace(CASE, batch=32, image_size=(240, 320)))
+    planned = 398.88e6 + 3.17e9
+    tpu_compile.check_memory(dataclasses.replace(COUNTS, temporary_bytes=planned - 0.3e9), *step)
+    with pytest.raises(UserError, match=named):
+        tpu_compile.check_memory(dataclasses.replace(COUNTS, temporary_bytes=share * planned - 0.3e9), *step)

@@ -10,7 +10,8 @@ cases have the accelerator table's batch on one, four and eight chips.
 Where the optimizer would let the strategy reduce a gradient, the step has XLA's all-reduce over all chips:
 TPUStrategy's own operation (CrossReplicaSum) can only be lowered on the host of a TPU.
 
-Exits with 1 if a step does not fit into the memory of a chip, or has an operation that a TPU does not support.
+Exits with 1 if a step does not fit into the memory of a chip, takes another amount than `plan` says
+(`check_memory`), or has an operation that a TPU does not support.
 """
 
 import argparse
@@ -27,15 +28,23 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from trainer.data.settings import parse_image_size
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 from trainer.models import convolution
 from trainer.models.network import build_model
 from trainer.training import accelerators, step
+from trainer.training.accelerators import Chip
 from trainer.training.step import EPSILON, Network
 
 CHIP = accelerators.get_accelerator("v5e-1").chip
 CHIPS = {row.tpu_topology: row.chips for row in accelerators.ACCELERATORS.values() if row.image == "tpu"}
 COMPILER = pathlib.Path(__file__).with_name("tpu_compiler.py")
+TOO_LITTLE, TOO_MUCH = 0.03, 0.15
+"""Largest errors of `plan`'s estimate of the memory, as shares of it: with one that is too low a training may run
+out of memory, one that is too high only asks for a smaller batch. What a plan leaves free (`USABLE_MEMORY`) is for
+the runtime, not for these."""
+XLA_BUDGET = 0.75
+"""Share of a GPU's memory up to which XLA keeps values: beyond 95% of 80% of it, they are computed twice
+(openxla/xla, GetSchedulerMemoryLimit in gpu_hlo_schedule.cc)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +90,18 @@ class Counts(StepCounts):
             "GFLOP": round(self.flops / case.batch / 1e9, 1),
             "MB": round(self.bytes / case.batch / 1e6),
             "HBM_GB": round(self.memory_bytes / 1e9, 2),
+            "planned_GB": round(accelerators.step_memory_bytes(*step_of(case)) / 1e9, 2),
             "arithmetic_ms": round(1e3 * arithmetic, 3),
             "memory_ms": round(1e3 * memory, 3),
             "images_per_s": round(1 / max(arithmetic, memory)),
             "bound_by": "arithmetic" if arithmetic > memory else "memory",
             "exchanged_MB": round(self.exchanged_bytes / 1e6, 1),
         }
+
+
+def step_of(case: Case) -> tuple[Chip, int, tuple[int, int], str]:
+    """The arguments of `accelerators.step_memory_bytes`."""
+    return CHIP, case.batch, case.image_size, case.precision
 
 
 def main() -> int:
@@ -103,7 +118,7 @@ def main() -> int:
         for case in _cases(arguments):
             counts = compile_step(case, arguments.compiler)
             _print(counts.row(case), arguments.json)
-            check_fit(counts, case)
+            check_memory(counts, *step_of(case))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -123,9 +138,9 @@ def _print(row: dict[str, Any], as_json: bool) -> None:
         return
     print(
         f"v5e {row['topology']}, {row['batch']} images a chip in {row['precision']}: {row['GFLOP']} GFLOP and "
-        f"{row['MB']} MB an image, {row['HBM_GB']} GB of HBM; {row['arithmetic_ms']} ms of arithmetic, "
-        f"{row['memory_ms']} ms of memory traffic: at most {row['images_per_s']} images/s a chip, bound by "
-        f"{row['bound_by']}; {row['exchanged_MB']} MB all-reduced",
+        f"{row['MB']} MB an image, {row['HBM_GB']} GB of HBM, planned {row['planned_GB']} GB; "
+        f"{row['arithmetic_ms']} ms of arithmetic, {row['memory_ms']} ms of memory traffic: at most "
+        f"{row['images_per_s']} images/s a chip, bound by {row['bound_by']}; {row['exchanged_MB']} MB all-reduced",
         flush=True,
     )
 
@@ -203,13 +218,17 @@ def read_result(status: int, output: str, errors: str, case: Case) -> Counts:
     return Counts(**result)
 
 
-def check_fit(counts: Counts, case: Case) -> None:
-    """Raise `UserError` unless the step fits into the memory of a chip."""
-    if counts.memory_bytes > CHIP.memory_bytes:
-        raise UserError(
-            f"{case.batch} images a chip take {counts.memory_bytes / 1e9:.1f} GB, and a chip has "
-            f"{CHIP.memory_bytes / 1e9:.0f} GB; use fewer"
-        )
+def check_memory(counts: StepCounts, chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> None:
+    """Raise `UserError` unless the step fits into the memory of `chip`, and takes about as much as `plan` says."""
+    takes, has = counts.memory_bytes, chip.memory_bytes
+    planned = accelerators.step_memory_bytes(chip, batch, image_size, precision)
+    height, width = image_size
+    title = f"{batch} images of {height}x{width} in {precision} on one {chip.title} take {takes / 1e9:.2f} GB"
+    check(takes <= has, f"{title}, and it has {has / 1e9:.0f} GB; use fewer")
+    check(
+        takes <= (1 + TOO_LITTLE) * planned and (takes >= (1 - TOO_MUCH) * planned or planned > XLA_BUDGET * has),
+        f"{title}, and `plan` says {planned / 1e9:.2f} GB; correct MEMORY_BYTES of accelerators.py",
+    )
 
 
 if __name__ == "__main__":

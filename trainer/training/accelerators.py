@@ -357,11 +357,11 @@ TRAFFIC_BYTES = {
 TRAFFIC_BYTES["cpu"] = TRAFFIC_BYTES["tpu"]
 """Other memory traffic of the step for one image by container image and precision."""
 MEMORY_BYTES = {
-    "gpu": {"float32": 7.45e9 / 32, "bfloat16": 3.7e9 / 32, "float16": 3.7e9 / 32},
+    "gpu": {"float32": 7.45e9 / 32, "bfloat16": 4.0e9 / 32, "float16": 3.7e9 / 32},
     "tpu": {"float32": 6.13e9 / 32, "bfloat16": 3.17e9 / 32, "float16": 3.17e9 / 32},
 }
 MEMORY_BYTES["cpu"] = MEMORY_BYTES["tpu"]
-"""Other memory of the step for one image by container image and precision."""
+"""Other memory of the step for one image by container image and precision; of the GPU that takes most."""
 USABLE_MEMORY = 0.9
 """Share of the memory available to the step; the runtime and its workspaces need the rest."""
 START_SECONDS = 300.0
@@ -428,9 +428,9 @@ def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], pre
         f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
         f"{STATE_TRAFFIC_BYTES / 1e9:.1f} GB a step for the weights, at {share} "
         f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
-        f"bound by {bound(chip, batch, image_size, precision)}). That share is an assumption from published "
-        "figures for VGG16 and ResNet-50 on V100, A100 and TPU v3, the same for GPUs and TPUs; it was not measured "
-        "on this chip.",
+        f"bound by {bound(chip, batch, image_size, precision)}). That share is an assumption from "
+        "published figures for VGG16 and ResNet-50 on V100, A100 and TPU v3, the same for GPUs and TPUs; it was "
+        "not measured on this chip.",
         f"Memory: {memory / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
         f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
     )

@@ -133,7 +133,7 @@ def test_largest_batch_fits_and_the_next_does_not():
 
 def test_parts_of_a_batch_need_the_memory_of_one_part():
     """256 images do not fit an L4, but 8 parts of 32 do; by default each part is the chip's default batch."""
-    with pytest.raises(UserError, match="set batch_size to at most 183, or accumulation to 2"):
+    with pytest.raises(UserError, match="set batch_size to at most 169, or accumulation to 2"):
         planned(batch_size=256)
     plan = planned(batch_size=256, accumulation=8)
     assert (plan.batch_size, plan.memory_bytes) == (256, planned(batch_size=32).memory_bytes)
