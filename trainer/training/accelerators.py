@@ -52,6 +52,10 @@ class Range(NamedTuple):
 EFFICIENCY = Range(0.2, 0.5)
 """Share of the peak of a GPU or a TPU that a training step is assumed to reach: from about that of the published
 trainings to that of the convolutions alone. It is one for both, because the figures do not tell them apart."""
+# The first two sources in float32 on a V100: VGG16 in 83.5 and 71.7 ms for 16 images, 113 and 132%; ResNet-50 at
+# 412 images/s, 65%. cuDNN can multiply less often than the count says, by Winograd's algorithm.
+FLOAT32_EFFICIENCY = Range(0.65, 1.3)
+"""That share in float32 of a GPU whose tensor cores do not multiply it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +84,14 @@ class Chip:
     """Whether Vertex AI can wait for capacity (Flex-start)."""
     efficiency: Range = EFFICIENCY
     """Share of the peak that a training step reaches. An assumption, not measured on this chip."""
+    float32_efficiency: Range | None = None
+    """That share in float32, if it is another one."""
     quota: str = ""
     """End of Vertex AI's quota metric for its chips; empty for a CPU, whose metric counts vCPUs."""
+
+    def efficiency_in(self, precision: str) -> Range:
+        """Share of the peak that a training step reaches in a precision."""
+        return (precision == "float32" and self.float32_efficiency) or self.efficiency
 
 
 def _node(name: str) -> dict[str, str]:
@@ -110,13 +120,13 @@ T4 = Chip(
         "europe-central2 europe-west1 europe-west2 europe-west3 europe-west4 asia-east1 asia-east2 "
         "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 asia-southeast2 australia-southeast1"
     ),
-    quota="nvidia_t4_gpus",
+    float32_efficiency=FLOAT32_EFFICIENCY, quota="nvidia_t4_gpus",
 )  # fmt: skip
 V100 = Chip(
     "NVIDIA V100", "gpu", "NVIDIA_TESLA_V100", _node("nvidia-tesla-v100"), 16e9,
     {"float16": 125e12, "float32": 15.7e12}, 900e9, "float16", 32,
     _regions("us-central1 us-east1 us-west1 europe-west4 asia-east1"),
-    quota="nvidia_v100_gpus",
+    float32_efficiency=FLOAT32_EFFICIENCY, quota="nvidia_v100_gpus",
 )  # fmt: skip
 # By default TensorFlow computes float32 convolutions in TF32 on these: the float32 peaks are those of TF32.
 L4 = Chip(
@@ -391,7 +401,8 @@ def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision:
     the chip's peaks, whichever is longer, by its efficiency.
     """
     seconds = max(_seconds_at_peak(chip, batch, image_size, precision).values())
-    return Range(seconds / chip.efficiency.most, seconds / chip.efficiency.least)
+    efficiency = chip.efficiency_in(precision)
+    return Range(seconds / efficiency.most, seconds / efficiency.least)
 
 
 def bound(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> str:
@@ -412,7 +423,7 @@ def _seconds_at_peak(chip: Chip, batch: int, image_size: tuple[int, int], precis
 def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], precision: str) -> tuple[str, ...]:
     """Sentences that explain how the time and the memory of a plan with `batch` images a chip were estimated."""
     chip = accelerator.chip
-    share = f"{chip.efficiency.least:.0%} to {chip.efficiency.most:.0%}"
+    share = "{:.0%} to {:.0%}".format(*chip.efficiency_in(precision))
     if accelerator.image == "cpu":
         seconds = STEP_FLOP / chip.flops[precision] * accelerator.vcpus / 2
         speed = (
@@ -421,6 +432,9 @@ def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], pre
         )
         slow = "CPUs without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
         return (speed, slow) if precision == "bfloat16" else (speed,)
+    figures = "V100, A100 and TPU v3, the same for GPUs and TPUs"
+    if chip.efficiency_in(precision) is FLOAT32_EFFICIENCY:
+        figures = "V100 in float32, where cuDNN may multiply less often than is counted"
     compiled = "a TPU v5e" if accelerator.image == "tpu" else "GPUs; the operations, for a TPU v5e"
     traffic, memory = (counts[accelerator.image][precision] for counts in (TRAFFIC_BYTES, MEMORY_BYTES))
     return (
@@ -429,8 +443,7 @@ def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], pre
         f"{STATE_TRAFFIC_BYTES / 1e9:.1f} GB a step for the weights, at {share} "
         f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
         f"bound by {bound(chip, batch, image_size, precision)}). That share is an assumption from "
-        "published figures for VGG16 and ResNet-50 on V100, A100 and TPU v3, the same for GPUs and TPUs; it was "
-        "not measured on this chip.",
+        f"published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",
         f"Memory: {memory / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
         f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
     )

@@ -76,6 +76,14 @@ def test_time_and_cost_on_a_tpu_are_as_computed_by_hand():
     assert plan.memory_bytes == pytest.approx(16 * 1.6875 * 3.17e9 / 32 + 398.88e6)
 
 
+def test_time_in_float32_without_tensor_cores_has_a_share_of_its_own():
+    """A V100: 249.3 GFLOP at 15.7 TFLOP/s and 65 to 130%. An L4's tensor cores multiply float32 as TF32."""
+    plan = planned("v100", batch_size=16, precision="float32")
+    assert plan.step_seconds == pytest.approx((16 * 249.3 / 15700 / 1.3, 16 * 249.3 / 15700 / 0.65))
+    assert "at 65% to 130% of its peaks" in plan.basis[0]
+    assert "at 20% to 50% of its peaks" in planned("l4", precision="float32").basis[0]
+
+
 def test_weights_take_their_memory_traffic_in_each_step():
     """One image on an L4: 1.9 GB for the weights and 0.73 GB at 300 GB/s, where 32 images have 25.3 GB."""
     one, many = planned("l4", batch_size=1), planned("l4", batch_size=32)
