@@ -159,8 +159,10 @@ def compile_step(case: Case, compiler: str) -> Counts:
     """Counts of the step of `case`.
 
     Raises:
-        UserError: if the compiler does not exist, or refuses the step.
+        UserError: if the chip has no such precision, or if the compiler does not exist or refuses the step.
     """
+    known = CHIPS[case.chip][0].flops
+    check(case.precision in known, f"{case.chip} has no {case.precision}; use {' or '.join(known)}")
     found = pathlib.Path(compiler).exists()
     check(found, f"{compiler} does not exist; `make check-gpu` creates it, or pass a Python with jax for CUDA")
     with tempfile.TemporaryDirectory() as folder:

@@ -99,6 +99,11 @@ def test_memory_that_xla_saves_near_the_limit_of_a_chip_passes():
     tpu_compile.check_memory(dataclasses.replace(COUNTS, temporary_bytes=11.5e9), *gpu_compile.step_of(largest))
 
 
+def test_precision_that_a_chip_does_not_have_is_an_error():
+    with pytest.raises(UserError, match="t4 has no bfloat16; use float16 or float32"):
+        gpu_compile.compile_step(dataclasses.replace(CASE, precision="bfloat16"), "python")
+
+
 def test_compiler_that_does_not_exist_is_an_error(tmp_path):
     with pytest.raises(UserError, match="make check-gpu"):
         gpu_compile.compile_step(CASE, str(tmp_path / "python"))
