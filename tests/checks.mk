@@ -41,7 +41,7 @@ test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the Tensor
 fuzz: $(INSTALLED) ## Give a thousand damaged files to each reader of other people's files (minutes): [ARGS='-k fetch']
 	SAMPLES=1000 $(BIN)/python -m pytest tests/test_bad_samples.py $(ARGS)
 
-check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
+check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one, and compare its memory with `plan` (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
 	$(BIN)/python -m tests.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
 
 check-gpu: $(INSTALLED) $(GPU_COMPILER)/.installed ## Compile the training step for T4, L4, A100 and H100, without one, and compare its memory with `plan` (minutes): [ARGS='--chips l4 --batches 64 --json']
