@@ -349,20 +349,20 @@ def _plain(name: str) -> str:
 # === Memory and time of a training step, by a roofline model ===
 #
 # XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a
-# TPU v5e (`make check-tpu`), and traffic and memory for GPUs (`make check-gpu`), at 240 x 320 with 32 images per
-# chip (research/benchmarks.md). But for the weights, all counts are proportional to the number of pixels,
+# TPU v5e (`make check-tpu`), and traffic and memory for GPUs (`make check-gpu`), at 240 x 320 with 1 to 32 images
+# per chip (research/benchmarks.md). But for the weights, all counts are proportional to the number of pixels,
 # because the network is convolutional. A CPU is assumed to take the memory of a TPU, and float16 on both that of
 # bfloat16.
 
 PIXELS = 240 * 320
 STATE_BYTES = 24.93e6 * 4 * 4
 """Weights, their gradients and Adam's two moments, float32."""
-STATE_TRAFFIC_BYTES = 1.9e9
-"""Memory traffic of the weights and of their update, in a step of any number of images: near the mean of four
-GPUs, on which a step of one image has 2.5 to 2.8 GB in all. A TPU is assumed to have as much."""
+STATE_TRAFFIC_BYTES = {"cpu": 5.8e9, "gpu": 1.9e9, "tpu": 5.8e9}
+"""Memory traffic of the weights and of their update, in a step of any number of images, by container image: a
+step of one image has 2.5 to 2.8 GB in all on four GPUs, and 6.4 GB on a TPU."""
 TRAFFIC_BYTES = {
     "gpu": {"float32": 1.54e9, "bfloat16": 0.73e9, "float16": 0.73e9},
-    "tpu": {"float32": 1.254e9, "bfloat16": 0.854e9, "float16": 0.854e9},
+    "tpu": {"float32": 1.13e9, "bfloat16": 0.65e9, "float16": 0.65e9},
 }
 TRAFFIC_BYTES["cpu"] = TRAFFIC_BYTES["tpu"]
 """Other memory traffic of the step for one image by container image and precision."""
@@ -413,7 +413,7 @@ def bound(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -
 
 def _seconds_at_peak(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> dict[str, float]:
     images = batch * _scale(image_size)
-    traffic = STATE_TRAFFIC_BYTES + images * TRAFFIC_BYTES[chip.image][precision]
+    traffic = STATE_TRAFFIC_BYTES[chip.image] + images * TRAFFIC_BYTES[chip.image][precision]
     return {
         "arithmetic": images * STEP_FLOP / chip.flops[precision],
         "memory traffic": traffic / chip.bandwidth_bytes_s,
@@ -440,7 +440,7 @@ def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], pre
     return (
         f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
         f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
-        f"{STATE_TRAFFIC_BYTES / 1e9:.1f} GB a step for the weights, at {share} "
+        f"{STATE_TRAFFIC_BYTES[accelerator.image] / 1e9:.1f} GB a step for the weights, at {share} "
         f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
         f"bound by {bound(chip, batch, image_size, precision)}). That share is an assumption from "
         f"published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",

@@ -65,7 +65,7 @@ def test_time_and_cost_on_a_gpu_are_as_computed_by_hand():
 
 def test_time_and_cost_on_a_tpu_are_as_computed_by_hand():
     """Four v5e at 360 x 360, 1.6875 times the pixels: 16 x 1.6875 x 249.3 GFLOP at 197 TFLOP/s is 34.2 ms,
-    longer than 1.9 + 16 x 1.6875 x 0.854 GB at 819 GB/s. 12 steps of 64 and 4 validation batches at a third of a
+    longer than 5.8 + 16 x 1.6875 x 0.65 GB at 819 GB/s. 12 steps of 64 and 4 validation batches at a third of a
     step.
     """
     plan = planned("v5e-4", images=800, valid_images=200, image_size=(360, 360), batch_size=64)
@@ -85,10 +85,13 @@ def test_time_in_float32_without_tensor_cores_has_a_share_of_its_own():
 
 
 def test_weights_take_their_memory_traffic_in_each_step():
-    """One image on an L4: 1.9 GB for the weights and 0.73 GB at 300 GB/s, where 32 images have 25.3 GB."""
+    """One image on an L4: 1.9 GB for the weights and 0.73 GB at 300 GB/s, where 32 images have 25.3 GB; on a TPU
+    5.8 and 0.65 GB at 819 GB/s.
+    """
     one, many = planned("l4", batch_size=1), planned("l4", batch_size=32)
     assert one.step_seconds.most == pytest.approx(2.63e9 / 300e9 / 0.2)
     assert many.step_seconds.most == pytest.approx(25.26e9 / 300e9 / 0.2)
+    assert planned("v5e-1", batch_size=1).step_seconds.most == pytest.approx(6.45e9 / 819e9 / 0.2)
     assert "bound by memory traffic" in planned("t4", batch_size=1).basis[0]
     assert "bound by arithmetic" in planned("t4", batch_size=32).basis[0]
 
