@@ -207,8 +207,9 @@ class TrainingPlan:
         return (
             speed,
             *others,
-            f"The time includes {self.start_s / 60:.0f} minutes for the start ({start}). It "
-            "excludes waiting for data, checkpoints, and the exchange of gradients between machines.",
+            f"The time includes {self.start_s / 60:.0f} minutes for the start ({start}), and after each epoch "
+            f"{self.data.valid_images} validation images, at a third of the time of a training image. It excludes "
+            "waiting for data, checkpoints, and the exchange of gradients between machines.",
             f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
         )
 

@@ -74,7 +74,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         console.print(_reason_table(reasons))
     notes = [
         "Times are estimated unless marked as measured; --accelerator NAME shows their basis. The first has the "
-        "lowest price at worst; others may be cheapest if their price at best is not above it.",
+        "lowest price at worst; others may be cheapest if their price at best is not above it, and no other "
+        "number of their chips is cheaper.",
         *_local_notes(training, data),
     ]
     notes.append(accelerators.PRICE_SOURCE)

@@ -427,8 +427,8 @@ def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], pre
     if accelerator.image == "cpu":
         seconds = STEP_FLOP / chip.flops[precision] * accelerator.vcpus / 2
         speed = (
-            f"Time: {seconds:.2f} s per 240x320 image, measured on two cores with AVX512_BF16, "
-            f"divided by {accelerator.vcpus} vCPUs, each assumed to reach {share} of a core."
+            f"Time: {2 * seconds:.2f} s of one core per 240x320 image, measured on two cores with AVX512_BF16, "
+            f"divided by {accelerator.vcpus} vCPUs, each assumed to reach {share} of such a core."
         )
         slow = "CPUs without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
         return (speed, slow) if precision == "bfloat16" else (speed,)
