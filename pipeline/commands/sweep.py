@@ -10,6 +10,7 @@ one resumes from its last checkpoint. On this machine, more --trials go on with 
 """
 
 import argparse
+import math
 import pathlib
 from collections.abc import Sequence
 
@@ -53,12 +54,13 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline.sweep.space import read_sweep
 
     check(parsed.trials >= 1, f"trials is {parsed.trials}; it must be at least 1")
-    check(parsed.hours >= 0, f"hours is {parsed.hours:g}; it must be at least 0")
+    check(0 <= parsed.hours < math.inf, f"hours is {parsed.hours:g}; it must be at least 0, and finite")
     check(parsed.parallel >= 1, f"parallel is {parsed.parallel}; it must be at least 1")
     path = pathlib.Path(parsed.file)
     sweep = read_sweep(path, load_environment(parsed.env))
     name = path.stem if sweep.environment.target == "local" else f"{path.stem}-{sweep.environment.name}"
     folder = pathlib.Path(parsed.sweep_dir or FOLDER / name)
+    parsed.trials = int(min(parsed.trials, sweep.size))
     if sweep.environment.target == "local":
         check(parsed.parallel == 1, "--parallel is for Vertex AI; on one machine, trials would share its devices")
         print("\n".join(local.describe(sweep, parsed.trials, parsed.hours)), flush=True)

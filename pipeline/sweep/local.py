@@ -29,7 +29,7 @@ from lifecycle.parameters import PARAMETERS, TEST
 from pipeline.local.run import TASK_ENVIRONMENT, locked
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
-from pipeline.sweep.space import Categorical, Range, Sweep, assignments, keep
+from pipeline.sweep.space import Categorical, Sweep, assignments, keep
 from trainer.data import prepared_data
 from trainer.errors import Checks, UserError, check, format_duration, terminable
 from trainer.io import files
@@ -68,9 +68,10 @@ def describe(sweep: Sweep, trials: int, hours: float) -> list[str]:
             f"at most about {format_duration(seconds)} without validation (measured {last.date}, batch "
             f"{last.batch_size} in {last.precision})"
         )
+    number = f"{trials} (all there are)" if trials == sweep.size else str(trials)
     limit = f", none started after {hours:g} hours" if hours else ""
     return [
-        f"Trials:   {trials} on this machine, one after another{limit}",
+        f"Trials:   {number} on this machine, one after another{limit}",
         f"Data:     {sweep.data_text}, {data.images} training images, up to {epochs} epochs a trial",
         *(f"Search:   {name}: {form}" for name, form in sweep.search.items()),
         f"Time:     {time_text}",
@@ -180,7 +181,7 @@ class Search:
         return [
             Trial(
                 number,
-                {name: _plain(self.sweep.search[name], value) for name, value in each.params.items()},
+                each.params,
                 FAILED if REASON in each.user_attrs else COMPLETE if each.state == TrialState.COMPLETE else PRUNED,
                 each.intermediate_values,
                 each.user_attrs[SECONDS],
@@ -224,8 +225,12 @@ class Search:
         # A seed for each trial, so that a sweep which was interrupted proposes what it would have proposed.
         seed = int(self.sweep.fixed.get("seed", PARAMETERS["seed"].default)) + number
         self._study.sampler = optuna.samplers.TPESampler(seed=seed)
-        trial = self._study.ask()
-        values = {name: _plain(form, _suggest(trial, name, form)) for name, form in self.sweep.search.items()}
+        trial, values = self._ask()
+        tried, others = [each.values for each in self.trials], optuna.samplers.RandomSampler(seed=seed)
+        while values in tried:  # the same training again, on which TPE may insist
+            self._study.tell(trial, state=TrialState.FAIL)
+            self._study.sampler = others
+            trial, values = self._ask()
         print(f"Trial {number} of {trials}: {' '.join(assignments(values))}", flush=True)
         start = time.monotonic()
         state, reason = self._train(trial, values, folder_of(self.folder, number))
@@ -247,6 +252,11 @@ class Search:
         left = trials - number
         later = f"; at most about {format_duration(left * seconds)} left" if number == 1 and left else ""
         print(f"  {loss}{format_duration(seconds)}{words[state]}{later}", flush=True)
+
+    def _ask(self) -> tuple[Any, dict[str, Value]]:
+        """A new trial of the study, and its values."""
+        trial = self._study.ask()
+        return trial, {name: _suggest(trial, name, form) for name, form in self.sweep.search.items()}
 
     def _train(self, trial: Any, values: Mapping[str, Value], folder: pathlib.Path) -> tuple[str, str]:
         """Train a trial and report the loss of each epoch; returns how it ended, and why if it failed.
@@ -331,8 +341,3 @@ def _suggest(trial: Any, name: str, form: Any) -> Value:
     else:
         value = trial.suggest_float(name, form.low, form.high, log=form.log)
     return value
-
-
-def _plain(form: Range | Categorical, value: Value) -> Value:
-    """A value as a trial trains with it and as it is printed: of a range with six digits, of a list as it is."""
-    return float(f"{value:g}") if isinstance(form, Range) and isinstance(value, float) else value

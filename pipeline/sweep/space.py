@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import math
 import pathlib
 import shlex
 from collections.abc import Mapping, Sequence
@@ -52,6 +53,11 @@ class Range:
         """The bounds."""
         return self.low, self.high
 
+    @property
+    def size(self) -> float:
+        """How many values there are."""
+        return self.high - self.low + 1 if isinstance(self.low, int) else math.inf
+
     def __contains__(self, value: Value) -> bool:
         return not isinstance(value, str) and self.low <= value <= self.high
 
@@ -69,6 +75,11 @@ class Categorical:
     def ends(self) -> tuple[Value, ...]:
         """All of them."""
         return self.values
+
+    @property
+    def size(self) -> float:
+        """How many values there are."""
+        return len(self.values)
 
     def __contains__(self, value: Value) -> bool:
         return value in self.values
@@ -107,6 +118,11 @@ class Sweep:
         """The settings of the run of a trial; raises `UserError` if there could be none."""
         platform, location = self.environment.target, self.environment.location
         return settle(self.values(trial), platform, location, typed=self.search)
+
+    @property
+    def size(self) -> float:
+        """How many different trials there are."""
+        return math.prod(form.size for form in self.search.values())
 
     @cached_property
     def shared(self) -> RunSettings:

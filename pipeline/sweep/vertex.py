@@ -98,11 +98,12 @@ def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str
     """What a sweep would do, how long it takes and what it costs at most, if no trial is stopped early."""
     plan, _ = worst(sweep)
     at_once = f", {parallel} at a time" if parallel > 1 else ", one after another"
+    number = f"{trials} (all there are)" if trials == sweep.size else str(trials)
     limit = f", none started after {hours:g} hours" if hours else ""
     usd = "unknown" if plan.cost_usd is None else f"at most about {trials * plan.cost_usd:.2f} USD"
     each = f"{plan.machines.workers} x {plan.accelerator.name}, {plan.machines.provisioning}"
     return [
-        f"Trials:   {trials} on Vertex AI{at_once}{limit}, each on {each}",
+        f"Trials:   {number} on Vertex AI{at_once}{limit}, each on {each}",
         f"Data:     {sweep.data_text}, {plan.data.images} training images, up to {plan.training.epochs} epochs a "
         "trial",
         *(f"Search:   {name}: {form}" for name, form in sweep.search.items()),

@@ -1,5 +1,6 @@
 """Real sweeps on this machine, of tiny trainings of the narrow network."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -125,8 +126,8 @@ def add_finished(folder, sweep, losses, count):
     for _ in range(count):
         study.add_trial(
             optuna.trial.create_trial(
-                params={"flip": False},
-                distributions={"flip": optuna.distributions.CategoricalDistribution((True, False))},
+                params={"base_learning_rate": 1e-5},
+                distributions={"base_learning_rate": optuna.distributions.FloatDistribution(1e-6, 1e-3)},
                 value=min(losses),
                 intermediate_values=dict(enumerate(losses, start=1)),
                 user_attrs={SECONDS: 1.0},
@@ -135,12 +136,12 @@ def add_finished(folder, sweep, losses, count):
 
 
 def test_trial_that_is_worse_than_the_median_is_pruned(prepared, tmp_path, capsys):
-    path = write_sweep(tmp_path, "flip = [true, false]", epochs=200)
+    path = write_sweep(tmp_path, "base_learning_rate = { min = 1e-6, max = 1e-3 }", epochs=200)
     add_finished(prepared, read_sweep(path, load_environment("local")), losses=[0.01] * 200, count=5)
     assert main(["sweep", str(path), "--trials", "6"]) == 0
     out = capsys.readouterr().out
     assert re.search(
-        r"Trial 6 of 6: flip=(?:true|false)\n  epoch 1/200: .*\n  lowest \S+ \d+ s, pruned after epoch 1\n", out
+        r"Trial 6 of 6: base_learning_rate=\S+\n  epoch 1/200: .*\n  lowest \S+ \d+ s, pruned after epoch 1\n", out
     )
     assert states_of(prepared) == ["COMPLETE"] * 5 + ["PRUNED"]
     assert {each.name for each in folder_of(prepared, 6).iterdir()} == {LOG, LOSSES}
@@ -203,14 +204,36 @@ def test_interrupted_search_proposes_what_an_unbroken_one_does(tmp_path):
     assert len({each.values["base_learning_rate"] for each in whole.trials}) == 15
 
 
-def test_values_of_a_list_keep_their_digits(tmp_path, capsys):
-    rates = (1.2345678e-05, 2.3456789e-05)
-    sweep = read_sweep(write_sweep(tmp_path, f"base_learning_rate = {list(rates)}"), load_environment("local"))
+@pytest.mark.parametrize("form", ["[1.2345678e-05, 2.3456789e-05]", "{ min = 1e-6, max = 1e-4, log = true }"])
+def test_values_keep_their_digits(tmp_path, capsys, form):
+    fixed = 'base_dataset = "osie"'
+    sweep = read_sweep(write_sweep(tmp_path, f"base_learning_rate = {form}", fixed), load_environment("local"))
+    sweep = dataclasses.replace(
+        sweep, environment=dataclasses.replace(sweep.environment, parameters={"base_learning_rate": 1.2345678e-05})
+    )
     search = Slow(sweep, tmp_path, "", 0)
-    search.run(2, 0)
-    assert {each.values["base_learning_rate"] for each in search.trials} <= set(rates)
+    search.run(1, 0)
+    assert search.trials[0].values == sweep.present() == {"base_learning_rate": 1.2345678e-05}
     publish(sweep, search.trials, tmp_path, "")
-    assert re.search(r"Next run: .*base_learning_rate=(1\.2345678|2\.3456789)e-05", capsys.readouterr().out)
+    assert re.search(r"Next run: .*base_learning_rate=1\.2345678e-05", capsys.readouterr().out)
+
+
+def test_value_next_to_a_bound_is_not_rounded_beyond_it(tmp_path):
+    path = write_sweep(tmp_path, "warmup_epochs = { min = 1.9999990, max = 1.9999999 }", epochs=2)
+    search = Slow(read_sweep(path, load_environment("local")), tmp_path, "", 0)
+    search.run(1, 0)
+    assert 1.9999990 <= search.trials[0].values["warmup_epochs"] <= 1.9999999
+
+
+def test_no_trial_repeats_another_until_all_are_tried(tmp_path):
+    search = (
+        "flip = [true, false]\npatience = { min = 1, max = 3 }\nlearning_rate_schedule = ['constant', 'cosine']"
+    )
+    sweep = read_sweep(write_sweep(tmp_path, search), load_environment("local"))
+    assert sweep.size == 12
+    found = Slow(sweep, tmp_path, "", 0)
+    found.run(12, 0)
+    assert len({tuple(each.values.items()) for each in found.trials}) == 12
 
 
 def test_renamed_file_goes_on_with_the_trials_of_its_folder(tmp_path):

@@ -145,11 +145,18 @@ def test_examples_are_shown_by_a_dry_run_that_writes_nothing(path, tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
+def test_trials_are_no_more_than_there_are(tmp_path, capsys):
+    read(tmp_path, "flip = [true, false]\npatience = { min = 1, max = 3 }")
+    assert main(["sweep", str(tmp_path / "mine.toml"), "--dry-run"]) == 0
+    assert "Trials:   6 (all there are) on this machine" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("flag", "named"),
     [
         ("--trials=0", "trials is 0"),
         ("--hours=-1", "hours is -1"),
+        ("--hours=inf", "hours is inf"),
         ("--parallel=2", "--parallel is for Vertex AI"),
     ],
 )
