@@ -25,14 +25,14 @@ from lifecycle.parameters import PARAMETERS, TEST, convert_value
 from lifecycle.registry.versions import OWNER
 from lifecycle.vertex_api import Api
 from pipeline.sweep import results
-from pipeline.sweep.results import COMPLETE, FAILED, RUNNING, Trial, best_of
+from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
 from pipeline.sweep.space import Categorical, Range, Sweep, keep, text_of
 from pipeline.vertex import doctor_questions, single_job
 from pipeline.vertex.doctor import ENDED
 from pipeline.vertex.doctor_questions import MISSING, Question, ask
 from trainer.errors import UserError, check, format_duration
 from trainer.io import buckets, files
-from trainer.models.model_folder import EVALUATION
+from trainer.models.model_folder import EVALUATION, MODEL_CONFIG
 from trainer.settings.fields import flag_of
 from trainer.training import hypertune
 from trainer.training.settings import TrainConfig
@@ -52,7 +52,8 @@ TRAIN = [
 POLL_S = 30.0
 """Pause between two looks at a job."""
 STATES = {"succeeded": COMPLETE, "infeasible": FAILED}
-"""State of a trial that has ended -> its name here. A trial that was stopped early has succeeded, too."""
+"""State of a trial that has ended -> its name here. A trial that was stopped early has succeeded, too, but has
+written no model."""
 
 
 @dataclasses.dataclass
@@ -300,7 +301,13 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
             partial(service.get_hyperparameter_tuning_job, name=started.tuning_job),
             lambda job: _print_ended(sweep, job, seen),
         )
-        trials = [trial_of(sweep, each) for each in job.trials]
+        finished = _with_model(started.root)
+        trials = [
+            dataclasses.replace(each, state=PRUNED)
+            if each.state == COMPLETE and each.number not in finished
+            else each
+            for each in (trial_of(sweep, trial) for trial in job.trials)
+        ]
         best, tested = best_of(trials), results.score_sentence(None)
         if best and sweep.has_test_set:
             if not started.score_job:
@@ -400,12 +407,20 @@ def _link(sweep: Sweep, job: str) -> str:
     return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
 
 
+def _with_model(root: str) -> set[int]:
+    """The numbers of the trials that have written a model, also if `_remove_leftovers` has removed it."""
+    prefix = f"{buckets.split(root)[1]}/trials/"
+    names = [blob.name.removeprefix(prefix) for blob in buckets.list_blobs(root, prefix)]
+    return {int(name.split("/")[0]) for name in names if name.endswith(f"/model/{MODEL_CONFIG}")}
+
+
 def _remove_leftovers(root: str, best: Trial | None) -> None:
-    """Remove the checkpoints of all trials, and all models but the best one."""
+    """Remove the checkpoints of all trials, and all models but the best one and the MODEL_CONFIG of the others."""
     connected = buckets.storage_client(write=True)
     bucket, prefix = buckets.split(f"{root}/trials")
     kept = f"{prefix}/{best.number}/model/" if best else ""
     for blob in buckets.list_blobs(root, f"{prefix}/", connected):
         folder = blob.name.removeprefix(f"{prefix}/").split("/")[1:2]
-        if folder == ["checkpoints"] or (folder == ["model"] and not (kept and blob.name.startswith(kept))):
+        is_kept = blob.name.endswith(f"/model/{MODEL_CONFIG}") or (kept and blob.name.startswith(kept))
+        if folder == ["checkpoints"] or (folder == ["model"] and not is_kept):
             buckets.remove_object(f"{buckets.REMOTE}{bucket}/{blob.name}", connected)

@@ -16,7 +16,7 @@ from pipeline.sweep import vertex as sweeps
 from tests.vertex import DROP, NOW, SERVICE_ACCOUNT, write_config
 from trainer.errors import UserError
 from trainer.io import buckets
-from trainer.models.model_folder import WEIGHTS
+from trainer.models.model_folder import MODEL_CONFIG, WEIGHTS
 from trainer.training.hypertune import METRIC
 
 SWEEP = """
@@ -52,6 +52,13 @@ def trial(number, state, losses, flip="true"):
     }
 
 
+def write_models(job, *numbers):
+    """Put what trials with these numbers write at their end into the bucket."""
+    root = job["trialJobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+    for number in numbers:
+        buckets.write_object(f"{root}/{number}/model/{MODEL_CONFIG}", b"{}", buckets.storage_client(write=True))
+
+
 @pytest.fixture
 def project(vertex, tmp_path, monkeypatch):
     """A project whose jobs succeed; the second trial is the best."""
@@ -64,10 +71,15 @@ def project(vertex, tmp_path, monkeypatch):
         trial(2, "SUCCEEDED", [0.7, 0.5, 0.6], "false"),
         trial(3, "INFEASIBLE", []),
     ]
-    vertex.state["tuning"] = lambda job: [
-        {"state": "JOB_STATE_RUNNING", "trials": [trials[0], trial(2, "ACTIVE", [0.7])]},
-        {"state": "JOB_STATE_SUCCEEDED", "trials": trials},
-    ]
+
+    def tuned(job):
+        write_models(job, 1, 2)
+        return [
+            {"state": "JOB_STATE_RUNNING", "trials": [trials[0], trial(2, "ACTIVE", [0.7])]},
+            {"state": "JOB_STATE_SUCCEEDED", "trials": trials},
+        ]
+
+    vertex.state["tuning"] = tuned
     (tmp_path / "mine.toml").write_text(SWEEP)
     return vertex
 
@@ -162,7 +174,33 @@ def test_checkpoints_and_all_models_but_the_best_are_removed(project, bucket):
     finish, project.state["tuning"] = project.state["tuning"], tuned
     assert sweep(project, "--yes") == 0
     left = [blob.name.partition("/trials/")[2] for blob in buckets.list_blobs(f"gs://{bucket.name}", "msinet/")]
-    assert sorted(left) == ["1/logs/e", "2/model/a", "2/model/b/c"]
+    assert sorted(left) == [
+        "1/logs/e",
+        f"1/model/{MODEL_CONFIG}",
+        "2/model/a",
+        "2/model/b/c",
+        f"2/model/{MODEL_CONFIG}",
+    ]
+
+
+def test_trial_that_was_stopped_is_not_the_best_however_low_its_loss_was(project, bucket, capsys):
+    def tuned(job):
+        write_models(job, 2, 3)
+        trials = [
+            trial(1, "SUCCEEDED", [0.1, 0.9]),
+            trial(2, "SUCCEEDED", [0.7, 0.5, 0.6, 0.6], "false"),
+            trial(3, "SUCCEEDED", [0.8, 0.7, 0.6, 0.6]),
+        ]
+        return [{"state": "JOB_STATE_SUCCEEDED", "trials": trials}]
+
+    project.state["tuning"] = tuned
+    for _ in range(2):  # the second time, models are removed
+        assert sweep(project, "--yes") == 0
+        out = capsys.readouterr().out
+        assert re.search(r"(?m)^ +1 .* pruned *$", out)
+        assert re.search(r"(?m)^ +2 .* best *$", out)
+        assert len(re.findall(" pruned", out)) == 1
+        assert "/trials/2/model\n" in out
 
 
 def test_interrupted_watching_goes_on_with_the_same_jobs(project, monkeypatch, capsys):
@@ -181,6 +219,23 @@ def test_job_whose_answer_is_lost_is_found_by_the_same_command(project, kind):
         sweep(project, "--yes")
     assert sweep(project) == 0
     assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
+
+
+def test_scoring_job_whose_answer_is_lost_is_found_by_the_same_command(project, tmp_path):
+    test_set = 'test_dataset = "osie"\ntest_share = 0.5\ntest_source = "gs://data/osie"\n'
+    (tmp_path / "mine.toml").write_text(SWEEP.replace("[search]", f"{test_set}[search]"))
+    tuned = project.state["tuning"]
+
+    def drop_next(job):
+        project.fail(DROP, method="POST", path="customJobs", after=True)
+        return tuned(job)
+
+    project.state["tuning"] = drop_next
+    with pytest.raises(UserError, match="cannot reach the service"):
+        sweep(project, "--yes")
+    assert sweep(project) == 0
+    names = [each.body["displayName"] for each in project.sent("POST", "/customJobs")]
+    assert names == ["msinet-sweep-mine-data", "msinet-sweep-mine-score"]
 
 
 @pytest.mark.parametrize("state", ["job", "tuning"])
@@ -256,7 +311,9 @@ def test_best_model_is_scored_on_the_test_set_by_another_job(project, tmp_path, 
     assert "On the 9 images of the test set, its KLD is 0.4000 (centre bias: 0.7000)." in capsys.readouterr().out
     assert sweep(project) == 0
     assert len(project.sent("POST", "/customJobs")) == 2
-    (address,) = buckets.list_blobs(f"gs://{bucket.name}", "msinet/")
+    address = next(
+        blob for blob in buckets.list_blobs(f"gs://{bucket.name}", "msinet/") if "/evaluation/" in blob.name
+    )
     buckets.remove_object(f"gs://{bucket.name}/{address.name}", buckets.storage_client(write=True))
     capsys.readouterr()
     assert sweep(project) == 0
