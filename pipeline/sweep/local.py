@@ -80,7 +80,7 @@ def describe(sweep: Sweep, trials: int, hours: float) -> list[str]:
 
 def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
     """Run a sweep to its end, or go on with one, and publish its results; returns the exit status."""
-    import optuna  # noqa: F401  # if it is missing, say so before the data is fetched
+    from optuna.exceptions import StorageInternalError  # if it is missing, say so before the data is fetched
 
     with locked(folder, "sweep") as lock, terminable():
         base = keep(sweep, folder)
@@ -95,6 +95,12 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
         except KeyboardInterrupt:
             print("The trial has saved its state; the same command goes on.", flush=True)
             raise
+        except StorageInternalError as error:
+            reason = str(error.__cause__).partition("\n")[0]
+            raise UserError(
+                f"cannot write {folder / TRIALS}: {reason}; if the disk is full, free some, and the same command "
+                "goes on"
+            ) from None
         best = best_of(search.trials)
         scores = _score(folder, best) if sweep.has_test_set and best else None
         results.publish(sweep, search.trials, folder, results.score_sentence(scores))

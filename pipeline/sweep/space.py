@@ -187,6 +187,8 @@ class Sweep:
     def data_flags(self, name: str) -> list[str]:
         """The flags of `python -m trainer fetch` for the data of the training, or for the test set (TEST)."""
         config = self.shared.data[name]
+        if name == TEST:  # a run's is as large as its fine-tuning data
+            config = dataclasses.replace(config, image_size=self.shared.data[self.step].image_size)
         given = {
             field.name: getattr(config, field.name)
             for field in dataclasses.fields(config)

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -266,6 +267,20 @@ def test_damaged_study_is_refused_with_what_to_remove(tmp_path):
     (tmp_path / TRIALS).write_bytes(b"no study" * 1000)
     with pytest.raises(UserError, match=rf"{TRIALS}.*remove {tmp_path}"):
         Search(sweep, tmp_path, "", 0)
+
+
+def test_full_disk_is_an_error_after_which_the_sweep_goes_on(prepared, tmp_path):
+    path = write_sweep(tmp_path, "flip = [true, false]", epochs=1)
+    sweep = read_sweep(path, load_environment("local"))
+    Slow(sweep, prepared, "", 0).run(1, 0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # as if there were no room for more
+        with pytest.raises(UserError, match=f"cannot write .*{TRIALS}"):
+            main(["sweep", str(path)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert main(["sweep", str(path)]) == 0
 
 
 def test_first_trial_has_the_present_settings_although_the_study_exists(tmp_path):

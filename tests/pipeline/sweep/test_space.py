@@ -56,6 +56,12 @@ def test_a_model_in_place_of_base_training_makes_it_a_sweep_of_fine_tunings(tmp_
         read(tmp_path, "base_epochs = [1, 3]", fixed)
 
 
+def test_test_set_has_the_image_size_of_the_training(tmp_path):
+    fixed = 'base_dataset = "osie"\nbase_image_size = "72x96"\ntest_dataset = "salicon"\ntest_source = "sample"'
+    sweep = read(tmp_path, "flip = [true, false]", fixed)
+    assert "--image-size=72x96" in sweep.data_flags("test")
+
+
 def test_all_trials_start_from_the_model_that_was_the_default_at_first(tmp_path):
     registry = tmp_path / "models" / "msinet"
     for number in (1, 2):
