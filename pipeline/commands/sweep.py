@@ -57,7 +57,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     check(0 <= parsed.hours < math.inf, f"hours is {parsed.hours:g}; it must be at least 0, and finite")
     check(parsed.parallel >= 1, f"parallel is {parsed.parallel}; it must be at least 1")
     path = pathlib.Path(parsed.file)
-    sweep = read_sweep(path, load_environment(parsed.env))
+    sweep = read_sweep(path, load_environment(parsed.env), parsed.env)
     name = path.stem if sweep.environment.target == "local" else f"{path.stem}-{sweep.environment.name}"
     folder = pathlib.Path(parsed.sweep_dir or FOLDER / name)
     parsed.trials = int(min(parsed.trials, sweep.size))

@@ -98,6 +98,8 @@ class Sweep:
     """Parameters of all trials that the file gives."""
     search: Mapping[str, Range | Categorical]
     """The searched parameters."""
+    env: str
+    """The environment as a command names it: its name, or its file."""
 
     @property
     def step(self) -> str:
@@ -210,7 +212,7 @@ class Sweep:
     def next_run(self, trial: Mapping[str, Value]) -> str:
         """The command of a run with the settings of a trial; queries of addresses are left out: they are keys."""
         where = ["TARGET=vertex"] * (self.environment.target == "vertex")
-        given = {"ENV": self.environment.name, **self.parameters, **trial}
+        given = {"ENV": self.env, **self.parameters, **trial}
         for name in given:
             if name.endswith("_source"):
                 given[name] = without_queries(str(given[name]))
@@ -283,8 +285,13 @@ def text_of(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def read_sweep(path: pathlib.Path, environment: Environment) -> Sweep:
+def read_sweep(path: pathlib.Path, environment: Environment, env: str = "") -> Sweep:
     """Read a TOML file with the tables TABLES, and check that each trial could be a run.
+
+    Args:
+        path: the file.
+        environment: where the trials run.
+        env: how a command names it; its name if empty.
 
     Raises `UserError` for unknown names, with the nearest known one, for values of the wrong type or out of their
     range, and for a target without sweeps.
@@ -304,7 +311,7 @@ def read_sweep(path: pathlib.Path, environment: Environment) -> Sweep:
         for name in TABLES:
             check(isinstance(content.get(name, {}), dict), f"{name} is no table; write [{name}]")
         given = converted(content.get("parameters", {}))
-        sweep = Sweep(path.stem, environment, given, {})
+        sweep = Sweep(path.stem, environment, given, {}, env or environment.name)
         check(bool(content.get("search")), "the table [search] is empty; name at least one setting of a training")
         checks, search = Checks(), {}
         for name, form in content["search"].items():

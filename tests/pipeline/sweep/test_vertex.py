@@ -153,9 +153,8 @@ def test_trials_are_shown_with_the_best_settings_for_the_next_run(project, tmp_p
     assert out.index("Trial 1: ") < out.index("Trial 2: ")
     assert out.count("Trial 1: ") == 1
     best = "finetune_learning_rate=2e-05 patience=2 flip=false learning_rate_schedule=cosine"
-    assert re.search(
-        rf"(?m)^Next run: make run-pipeline TARGET=vertex ENV=prod base_model_uri=pretrained .*{best}$", out
-    )
+    where = f"TARGET=vertex ENV={tmp_path}/prod.toml"
+    assert re.search(rf"(?m)^Next run: make run-pipeline {where} base_model_uri=pretrained .*{best}$", out)
     assert "The validation loss of trial 2 is 0.5000" in out
     assert "It was not scored on a test set" in out
     assert re.search(r"(?m)^ +3 .* failed *$", out)
@@ -210,6 +209,19 @@ def test_interrupted_watching_goes_on_with_the_same_jobs(project, monkeypatch, c
     assert sweep(project) == 0
     assert len(project.sent("POST", "/customJobs")) == len(project.sent("POST", "/hyperparameterTuningJobs")) == 1
     assert capsys.readouterr().out.count("Best: ") == 2
+
+
+def test_epochs_count_also_if_the_last_alone_is_reported(project, tmp_path):
+    def tuned(job):
+        write_models(job, 1)
+        reported = trial(1, "SUCCEEDED", [0.9, 0.8, 0.7])
+        reported["finalMeasurement"] = reported.pop("measurements")[-1]
+        return [{"state": "JOB_STATE_SUCCEEDED", "trials": [reported]}]
+
+    project.state["tuning"] = tuned
+    assert sweep(project, "--yes") == 0
+    page = (tmp_path / "sweeps" / "mine-prod" / "sweep.html").read_text()
+    assert re.search(r"Epochs</\w+>\s*<[^>]*>3<", page)
 
 
 @pytest.mark.parametrize("kind", ["customJobs", "hyperparameterTuningJobs"])

@@ -70,7 +70,7 @@ def write_sweep(
             if best is not None
             else ("Lowest validation loss", "\N{EN DASH}", "no trial is complete"),
             ("Trials", str(len(trials)), ", ".join(f"{count} {state}" for state, count in others.items())),
-            ("Epochs", str(sum(len(each["losses"]) for each in trials)), "over all trials"),
+            ("Epochs", str(sum(max(each["losses"], default=0) for each in trials)), "over all trials"),
             ("Time", format_duration(sum(each["seconds"] for each in trials)), "over all trials"),
         ],
         assignments=assignments,
@@ -84,7 +84,7 @@ def write_sweep(
             {
                 "number": each["number"],
                 "texts": [each["texts"].get(setting, "") for setting in searched],
-                "epochs": len(each["losses"]),
+                "epochs": max(each["losses"], default=0),  # Vertex AI may have reported some of them alone
                 "loss": f"{each['loss']:.4f}" if math.isfinite(each["loss"]) else "\N{EN DASH}",
                 "time": format_duration(each["seconds"]),
                 "state": each["state"],
