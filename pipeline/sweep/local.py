@@ -36,7 +36,7 @@ from trainer.io import files
 from trainer.models import model_folder
 from trainer.models.find import find_model
 from trainer.settings.fields import Value
-from trainer.training import hypertune
+from trainer.training import exits, hypertune
 
 TRIALS, STUDY = "trials.sqlite3", "sweep"
 LOG, LOSSES, MODEL, CHECKPOINTS = "log.txt", "losses.jsonl", "model", "checkpoints"
@@ -322,8 +322,10 @@ class Search:
                 assert process.stdin is not None
                 process.stdin.close()
                 process.wait()
-        if process.returncode < 0:
-            return FAILED, f"{KILLED} {-process.returncode}"
+        # A training saves its state at SIGTERM, and then ends with the status that a shell reports.
+        number = max(-process.returncode, process.returncode - exits.SHELL_SIGNAL_BASE)
+        if number > 0:
+            return FAILED, f"{KILLED} {number}"
         if process.returncode:
             lines = [line for line in (folder / LOG).read_text(errors="replace").splitlines() if line.strip()]
             return FAILED, lines[-1].removeprefix("error: ") if lines else f"exit status {process.returncode}"

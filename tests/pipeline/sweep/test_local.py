@@ -245,10 +245,11 @@ def test_renamed_file_goes_on_with_the_trials_of_its_folder(tmp_path):
 
 
 @pytest.mark.parametrize(("kills", "state"), [(1, COMPLETE), (2, FAILED)])
-def test_trial_that_a_signal_ends_is_tried_once_more(tmp_path, monkeypatch, kills, state):
+@pytest.mark.parametrize(("end", "number"), [("kill -9 $$", 9), ("exit 143", 15)])
+def test_trial_that_a_signal_ends_is_tried_once_more(tmp_path, monkeypatch, kills, state, end, number):
     program, attempts = tmp_path / "python", tmp_path / "attempts"
     program.write_text(
-        f"#!/bin/sh\necho >> {attempts}\n[ $(wc -l < {attempts}) -le {kills} ] && kill -9 $$\n"
+        f"#!/bin/sh\necho >> {attempts}\n[ $(wc -l < {attempts}) -le {kills} ] && {end}\n"
         f'echo \'{{"global_step": "1", "valid_loss": "0.5"}}\' > "${FILE}"\n'
     )
     program.chmod(0o755)
@@ -258,7 +259,7 @@ def test_trial_that_a_signal_ends_is_tried_once_more(tmp_path, monkeypatch, kill
         search = Search(sweep, tmp_path, "", lock)
         search.run(1, 0)
     (trial,) = search.trials
-    assert (trial.state, trial.reason) == (state, "" if state == COMPLETE else "ended by signal 9")
+    assert (trial.state, trial.reason) == (state, "" if state == COMPLETE else f"ended by signal {number}")
     assert len(attempts.read_text().splitlines()) == 2
 
 
