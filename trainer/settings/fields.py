@@ -122,6 +122,19 @@ def boolean(text: str) -> bool:
         raise ValueError(f"{text!r} is neither true nor false") from None
 
 
+def integer(text: str) -> int:
+    """Parse an integer, also with a fraction of zero, as services write one that have a single type of number.
+
+    Vertex AI's tuning jobs are reported to give a trial `128.0` (kuds/mesozoic-labs, pull request 127).
+    """
+    try:
+        return int(text)
+    except ValueError:
+        if not (number := float(text)).is_integer():
+            raise
+        return int(number)
+
+
 def flag_of(name: str) -> str:
     """The flag of the setting `name`."""
     return "--" + name.replace("_", "-")
@@ -145,7 +158,7 @@ def _as_type(value: object, kind: type) -> Value:
     if isinstance(value, bool) and kind is not bool:
         raise ValueError
     if isinstance(value, str):
-        value = boolean(value) if kind is bool else kind(value)
+        value = {bool: boolean, int: integer}.get(kind, kind)(value)
     if kind is float and isinstance(value, int):
         value = float(value)
     if kind is int and isinstance(value, float) and value.is_integer():  # JSON has one type of number

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from trainer.errors import UsageError, UserError, nearest
 from trainer.io.files import check_output_path, write_json
 from trainer.io.package_version import code_version
-from trainer.settings.fields import WORDS, flag_of, group_of
+from trainer.settings.fields import WORDS, flag_of, group_of, integer
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 """Shells whose completion shtab writes."""
@@ -235,8 +235,8 @@ def add_flag(
         switch = group.add_argument(flag, action=argparse.BooleanOptionalAction, default=value)
         switch.help = shown  # before Python 3.13, the action adds a default of its own
     else:
-        metavar = kind.__name__.upper()
-        group.add_argument(flag, default=value, metavar=metavar, help=shown, type=str if is_text else kind)
+        metavar, parse = kind.__name__.upper(), integer if kind is int else kind
+        group.add_argument(flag, default=value, metavar=metavar, help=shown, type=str if is_text else parse)
 
 
 def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from trainer.errors import UsageError
-from trainer.settings.fields import setting
+from trainer.settings.fields import as_type, setting
 from trainer.settings.flags import Parser, add_settings, settings
 
 
@@ -45,7 +45,15 @@ def test_switch_is_written_alone_or_with_a_word(parser, line, flip, exact):
     assert others == [word for word in line.split() if word == "a=1"]
 
 
-@pytest.mark.parametrize("line", ["--flp", "--flip=maybe", "--no-flip=true"])
+@pytest.mark.parametrize("text", ["128", "128.0", "1.28e2"])
+def test_integer_may_have_a_fraction_of_zero(parser, text):
+    parsed, _ = parser.parse_known_args(["--output-dir", "b", f"--size={text}"])
+    assert settings(Config, parsed).size == as_type("size", text, int) == 128
+
+
+@pytest.mark.parametrize(
+    "line", ["--flp", "--flip=maybe", "--no-flip=true", "--size=2.5", "--size=inf", "--size=nan", "--size=two"]
+)
 def test_mistake_in_a_flag_names_it(parser, line):
     with pytest.raises(UsageError, match=line.partition("=")[0]):
         parser.parse_known_args(["--output-dir", "b", *line.split()])
