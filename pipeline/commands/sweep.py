@@ -63,8 +63,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     parsed.trials = int(min(parsed.trials, sweep.size))
     if sweep.environment.target == "local":
         check(parsed.parallel == 1, "--parallel is for Vertex AI; on one machine, trials would share its devices")
-        print("\n".join(local.describe(sweep, parsed.trials, parsed.hours)), flush=True)
-        return 0 if parsed.dry_run else local.run(sweep, folder, parsed.trials, parsed.hours)
+        print("\n".join(local.describe(sweep, folder, parsed.trials, parsed.hours)), flush=True)
+        if parsed.dry_run:
+            print("Nothing was started.")
+            return 0
+        return local.run(sweep, folder, parsed.trials, parsed.hours)
     offer = vertex.describe(sweep, parsed.trials, parsed.parallel, parsed.hours)
     if parsed.dry_run:
         started = vertex.Started.load(folder, sweep)

@@ -12,6 +12,7 @@ A sweep that was interrupted or killed goes on by the same command: finished tri
 interrupted one resumes from its last checkpoint.
 """
 
+import math
 import os
 import pathlib
 import shutil
@@ -29,7 +30,7 @@ from lifecycle.parameters import PARAMETERS, TEST
 from pipeline.local.run import TASK_ENVIRONMENT, locked
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
-from pipeline.sweep.space import Categorical, Sweep, assignments, keep
+from pipeline.sweep.space import Categorical, Sweep, assignments, keep, kept_base
 from trainer.data import prepared_data
 from trainer.errors import Checks, UserError, check, format_duration, terminable
 from trainer.io import files
@@ -46,12 +47,18 @@ POLL_S = 0.2
 MOST_FAILURES = 3
 """Trials that may fail before one succeeds: after that, the settings are hardly what is wrong."""
 KILLED = "ended by signal"
+NOT_ENDED = "the sweep goes on"
 SECONDS, REASON = "seconds", "reason"
 """What a trial keeps in Optuna's study beside its values and losses."""
 
 
-def describe(sweep: Sweep, trials: int, hours: float) -> list[str]:
-    """What a sweep would do and how long it takes, as far as that is known before it starts."""
+def describe(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> list[str]:
+    """What a sweep would do in a folder, or has left to do, and how long that takes as far as it is known.
+
+    Raises `UserError` if the folder is another sweep's.
+    """
+    has_begun = kept_base(sweep, folder) is not None and (folder / TRIALS).exists()
+    done = _finished(_open_study(folder)) if has_begun else []
     data = data_size(sweep.shared.data[sweep.step])
     epochs = max(each.trainings[sweep.step].training.epochs for each in sweep.check())
     measured = [
@@ -60,28 +67,41 @@ def describe(sweep: Sweep, trials: int, hours: float) -> list[str]:
     time_text = (
         "not known before the first trial; `python -m pipeline benchmark --target local` measures this machine"
     )
-    if measured:
+    if done:
+        time_text = _time_left(done, trials) or "none is left"
+    elif measured:
         last = measured[-1]
         pixels = data.image_size[0] * data.image_size[1] / (last.image_size[0] * last.image_size[1])
         seconds = trials * (last.start_s + epochs * data.images / last.images_per_s * pixels)
         time_text = (
-            f"at most about {format_duration(seconds)} without validation (measured {last.date}, batch "
-            f"{last.batch_size} in {last.precision})"
+            f"about {format_duration(seconds)} if none is stopped, without validation (measured {last.date}, "
+            f"batch {last.batch_size} in {last.precision})"
         )
     number = f"{trials} (all there are)" if trials == sweep.size else str(trials)
     limit = f", none started after {hours:g} hours" if hours else ""
+    present = sweep.present()
     return [
-        f"Trials:   {number} on this machine, one after another{limit}",
+        f"Trials:   {number} on this machine (environment {sweep.environment.name}), one after another{limit}",
+        *([f"Done:     {len(done)}, in {folder}"] if done else []),
+        *([f"Trial 1:  {' '.join(assignments(present))}, as without the sweep"] if present and not done else []),
         f"Data:     {sweep.data_text}, {data.images} training images, up to {epochs} epochs a trial",
         *(f"Search:   {name}: {form}" for name, form in sweep.search.items()),
         f"Time:     {time_text}",
     ]
 
 
+def _time_left(done: Sequence[Trial], trials: int) -> str:
+    """The time of the trials that are left of `trials`, by the mean of those so far; empty if none is left."""
+    seconds = [each.seconds for each in done if each.state != FAILED]
+    left = trials - len(done)
+    return f"about {format_duration(left * sum(seconds) / len(seconds))} left" if seconds and left > 0 else ""
+
+
 def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
     """Run a sweep to its end, or go on with one, and publish its results; returns the exit status."""
     from optuna.exceptions import StorageInternalError  # if it is missing, say so before the data is fetched
 
+    deadline = time.monotonic() + 3600 * (hours or math.inf)
     with locked(folder, "sweep") as lock, terminable():
         base = keep(sweep, folder)
         model = str(find_model(base)) if base else ""
@@ -91,9 +111,10 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
         _check_fits(sweep, folder)
         search = Search(sweep, folder, model, lock)
         try:
-            search.run(trials, hours)
+            search.run(trials, deadline)
         except KeyboardInterrupt:
-            print("The trial has saved its state; the same command goes on.", flush=True)
+            so_far = f" Finished trials: {folder / results.REPORT}" if search.trials else ""
+            print(f"The trial has saved its state; the same command goes on.{so_far}", flush=True)
             raise
         except StorageInternalError as error:
             reason = str(error.__cause__).partition("\n")[0]
@@ -147,6 +168,44 @@ def folder_of(folder: pathlib.Path, number: int) -> pathlib.Path:
     return folder / "trials" / f"{number:03d}"
 
 
+def _open_study(folder: pathlib.Path) -> Any:
+    """Optuna's study of a sweep, a new one if there is none. Raises `UserError` for a file that is none."""
+    import optuna
+    from sqlalchemy.exc import SQLAlchemyError
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    path = (folder / TRIALS).absolute()
+    try:
+        return optuna.create_study(
+            storage=f"sqlite:///{path}",
+            study_name=STUDY,
+            direction="minimize",
+            pruner=optuna.pruners.MedianPruner(),
+            load_if_exists=True,
+        )
+    except (SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"cannot use {path}: {reason}; remove {folder} to start again") from None
+
+
+def _finished(study: Any) -> list[Trial]:
+    """The finished trials of Optuna's study, in order."""
+    from optuna.trial import TrialState
+
+    finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    return [
+        Trial(
+            number,
+            each.params,
+            FAILED if REASON in each.user_attrs else COMPLETE if each.state == TrialState.COMPLETE else PRUNED,
+            each.intermediate_values,
+            each.user_attrs[SECONDS],
+            each.user_attrs.get(REASON, ""),
+        )
+        for number, each in enumerate(finished, start=1)
+    ]
+
+
 class Search:
     """The trials of a sweep in a folder.
 
@@ -158,56 +217,28 @@ class Search:
     """
 
     def __init__(self, sweep: Sweep, folder: pathlib.Path, base_model: str, lock: int) -> None:
-        import optuna
-        from sqlalchemy.exc import SQLAlchemyError
-
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.sweep, self.folder, self._base_model, self._lock = sweep, folder, base_model, lock
-        path = (folder / TRIALS).absolute()
-        try:
-            self._study = optuna.create_study(
-                storage=f"sqlite:///{path}",
-                study_name=STUDY,
-                direction="minimize",
-                pruner=optuna.pruners.MedianPruner(),
-                load_if_exists=True,
-            )
-        except (SQLAlchemyError, optuna.exceptions.OptunaError) as error:
-            reason = str(error).partition("\n")[0]
-            raise UserError(f"cannot use {path}: {reason}; remove {folder} to start again") from None
+        self._study = _open_study(folder)
         if not self._study.get_trials(deepcopy=False) and (present := sweep.present()):
             self._study.enqueue_trial(present)  # so that the best one is compared with what there is
 
     @property
     def trials(self) -> list[Trial]:
         """The finished trials, in order."""
-        from optuna.trial import TrialState
+        return _finished(self._study)
 
-        finished = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-        return [
-            Trial(
-                number,
-                each.params,
-                FAILED if REASON in each.user_attrs else COMPLETE if each.state == TrialState.COMPLETE else PRUNED,
-                each.intermediate_values,
-                each.user_attrs[SECONDS],
-                each.user_attrs.get(REASON, ""),
-            )
-            for number, each in enumerate(finished, start=1)
-        ]
-
-    def run(self, trials: int, hours: float) -> None:
-        """Run trials until there are `trials` in all; after `hours` (0: any time) no other is started.
+    def run(self, trials: int, deadline: float) -> None:
+        """Run trials until there are `trials` in all; after the deadline on the monotonic clock, none is started.
 
         Raises `UserError` if `MOST_FAILURES` trials fail before one succeeds.
         """
         self._retry_interrupted()
         self._clean()
-        start = time.monotonic()
-        while len(self.trials) < trials and (not hours or time.monotonic() - start < 3600 * hours):
+        while len(self.trials) < trials and time.monotonic() < deadline:
             self._run_trial(len(self.trials) + 1, trials)
             self._clean()
             done = self.trials
+            results.write_page(self.sweep, done, self.folder, results.score_sentence(None, NOT_ENDED))
             failed = [each for each in done if each.state == FAILED]
             check(
                 len(failed) < MOST_FAILURES or len(failed) < len(done),
@@ -222,7 +253,8 @@ class Search:
         for each in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             self._study.tell(each.number, state=TrialState.FAIL)
             if each.params:
-                self._study.enqueue_trial(each.params)
+                spent = {SECONDS: each.user_attrs.get(SECONDS, 0.0)}
+                self._study.enqueue_trial(each.params, user_attrs=spent)
 
     def _run_trial(self, number: int, trials: int) -> None:
         import optuna
@@ -238,11 +270,13 @@ class Search:
             self._study.sampler = others
             trial, values = self._ask()
         print(f"Trial {number} of {trials}: {' '.join(assignments(values))}", flush=True)
-        start = time.monotonic()
-        state, reason = self._train(trial, values, folder_of(self.folder, number))
-        seconds = time.monotonic() - start
+        start = time.monotonic() - trial.user_attrs.get(SECONDS, 0.0)
+        try:
+            state, reason = self._train(trial, values, folder_of(self.folder, number))
+        finally:  # the time until an interruption counts, too
+            seconds = time.monotonic() - start
+            trial.set_user_attr(SECONDS, seconds)
         losses = self._study.trials[trial.number].intermediate_values
-        trial.set_user_attr(SECONDS, seconds)
         if state == COMPLETE:
             self._study.tell(trial, min(losses.values()))
         else:  # for the search, a failed trial is one that is worse than all others
@@ -255,9 +289,8 @@ class Search:
             PRUNED: f", pruned after epoch {max(losses, default=0)}",
             FAILED: f", failed: {reason}",
         }
-        left = trials - number
-        later = f"; at most about {format_duration(left * seconds)} left" if number == 1 and left else ""
-        print(f"  {loss}{format_duration(seconds)}{words[state]}{later}", flush=True)
+        left = _time_left(self.trials, trials)
+        print(f"  {loss}{format_duration(seconds)}{words[state]}{f'; {left}' * bool(left)}", flush=True)
 
     def _ask(self) -> tuple[Any, dict[str, Value]]:
         """A new trial of the study, and its values."""
@@ -289,13 +322,17 @@ class Search:
         variables = {**os.environ, **TASK_ENVIRONMENT, hypertune.FILE: str((folder / LOSSES).absolute())}
         epochs = self.sweep.settle(values).trainings[self.sweep.step].training.epochs
         known = set(self._study.trials[trial.number].intermediate_values)
+        earlier = hypertune.read_losses(folder / LOSSES)
+        if earlier:
+            print(f"  goes on after epoch {max(earlier)}", flush=True)
 
         def is_worse() -> bool:
             for epoch, loss in hypertune.read_losses(folder / LOSSES).items():
                 if epoch not in known:
                     known.add(epoch)
                     trial.report(loss, epoch)
-                    print(f"  epoch {epoch}/{epochs}: validation loss {loss:.4f}", flush=True)
+                    if epoch not in earlier:
+                        print(f"  epoch {epoch}/{epochs}: validation loss {loss:.4f}", flush=True)
                     if epoch < epochs and trial.should_prune():
                         return True
             return False

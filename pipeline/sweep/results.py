@@ -9,6 +9,7 @@ from typing import Any
 from lifecycle.parameters import STEPS
 from pipeline.sweep.space import Categorical, Range, Sweep, assignments, text_of
 from trainer.errors import check, format_duration
+from trainer.models import provenance
 from trainer.settings.fields import Value
 
 COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
@@ -70,13 +71,30 @@ def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested:
     from rich.console import Console
     from rich.text import Text
 
-    from trainer.evaluation.reports.sweep_page import write_sweep
-
+    write_page(sweep, trials, folder, tested)
     console, best = Console(), best_of(trials)
     table = _table(sweep, trials, best)
     # With all of its columns: a narrow terminal wraps its lines, where rich would cut them.
     needed = console.measure(table, options=console.options.update(max_width=1000)).maximum
     Console(width=max(console.width, needed)).print(table)
+    lines = [*(f"Note:     {notice}" for notice in _notices(sweep)), f"Report:   {folder / REPORT}"]
+    if best:
+        lines = [
+            f"Best:     {' '.join(assignments(best.values))}",
+            f"          {_gain(sweep, trials, best)}",
+            f"          {tested}",
+            *lines,
+            f"Next run: {sweep.next_run(best.values)}",
+        ]
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+def write_page(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested: str) -> None:
+    """Write the page of the trials that there are; `tested` is the `score_sentence` of the best."""
+    from trainer.evaluation.reports.sweep_page import write_sweep
+
+    best = best_of(trials)
     write_sweep(
         folder / REPORT,
         name=sweep.name,
@@ -90,17 +108,14 @@ def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested:
         sentences=[_gain(sweep, trials, best), tested] if best else [],
         assignments=assignments(best.values) if best else [],
         command=sweep.next_run(best.values) if best else "",
+        notices=_notices(sweep),
     )
-    lines = [f"Report:   {folder / REPORT}"]
-    if best:
-        lines = [
-            f"Best:     {' '.join(assignments(best.values))}",
-            f"          {_gain(sweep, trials, best)} {tested}",
-            *lines,
-            f"Next run: {sweep.next_run(best.values)}",
-        ]
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
+
+
+def _notices(sweep: Sweep) -> list[str]:
+    """Notices for readers of the losses."""
+    source = sweep.shared.data[sweep.step].source
+    return [provenance.ALL_SCORES] if provenance.is_sample({"source": source}) else []
 
 
 def check_found(trials: Sequence[Trial]) -> None:
@@ -125,6 +140,10 @@ def _form(form: Range | Categorical) -> dict[str, Any]:
 def _gain(sweep: Sweep, trials: Sequence[Trial], best: Trial) -> str:
     """The loss of the best trial, beside that of the settings without the sweep if a trial had them."""
     present = next((each for each in trials if each.values == sweep.present() and each.losses), None)
+    if present is best:
+        return (
+            f"The validation loss of trial {best.number} is {best.loss:.4f}; these are the settings as they were."
+        )
     others = (
         f"; with the settings as they were (trial {present.number}) it is {present.loss:.4f}" if present else ""
     )

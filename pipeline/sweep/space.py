@@ -225,26 +225,41 @@ def keep(sweep: Sweep, folder: pathlib.Path) -> str:
     Returns the `find_base_model` of the first call: later ones may find another by the same name. Raises
     `UserError` if the folder is another sweep's.
     """
+    kept = kept_base(sweep, folder)
+    if kept is not None:
+        return kept
+    base = find_base_model(sweep)
+    # The query of a signed address is a key.
+    files.write_json(folder / RECORD, {**_record(sweep), "base_model": base}, private=True)
+    return base
+
+
+def kept_base(sweep: Sweep, folder: pathlib.Path) -> str | None:
+    """The model that the trials in a folder start from, as `keep` returns it; None if no sweep began there.
+
+    Raises `UserError` if the folder is another sweep's.
+    """
+    path, content = folder / RECORD, _record(sweep)
+    if not path.exists():
+        return None
+    found = files.read_json(path, "remove the folder", dict[str, Any])
+    differing = [name for name in content if found.get(name) != content[name]]
+    check(
+        not differing,
+        f"{folder} is of a sweep with other {' and '.join(differing)}; go on with its file as it was, remove "
+        "the folder, or choose another with --sweep-dir",
+    )
+    return str(found["base_model"])
+
+
+def _record(sweep: Sweep) -> dict[str, Any]:
+    """What makes a sweep the one that it is, as JSON has it."""
     content = {
         "environment": sweep.environment.name,
         "parameters": sweep.fixed,
         "search": {name: dataclasses.asdict(form) for name, form in sweep.search.items()},
     }
-    content = json.loads(json.dumps(content))
-    path = folder / RECORD
-    if path.exists():
-        found = files.read_json(path, "remove the folder", dict[str, Any])
-        differing = [name for name in content if found.get(name) != content[name]]
-        check(
-            not differing,
-            f"{folder} is of a sweep with other {' and '.join(differing)}; go on with its file as it was, remove "
-            "the folder, or choose another with --sweep-dir",
-        )
-        return str(found["base_model"])
-    base = find_base_model(sweep)
-    # The query of a signed address is a key.
-    files.write_json(path, {**content, "base_model": base}, private=True)
-    return base
+    return dict(json.loads(json.dumps(content)))
 
 
 def find_base_model(sweep: Sweep) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import re
@@ -16,14 +17,26 @@ import pytest
 from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.local.run import locked
-from pipeline.sweep.local import CHECKPOINTS, LOG, LOSSES, MODEL, SECONDS, STUDY, TRIALS, Search, folder_of
-from pipeline.sweep.results import COMPLETE, FAILED, publish
+from pipeline.sweep.local import (
+    CHECKPOINTS,
+    LOG,
+    LOSSES,
+    MODEL,
+    NOT_ENDED,
+    SECONDS,
+    STUDY,
+    TRIALS,
+    Search,
+    folder_of,
+)
+from pipeline.sweep.results import COMPLETE, FAILED, Trial, publish
 from pipeline.sweep.space import read_sweep
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
 from tests.tiny import write_salicon
 from trainer.errors import UserError
 from trainer.models.model_folder import MODEL_CONFIG
+from trainer.models.provenance import ALL_SCORES
 from trainer.training.hypertune import FILE, read_losses
 
 TIMEOUT_S = 600
@@ -89,6 +102,12 @@ def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, n
     wait_until(lambda: is_free(folder))  # the trial saves its state and stops
     before = (first / LOG).read_bytes()
 
+    monkeypatch.chdir(tmp_path)
+    assert main([*command[3:], "--dry-run"]) == 0
+    planned = capsys.readouterr().out
+    assert "Done:     1, in " in planned
+    assert re.search(r"Time: +about .* left\n", planned)
+
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert again.returncode == 0, again.stdout + again.stderr
     assert states_of(folder) == ["COMPLETE", "FAIL", "COMPLETE", "COMPLETE"]
@@ -113,12 +132,12 @@ def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, n
     assert page.count("<svg") == 2
 
     # The same command shows the result again; another sweep in its folder is refused.
-    monkeypatch.chdir(tmp_path)
     assert main(command[3:]) == 0
     assert capsys.readouterr().out.endswith(again.stdout[again.stdout.index("Best:") :])
     write_sweep(tmp_path, "base_learning_rate = { min = 1e-6, max = 1e-2, log = true }", fixed)
-    with pytest.raises(UserError, match=r"mine is of a sweep with other search"):
-        main(command[3:])
+    for arguments in (command[3:], [*command[3:], "--dry-run"]):
+        with pytest.raises(UserError, match=r"mine is of a sweep with other search"):
+            main(arguments)
 
 
 def add_finished(folder, sweep, losses, count):
@@ -193,13 +212,13 @@ def test_interrupted_search_proposes_what_an_unbroken_one_does(tmp_path):
     (tmp_path / "whole").mkdir()
     (tmp_path / "broken").mkdir()
     whole, broken = Analytic(sweep, tmp_path / "whole", "", 0), Analytic(sweep, tmp_path / "broken", "", 0)
-    whole.run(15, 0)
+    whole.run(15, math.inf)
     for broken.interrupted in (1, 4, 13):
         with pytest.raises(KeyboardInterrupt):
-            broken.run(15, 0)
+            broken.run(15, math.inf)
     broken.interrupted = 0
     broken = Analytic(sweep, tmp_path / "broken", "", 0)
-    broken.run(15, 0)
+    broken.run(15, math.inf)
     assert [each.values for each in broken.trials] == [each.values for each in whole.trials]
     assert whole.trials[0].values == {"base_learning_rate": 1e-5, "flip": False}  # as without the sweep
     assert len({each.values["base_learning_rate"] for each in whole.trials}) == 15
@@ -213,7 +232,7 @@ def test_values_keep_their_digits(tmp_path, capsys, form):
         sweep, environment=dataclasses.replace(sweep.environment, parameters={"base_learning_rate": 1.2345678e-05})
     )
     search = Slow(sweep, tmp_path, "", 0)
-    search.run(1, 0)
+    search.run(1, math.inf)
     assert search.trials[0].values == sweep.present() == {"base_learning_rate": 1.2345678e-05}
     publish(sweep, search.trials, tmp_path, "")
     assert re.search(r"Next run: .*base_learning_rate=1\.2345678e-05", capsys.readouterr().out)
@@ -222,7 +241,7 @@ def test_values_keep_their_digits(tmp_path, capsys, form):
 def test_value_next_to_a_bound_is_not_rounded_beyond_it(tmp_path):
     path = write_sweep(tmp_path, "warmup_epochs = { min = 1.9999990, max = 1.9999999 }", epochs=2)
     search = Slow(read_sweep(path, load_environment("local")), tmp_path, "", 0)
-    search.run(1, 0)
+    search.run(1, math.inf)
     assert 1.9999990 <= search.trials[0].values["warmup_epochs"] <= 1.9999999
 
 
@@ -233,13 +252,13 @@ def test_no_trial_repeats_another_until_all_are_tried(tmp_path):
     sweep = read_sweep(write_sweep(tmp_path, search), load_environment("local"))
     assert sweep.size == 12
     found = Slow(sweep, tmp_path, "", 0)
-    found.run(12, 0)
+    found.run(12, math.inf)
     assert len({tuple(each.values.items()) for each in found.trials}) == 12
 
 
 def test_renamed_file_goes_on_with_the_trials_of_its_folder(tmp_path):
     path = write_sweep(tmp_path, "flip = [true, false]")
-    Slow(read_sweep(path, load_environment("local")), tmp_path, "", 0).run(1, 0)
+    Slow(read_sweep(path, load_environment("local")), tmp_path, "", 0).run(1, math.inf)
     renamed = path.rename(tmp_path / "ours.toml")
     assert len(Slow(read_sweep(renamed, load_environment("local")), tmp_path, "", 0).trials) == 1
 
@@ -257,7 +276,7 @@ def test_trial_that_a_signal_ends_is_tried_once_more(tmp_path, monkeypatch, kill
     sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
     with locked(tmp_path, "sweep") as lock:
         search = Search(sweep, tmp_path, "", lock)
-        search.run(1, 0)
+        search.run(1, math.inf)
     (trial,) = search.trials
     assert (trial.state, trial.reason) == (state, "" if state == COMPLETE else f"ended by signal {number}")
     assert len(attempts.read_text().splitlines()) == 2
@@ -273,7 +292,7 @@ def test_damaged_study_is_refused_with_what_to_remove(tmp_path):
 def test_full_disk_is_an_error_after_which_the_sweep_goes_on(prepared, tmp_path):
     path = write_sweep(tmp_path, "flip = [true, false]", epochs=1)
     sweep = read_sweep(path, load_environment("local"))
-    Slow(sweep, prepared, "", 0).run(1, 0)
+    Slow(sweep, prepared, "", 0).run(1, math.inf)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # as if there were no room for more
@@ -290,15 +309,37 @@ def test_first_trial_has_the_present_settings_although_the_study_exists(tmp_path
     )
     optuna.create_study(study_name=STUDY, storage=f"sqlite:///{tmp_path / TRIALS}", direction="minimize")
     search = Slow(sweep, tmp_path, "", 0)
-    search.run(1, 0)
+    search.run(1, math.inf)
     assert search.trials[0].values == sweep.present() == {"base_learning_rate": 1e-5}
 
 
 def test_no_trial_is_started_after_the_hours(tmp_path):
     sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
     search = Slow(sweep, tmp_path, "", 0)
-    search.run(5, 0.1 / 3600)
+    search.run(5, time.monotonic() + 0.1)
     assert len(search.trials) == 1
+
+
+def test_time_until_an_interruption_counts_and_what_has_finished_can_be_seen(tmp_path):
+    sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
+    Slow(sweep, tmp_path, "", 0).run(1, math.inf)
+    page = (tmp_path / "sweep.html").read_text()
+    assert "Sweep mine: 1 trial<" in page
+    assert NOT_ENDED in page
+    with pytest.raises(KeyboardInterrupt):
+        Interrupted(sweep, tmp_path, "", 0).run(2, math.inf)
+    search = Slow(sweep, tmp_path, "", 0)
+    search.run(2, math.inf)
+    assert search.trials[1].seconds >= 0.4
+
+
+@pytest.mark.parametrize("source", ["", "sample"])
+def test_losses_on_generated_shapes_are_called_so(tmp_path, capsys, source):
+    fixed = f'base_dataset = "osie"\nbase_source = "{source}"'
+    sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]", fixed), load_environment("local"))
+    publish(sweep, [Trial(1, {"flip": True}, COMPLETE, {1: 0.5}, 1.0)], tmp_path, "")
+    shown = {ALL_SCORES in text for text in (capsys.readouterr().out, (tmp_path / "sweep.html").read_text())}
+    assert shown == {source == "sample"}
 
 
 class Slow(Search):
@@ -308,3 +349,11 @@ class Slow(Search):
         time.sleep(0.2)
         trial.report(1.0, 1)
         return COMPLETE, ""
+
+
+class Interrupted(Search):
+    """A search that is interrupted during its next trial."""
+
+    def _train(self, trial, values, folder):
+        time.sleep(0.2)
+        raise KeyboardInterrupt

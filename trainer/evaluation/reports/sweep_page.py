@@ -21,6 +21,7 @@ def write_sweep(
     sentences: Sequence[str],
     assignments: Sequence[str],
     command: str,
+    notices: Sequence[str],
 ) -> None:
     """Write the page.
 
@@ -37,6 +38,7 @@ def write_sweep(
         sentences: How good the best one is.
         assignments: The best settings as NAME=VALUE; none if no trial is complete.
         command: A command that trains with them.
+        notices: What readers must know of the data.
     """
     shown = [each for each in trials if math.isfinite(each["loss"])]
     best = next((place for place, each in enumerate(shown) if each["is_best"]), None)
@@ -76,6 +78,7 @@ def write_sweep(
         assignments=assignments,
         command=command,
         sentences=sentences,
+        notices=notices,
         curve=None if winner is None else pages.trials_curve(every, [s == "complete" for s in states], winner),
         charts=charts,
         legend=[(pages.BLUE, "complete"), (pages.GREY, "not complete"), (pages.ORANGE, "best")],
