@@ -352,7 +352,7 @@ def test_sample_run_registers_a_version(kubeflow, runs, registered, messages):
     assert told(messages, run).startswith(f"msinet@{version.number}: challenger.")
 
 
-def test_accelerator_that_the_cluster_does_not_have(kubeflow, cached, recurring):
+def test_pod_asks_for_what_the_plan_says_and_waits_for_it(kubeflow, cached, recurring):
     run = cached["v5e-4"]
     pod = kubeflow.pod(run, "train-model", ready=lambda pod: pod.status.conditions)
     kubeflow.client.terminate_run(run)
@@ -360,6 +360,12 @@ def test_accelerator_that_the_cluster_does_not_have(kubeflow, cached, recurring)
     assert condition.reason == "Unschedulable"
     assert "didn't match Pod's node affinity/selector" in condition.message
     assert main_of(pod).resources.limits["google.com/tpu"] == "4"
+    assert ("cloud.google.com/gke-spot", "Exists", "NoSchedule") in [
+        (each.key, each.operator, each.effect) for each in pod.spec.tolerations
+    ]
+    (name,) = [each.name for each in main_of(pod).volume_mounts if each.mount_path == "/dev/shm"]
+    (volume,) = [each for each in pod.spec.volumes if each.name == name]
+    assert volume.empty_dir.medium == "Memory"
 
 
 def test_stopped_pod_is_resumed_and_a_cancelled_run_leaves_no_version(kubeflow, cached, registered, messages):

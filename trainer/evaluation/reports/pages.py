@@ -188,7 +188,7 @@ def trials_curve(losses: Sequence[float], is_complete: Sequence[bool], best: int
         is_complete: Whether it was trained to its end; others are grey.
         best: Index of the best one.
     """
-    figure, axes = _plot((600, 270), 10, "trial", "validation loss, nats")
+    figure, axes = _plot((600, 270), 10, "trial", "loss, nats")
     numbers, values = np.arange(1, len(losses) + 1), np.array(losses)
     complete = np.array(is_complete)
     lowest = np.fmin.accumulate(np.where(complete, values, np.nan))
