@@ -55,7 +55,7 @@ trainings to that of the convolutions alone. It is one for both, because the fig
 # The first two sources in float32 on a V100: VGG16 in 83.5 and 71.7 ms for 16 images, 113 and 132%; ResNet-50 at
 # 412 images/s, 65%. cuDNN can multiply less often than the count says, by Winograd's algorithm.
 FLOAT32_EFFICIENCY = Range(0.65, 1.3)
-"""That share in float32 of a GPU whose tensor cores do not multiply it."""
+"""Share of the peak in float32 that a step reaches on a GPU whose tensor cores do not multiply float32."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,12 +85,12 @@ class Chip:
     efficiency: Range = EFFICIENCY
     """Share of the peak that a training step reaches. An assumption, not measured on this chip."""
     float32_efficiency: Range | None = None
-    """That share in float32, if it is another one."""
+    """Share of the peak in float32, where it differs from `efficiency`."""
     quota: str = ""
     """End of Vertex AI's quota metric for its chips; empty for a CPU, whose metric counts vCPUs."""
 
     def efficiency_in(self, precision: str) -> Range:
-        """Share of the peak that a training step reaches in a precision."""
+        """Share of the peak that a training step is assumed to reach in a precision."""
         return (precision == "float32" and self.float32_efficiency) or self.efficiency
 
 
