@@ -58,7 +58,7 @@ def describe(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> l
     Raises `UserError` if the folder is another sweep's.
     """
     has_begun = kept_base(sweep, folder) is not None and (folder / TRIALS).exists()
-    done = _finished(_open_study(folder)) if has_begun else []
+    done = _finished(open_study(folder)) if has_begun else []
     data = data_size(sweep.shared.data[sweep.step])
     epochs = max(each.trainings[sweep.step].training.epochs for each in sweep.check())
     measured = [
@@ -168,22 +168,26 @@ def folder_of(folder: pathlib.Path, number: int) -> pathlib.Path:
     return folder / "trials" / f"{number:03d}"
 
 
-def _open_study(folder: pathlib.Path) -> Any:
+def open_study(folder: pathlib.Path) -> Any:
     """Optuna's study of a sweep, a new one if there is none. Raises `UserError` for a file that is none."""
     import optuna
-    from sqlalchemy.exc import SQLAlchemyError
+    import sqlalchemy
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path = (folder / TRIALS).absolute()
     try:
+        # Without a pool, no connection is left open.
+        storage = optuna.storages.RDBStorage(
+            f"sqlite:///{path}", engine_kwargs={"poolclass": sqlalchemy.pool.NullPool}
+        )
         return optuna.create_study(
-            storage=f"sqlite:///{path}",
+            storage=storage,
             study_name=STUDY,
             direction="minimize",
             pruner=optuna.pruners.MedianPruner(),
             load_if_exists=True,
         )
-    except (SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
         reason = str(error).partition("\n")[0]
         raise UserError(f"cannot use {path}: {reason}; remove {folder} to start again") from None
 
@@ -218,7 +222,7 @@ class Search:
 
     def __init__(self, sweep: Sweep, folder: pathlib.Path, base_model: str, lock: int) -> None:
         self.sweep, self.folder, self._base_model, self._lock = sweep, folder, base_model, lock
-        self._study = _open_study(folder)
+        self._study = open_study(folder)
         if not self._study.get_trials(deepcopy=False) and (present := sweep.present()):
             self._study.enqueue_trial(present)  # so that the best one is compared with what there is
 

@@ -24,10 +24,10 @@ from pipeline.sweep.local import (
     MODEL,
     NOT_ENDED,
     SECONDS,
-    STUDY,
     TRIALS,
     Search,
     folder_of,
+    open_study,
 )
 from pipeline.sweep.results import COMPLETE, FAILED, Trial, publish
 from pipeline.sweep.space import read_sweep
@@ -65,8 +65,7 @@ def prepared(tmp_path, narrow, monkeypatch):
 
 def states_of(folder):
     """How Optuna has each trial, also those that were interrupted."""
-    study = optuna.load_study(study_name=STUDY, storage=f"sqlite:///{folder / TRIALS}")
-    return [each.state.name for each in study.trials]
+    return [each.state.name for each in open_study(folder).trials]
 
 
 def wait_until(condition):
@@ -142,7 +141,7 @@ def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, n
 
 def add_finished(folder, sweep, losses, count):
     """Put finished trials with these losses by epoch into the study of a sweep."""
-    study = optuna.create_study(study_name=STUDY, storage=f"sqlite:///{folder / TRIALS}", direction="minimize")
+    study = open_study(folder)
     for _ in range(count):
         study.add_trial(
             optuna.trial.create_trial(
@@ -307,7 +306,7 @@ def test_first_trial_has_the_present_settings_although_the_study_exists(tmp_path
     sweep = read_sweep(
         write_sweep(tmp_path, "base_learning_rate = { min = 1e-6, max = 1e-3 }"), load_environment("local")
     )
-    optuna.create_study(study_name=STUDY, storage=f"sqlite:///{tmp_path / TRIALS}", direction="minimize")
+    open_study(tmp_path)
     search = Slow(sweep, tmp_path, "", 0)
     search.run(1, math.inf)
     assert search.trials[0].values == sweep.present() == {"base_learning_rate": 1e-5}
