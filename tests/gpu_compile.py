@@ -6,11 +6,11 @@ This script lowers TensorFlow's step as `tpu_compile.py` does, and `gpu_compiler
 recent jax, in a separate environment. A case takes a quarter of a minute. The default cases have the accelerator
 table's batch on a T4, L4, A100 and H100, in the precision that each chip has by default.
 
-Nothing is executed: the compiler does not try out kernels, as it would beside a GPU, and knows no workspace that
-cuDNN's take. It is also newer than the XLA in TensorFlow.
+Nothing is executed: the compiler does not try out kernels, as it would beside a GPU, and does not know the
+workspaces of cuDNN's kernels. It is also newer than the XLA in TensorFlow.
 
-Exits with 1 if a step does not compile, does not fit into the memory of a chip, or takes another amount than
-`plan` says (`tpu_compile.check_memory`).
+Exits with 1 if a step does not compile, does not fit into the memory of a chip, or takes more memory
+than `plan` says, or far less (`tpu_compile.check_memory`).
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Description:
     clock_ghz: float
     l2_bytes: int
     threads: int
-    """At most, on a core at the same time."""
+    """Most threads at the same time on a core."""
     fpus: int
     """Float32 units of a core."""
     shared_bytes: int

@@ -9,11 +9,13 @@ from trainer.training.accelerators import FLEX_START, SPOT
 NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
 """Label of the GKE nodes of each provisioning other than standard."""
 RESERVED_CPU = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
-"""Shares of a node's cores that GKE reserves: of the first, the second, the next two, and all others."""
+"""Shares of a node's cores that GKE reserves: of the first, the second, the next two, and all others (Google
+Kubernetes Engine, "About GKE node sizing")."""
 RESERVED_MEMORY = ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (math.inf, 0.02))
-"""Shares of a node's memory that GKE reserves: of the first 4 GiB, the next 4, 8 and 112, and the rest. Both
-tables and the threshold for evictions: Google Kubernetes Engine, "About GKE node sizing"."""
+"""Shares of a node's memory that GKE reserves: of the first 4 GiB, the next 4, 8 and 112, and the rest (the
+same page)."""
 EVICTION_GIB = 0.1
+"""Memory of a node in GiB below which it evicts pods, so that they cannot ask for it (the same page)."""
 SYSTEM_PODS = 1
 """Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
 KERNEL = 0.025
@@ -50,6 +52,6 @@ def node_selector(plan: TrainingPlan) -> dict[str, str]:
 
 
 def tolerations(plan: TrainingPlan) -> list[dict[str, str]]:
-    """Tolerations of the pod: a pool of such nodes may be tainted with the label of how they were bought."""
+    """Tolerations of the pod: pools of Spot and of Flex-start nodes may have their label as a taint."""
     label = NODE_LABELS.get(plan.machines.provisioning)
     return [{"key": label, "operator": "Exists", "effect": "NoSchedule"}] if label else []

@@ -2,10 +2,10 @@
 Compare the accelerators: time, cost, and which ones are left out and why. The lowest price at worst comes first.
 
 Prices are estimates, and so is each time that is not marked as measured by `python -m pipeline benchmark` at the
-same batch and precision (configs/measured.json). Estimates are ranges, since it is not known how much of its peak
-speed a chip reaches. One whose price at best is not above the lowest price at worst may be the cheapest, unless
-fewer or more chips of its kind are cheaper. --accelerator NAME shows the plan for one accelerator, and what it is
-based on.
+same batch, accumulation and precision (configs/measured.json). Estimates are ranges, since it is not known how
+much of its peak speed a chip reaches. An accelerator may be the cheapest if its price at best is not above the
+lowest price at worst, unless another number of its chips is cheaper. --accelerator NAME shows the plan for one
+accelerator, and what it is based on.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 
 def _local_notes(training: TrainConfig, data: plan.DataSize) -> Iterator[str]:
-    """A sentence for each measurement of this machine; its batch and precision are its own."""
+    """A sentence for each measurement of this machine, with the batch and the precision that were measured."""
     for each in benchmark_results.load_measurements():
         if each.accelerator == benchmark_results.LOCAL:
             pixels = math.prod(data.image_size) / math.prod(each.image_size)
@@ -152,9 +152,10 @@ def _price_first(entry: TrainingPlan) -> tuple[float, float]:
 
 
 def _marks(word: str, plans: Mapping[str, TrainingPlan], estimates: Mapping[str, Range | None]) -> dict[str, str]:
-    """The mark of each accelerator that may be the least: at best, it is not above the least at worst.
+    """The mark of each accelerator that may be the least: its best estimate is not above the least of the worst.
 
-    How much of its peak a chip reaches is not known, but is alike for any number of chips of one kind.
+    Chips of one kind reach the same share of their peak in any number, though it is not known which. So an
+    accelerator is not marked if another number of its chips is better at both ends.
     """
     known = {name: each for name, each in estimates.items() if each}
     least_at_worst = min((each.most for each in known.values()), default=math.inf)

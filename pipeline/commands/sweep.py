@@ -2,8 +2,8 @@
 Search for the settings of a training with the lowest validation loss.
 
 A TOML file says what is searched (docs/sweep.md): [search] has a list of values or a range for any setting of a
-training, and [parameters] what all trials share. The environment says where the trials run: one after another on
-this machine, or as a tuning job on Vertex AI. Data is fetched once.
+training on which that loss depends, and [parameters] what all trials share. The environment says where the trials
+run: one after another on this machine, or as a tuning job on Vertex AI. Data is fetched once.
 
 The same command goes on with a sweep that was interrupted: finished trials are not repeated, and the interrupted
 one resumes from its last checkpoint. On this machine, more --trials go on with a sweep that has ended.
@@ -33,7 +33,7 @@ def configure(parser: Parser) -> None:
         "--hours",
         type=float,
         default=0.0,
-        help="start no trial after this time, counted anew by each call here; 0 for any",
+        help="start no trial after this many hours, which each call on this machine counts anew; 0 for no limit",
     )
     parser.add_argument(
         "--parallel", type=int, default=1, help="on Vertex AI: trials at the same time (default: %(default)s)"

@@ -45,7 +45,7 @@ LOG, LOSSES, MODEL, CHECKPOINTS = "log.txt", "losses.jsonl", "model", "checkpoin
 POLL_S = 0.2
 """Pause between two looks at the losses of a trial."""
 MOST_FAILURES = 3
-"""Trials that may fail before one succeeds: after that, the settings are hardly what is wrong."""
+"""A sweep whose first trials fail ends after this many: what is wrong is then hardly in their settings."""
 KILLED = "ended by signal"
 NOT_ENDED = "the sweep goes on"
 SECONDS, REASON = "seconds", "reason"
@@ -70,12 +70,12 @@ def describe(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> l
     if done:
         time_text = _time_left(done, trials) or "none is left"
     elif measured:
-        last = measured[-1]
-        pixels = data.image_size[0] * data.image_size[1] / (last.image_size[0] * last.image_size[1])
-        seconds = trials * (last.start_s + epochs * data.images / last.images_per_s * pixels)
+        newest = measured[0]
+        pixels = data.image_size[0] * data.image_size[1] / (newest.image_size[0] * newest.image_size[1])
+        seconds = trials * (newest.start_s + epochs * data.images / newest.images_per_s * pixels)
         time_text = (
-            f"about {format_duration(seconds)} if none is stopped, without validation (measured {last.date}, "
-            f"batch {last.batch_size} in {last.precision})"
+            f"about {format_duration(seconds)} if none is stopped, without validation (measured {newest.date}, "
+            f"batch {newest.batch_size} in {newest.precision})"
         )
     number = f"{trials} (all there are)" if trials == sweep.size else str(trials)
     limit = f", none started after {hours:g} hours" if hours else ""

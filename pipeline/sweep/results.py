@@ -52,7 +52,7 @@ def score_sentence(scores: Mapping[str, Any] | None, absent: str = NO_TEST_SET) 
 
     Args:
         scores: the results on the test set, as an evaluation has them; None if it was not scored.
-        absent: why not.
+        absent: why it was not scored.
     """
     if scores is None:
         return UNTESTED.format(absent)

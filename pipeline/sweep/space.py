@@ -50,7 +50,7 @@ class Range:
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """The bounds."""
+        """The lowest and the highest value."""
         return self.low, self.high
 
     @property
@@ -73,7 +73,7 @@ class Categorical:
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """All of them."""
+        """All values."""
         return self.values
 
     @property
@@ -222,8 +222,8 @@ class Sweep:
 def keep(sweep: Sweep, folder: pathlib.Path) -> str:
     """Write down which sweep the folder belongs to, and the model that all of its trials start from.
 
-    Returns the `find_base_model` of the first call: later ones may find another by the same name. Raises
-    `UserError` if the folder is another sweep's.
+    Returns the model that `find_base_model` found in the first call: later ones may find another by the same name.
+    Raises `UserError` if the folder is another sweep's.
     """
     kept = kept_base(sweep, folder)
     if kept is not None:
@@ -265,7 +265,7 @@ def _record(sweep: Sweep) -> dict[str, Any]:
 def find_base_model(sweep: Sweep) -> str:
     """The folder or the `gs://` address of the model that `base_model_uri` names; empty for base training.
 
-    Keywords, and `author:NAME`, are returned as they are. Raises `UserError` if it is the model of no training.
+    Keywords, and `author:NAME`, are returned as they are. Raises `UserError` if no training can start from it.
     """
     uri = str(sweep.fixed.get("base_model_uri", ""))
     address = resolve_base_model(uri, str(sweep.fixed.get("registry", "")))[0]

@@ -40,7 +40,7 @@ from trainer.training.settings import TrainConfig
 JOBS = "jobs.json"
 """File in the folder of a sweep that names its jobs."""
 TIMEOUT_S = 24 * 3600
-"""Vertex AI ends a job that fetches data after this time."""
+"""Vertex AI ends the jobs that fetch data and that score the best model after this time."""
 TRAIN = [
     *("sh", "-c"),
     'exec python -m trainer train "$@" --output-dir="/gcs/${AIP_MODEL_DIR#gs://}" '
@@ -61,12 +61,12 @@ class Started:
     """The jobs of a sweep, and the `gs://` folder of its data and its trials."""
 
     root: str
-    """Written down before any job is created, so that each can be found by it."""
+    """Folder of the sweep; its end labels the jobs, so it is written down before any of them is created."""
     fetch_job: str = ""
     tuning_job: str = ""
-    """Empty as long as the data is not fetched."""
+    """Name of the tuning job; empty until the data is fetched."""
     score_job: str = ""
-    """Empty as long as the trials have not ended, and if there is no test set."""
+    """Name of the job that scores the best model; empty until the trials have ended, and without a test set."""
     trials: int = 0
     parallel: int = 0
     hours: float = 0.0
@@ -159,7 +159,7 @@ def _create_once(
 ) -> str:
     """The name of the job with the label of `job`, which is created unless an earlier process has done so.
 
-    The answer to its request can be lost, or not be saved.
+    An earlier process may have created it and not have received or saved the answer.
     """
     parent = vertex_api.parent_of(sweep.environment)
     request = {"parent": parent, "filter": f'labels.sweep="{job["labels"]["sweep"]}"'}
@@ -221,7 +221,7 @@ def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
     study: dict[str, Any] = {
         "metrics": [{"metric_id": hypertune.METRIC, "goal": "MINIMIZE"}],
         "parameters": [_specification(name, form) for name, form in sweep.search.items()],
-        "median_automated_stopping_spec": {"use_elapsed_duration": False},  # as on this machine, about
+        "median_automated_stopping_spec": {"use_elapsed_duration": False},  # like Optuna's median pruner
         "measurement_selection_type": "BEST_MEASUREMENT",  # the model has the weights of the best epoch
     }
     if started.hours:
@@ -262,8 +262,8 @@ def _mounted(address: str) -> str:
 def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
     """Start the jobs of a sweep one after another, follow them to their end, and publish the results.
 
-    Ctrl-C ends the watching, not a job that was started. Returns the exit status. Raises `UserError` for a job
-    that did not succeed.
+    Ctrl-C ends the watching, not a job that was started. Returns the exit status. Raises `UserError` if the job
+    that fetches the data or the tuning job did not succeed; a job that scores and fails is named in the results.
     """
     from google.cloud.aiplatform_v1 import JobServiceClient
 
@@ -351,7 +351,7 @@ def _scores(started: Started) -> dict[str, Any] | None:
 
 
 def trial_of(sweep: Sweep, trial: Any) -> Trial:
-    """A trial, from that of the API."""
+    """The trial that a Trial of the API describes."""
     names = {_id(name): name for name in sweep.search}
     measured = list(trial.measurements) or ([trial.final_measurement] if trial.final_measurement.metrics else [])
     ends = trial.end_time or datetime.datetime.now(datetime.UTC)
@@ -415,7 +415,7 @@ def _with_model(root: str) -> set[int]:
 
 
 def _remove_leftovers(root: str, best: Trial | None) -> None:
-    """Remove the checkpoints of all trials, and all models but the best one and the MODEL_CONFIG of the others."""
+    """Remove the checkpoints of all trials, and all models but the best one; of the others, MODEL_CONFIG stays."""
     connected = buckets.storage_client(write=True)
     bucket, prefix = buckets.split(f"{root}/trials")
     kept = f"{prefix}/{best.number}/model/" if best else ""

@@ -104,9 +104,10 @@ def _regions(text: str) -> tuple[str, ...]:
 
 STEP_FLOP = 249.3e9
 """FLOP of a training step for an image of 240 x 320 pixels (research/benchmarks.md, compiled for a TPU v5e)."""
-# On two cores with AVX512_BF16 that step took 1.57 s in float32 and 0.95 s in bfloat16. A vCPU is half a core: the
-# larger efficiency. With the kernels of CPUs without AVX-512 the step took twice as long (research/benchmarks.md).
-_CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.95}
+# On two cores with AVX512_BF16 that step took 1.57 s in float32 and 0.96 s in bfloat16 with deterministic
+# operations (research/log.md, "What a training step costs"). A vCPU is half a core, hence an efficiency of 0.5 at
+# most; without AVX-512 the step takes twice as long (research/benchmarks.md), hence 0.25 at least.
+_CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.96}
 
 CPU = Chip(
     "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Range(0.25, 0.5)
@@ -349,10 +350,10 @@ def _plain(name: str) -> str:
 # === Memory and time of a training step, by a roofline model ===
 #
 # XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a
-# TPU v5e (`make check-tpu`), and traffic and memory for GPUs (`make check-gpu`), at 240 x 320 with 1 to 32 images
-# per chip (research/benchmarks.md). But for the weights, all counts are proportional to the number of pixels,
-# because the network is convolutional. A CPU is assumed to take the memory of a TPU, and float16 on both that of
-# bfloat16.
+# TPU v5e (`make check-tpu`), and traffic and memory for GPUs (`make check-gpu`), at 240 x 320 with 1 to 128
+# images per chip (research/benchmarks.md). But for the weights, all counts are proportional to the number of
+# pixels, because the network is convolutional. A CPU is assumed to take the memory of a TPU, and float16 on both
+# that of bfloat16.
 
 PIXELS = 240 * 320
 STATE_BYTES = 24.93e6 * 4 * 4
@@ -365,13 +366,14 @@ TRAFFIC_BYTES = {
     "tpu": {"float32": 1.13e9, "bfloat16": 0.65e9, "float16": 0.65e9},
 }
 TRAFFIC_BYTES["cpu"] = TRAFFIC_BYTES["tpu"]
-"""Other memory traffic of the step for one image by container image and precision."""
+"""Memory traffic of the step for one image, without that of the weights, by container image and precision."""
 MEMORY_BYTES = {
     "gpu": {"float32": 7.45e9 / 32, "bfloat16": 4.0e9 / 32, "float16": 3.7e9 / 32},
     "tpu": {"float32": 6.13e9 / 32, "bfloat16": 3.17e9 / 32, "float16": 3.17e9 / 32},
 }
 MEMORY_BYTES["cpu"] = MEMORY_BYTES["tpu"]
-"""Other memory of the step for one image by container image and precision; of the GPU that takes most."""
+"""Memory of the step for one image, without the weights, by container image and precision; for GPUs, of the one
+that takes most."""
 USABLE_MEMORY = 0.9
 """Share of the memory available to the step; the runtime and its workspaces need the rest."""
 START_SECONDS = 300.0
@@ -432,7 +434,7 @@ def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], pre
         )
         slow = "CPUs without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
         return (speed, slow) if precision == "bfloat16" else (speed,)
-    figures = "V100, A100 and TPU v3, the same for GPUs and TPUs"
+    figures = "V100, A100 and TPU v3, alike for GPUs and TPUs"
     if chip.efficiency_in(precision) is FLOAT32_EFFICIENCY:
         figures = "V100 in float32, where cuDNN may multiply less often than is counted"
     compiled = "a TPU v5e" if accelerator.image == "tpu" else "GPUs; the operations, for a TPU v5e"
@@ -442,9 +444,9 @@ def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], pre
         f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
         f"{STATE_TRAFFIC_BYTES[accelerator.image] / 1e9:.1f} GB a step for the weights, at {share} "
         f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
-        f"bound by {bound(chip, batch, image_size, precision)}). That share is an assumption from "
+        f"bound by {bound(chip, batch, image_size, precision)}). The share of the peaks is assumed, from "
         f"published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",
-        f"Memory: {memory / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
+        f"Memory: {memory / 1e9:.2f} GB per 240x320 image (counted likewise), scaled by pixels, and "
         f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
     )
 

@@ -14,6 +14,8 @@ import time
 import optuna
 import pytest
 
+from lifecycle.machines import benchmark_results
+from lifecycle.machines.benchmark_results import LOCAL, Measurement
 from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.local.run import locked
@@ -26,6 +28,7 @@ from pipeline.sweep.local import (
     SECONDS,
     TRIALS,
     Search,
+    describe,
     folder_of,
     open_study,
 )
@@ -330,6 +333,16 @@ def test_time_until_an_interruption_counts_and_what_has_finished_can_be_seen(tmp
     search = Slow(sweep, tmp_path, "", 0)
     search.run(2, math.inf)
     assert search.trials[1].seconds >= 0.4
+
+
+def test_time_of_the_first_trials_is_by_the_newest_measurement_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark_results, "FILE", tmp_path / "measured.json")
+    old = Measurement(LOCAL, "2026-01-02", 1.0, None, 30.0, (240, 320), 1, 1, "float32", 100, "1 CPU", "")
+    benchmark_results.add_measurement(old)
+    benchmark_results.add_measurement(dataclasses.replace(old, date="2026-02-03", batch_size=4))
+    sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
+    (line,) = [line for line in describe(sweep, tmp_path, 2, 0) if line.startswith("Time:")]
+    assert "measured 2026-02-03, batch 4" in line
 
 
 @pytest.mark.parametrize("source", ["", "sample"])
