@@ -320,7 +320,8 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
             scores = _scores(started)
             tested = results.score_sentence(scores, f"the job that scores it wrote no result, see {link}")
     except KeyboardInterrupt:
-        raise UserError("no longer watching; the job continues, and the same command goes on") from None
+        later = "goes on" if started.tuning_job else "then starts the trials"
+        raise UserError(f"no longer watching; the job continues, and the same command {later}") from None
     results.publish(sweep, trials, folder, tested)
     _remove_leftovers(started.root, best)
     if best:

@@ -347,7 +347,7 @@ def interrupt_at_first_look(project, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(time, "sleep", interrupt)
-        with pytest.raises(UserError, match="no longer watching; the job continues"):
+        with pytest.raises(UserError, match="then starts the trials"):
             sweep(project, "--yes")
 
 
