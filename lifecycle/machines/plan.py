@@ -13,7 +13,7 @@ from trainer.data import datasets
 from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size, wrong_image_size
 from trainer.errors import UserError, check, format_duration
 from trainer.training import accelerators
-from trainer.training.accelerators import FLEX_START, Accelerator, Range
+from trainer.training.accelerators import FLEX_START, Accelerator, Estimate
 from trainer.training.settings import TrainConfig, with_batch
 
 ASSUMED_COUNTS = (800, 200)
@@ -120,13 +120,13 @@ class TrainingPlan:
         return accelerators.usable_bytes(self.accelerator.chip)
 
     @property
-    def step_seconds(self) -> Range:
+    def step_seconds(self) -> Estimate:
         """Time of one training step: measured, else estimated."""
         size = self.data.image_size
         if self.measured:
             pixels = math.prod(size) / math.prod(self.measured.image_size)
             seconds = self.batch_size / self.measured.images_per_s * pixels
-            return Range(seconds, seconds)
+            return Estimate(seconds, seconds)
         return accelerators.step_seconds(self.accelerator.chip, self.batch_per_replica, size, self.precision)
 
     @property
@@ -135,11 +135,11 @@ class TrainingPlan:
         return self.step_seconds.most
 
     @property
-    def hours_range(self) -> Range:
+    def hours_range(self) -> Estimate:
         """Estimated billed time: the start of the machines, training and validation."""
         valid_steps = math.ceil(self.data.valid_images / self.batch_size) * accelerators.FORWARD_SHARE
         steps = self.training.epochs * (self.steps_per_epoch + valid_steps)
-        return Range(*((self.start_s + steps * seconds) / 3600 for seconds in self.step_seconds))
+        return Estimate(*((self.start_s + steps * seconds) / 3600 for seconds in self.step_seconds))
 
     @property
     def hours(self) -> float:
@@ -157,12 +157,12 @@ class TrainingPlan:
         return f"measured {self.measured.date}" if self.measured else "estimated"
 
     @property
-    def cost_range_usd(self) -> Range | None:
+    def cost_range_usd(self) -> Estimate | None:
         """Estimated cost of all machines; None if the price is unknown."""
         price = self.accelerator.usd_per_hour(self.machines.provisioning)
         if price is None:
             return None
-        return Range(*(hours * self.machines.workers * price for hours in self.hours_range))
+        return Estimate(*(hours * self.machines.workers * price for hours in self.hours_range))
 
     @property
     def cost_usd(self) -> float | None:

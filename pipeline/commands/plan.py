@@ -24,7 +24,7 @@ from trainer.data.settings import FetchConfig
 from trainer.errors import check, format_duration, nearest
 from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training import accelerators
-from trainer.training.accelerators import Range
+from trainer.training.accelerators import Estimate
 from trainer.training.settings import TrainConfig
 
 HELP = "compare the accelerators: time, cost, and which fit"
@@ -151,7 +151,9 @@ def _price_first(entry: TrainingPlan) -> tuple[float, float]:
     return (math.inf if entry.cost_usd is None else entry.cost_usd, entry.hours)
 
 
-def _marks(word: str, plans: Mapping[str, TrainingPlan], estimates: Mapping[str, Range | None]) -> dict[str, str]:
+def _marks(
+    word: str, plans: Mapping[str, TrainingPlan], estimates: Mapping[str, Estimate | None]
+) -> dict[str, str]:
     """The mark of each accelerator that may be the least: its best estimate is not above the least of the worst.
 
     Chips of one kind reach the same share of their peak in any number, though it is not known which. So an

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lifecycle.parameters import STEPS
-from pipeline.sweep.space import Categorical, Range, Sweep, assignments, text_of
+from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, text_of
 from trainer.errors import check, format_duration
 from trainer.models import provenance
 from trainer.settings.fields import Value
@@ -125,7 +125,7 @@ def check_found(trials: Sequence[Trial]) -> None:
     )
 
 
-def _form(form: Range | Categorical) -> dict[str, Any]:
+def _form(form: Numerical | Categorical) -> dict[str, Any]:
     """A range or a list as `write_sweep` takes it."""
     choices = form.values if isinstance(form, Categorical) else ()
     texts = [text_of(value).rpartition("/")[2] for value in choices]
@@ -133,7 +133,7 @@ def _form(form: Range | Categorical) -> dict[str, Any]:
         "text": str(form),
         "choices": choices,
         "texts": texts,
-        "is_log": isinstance(form, Range) and form.log,
+        "is_log": isinstance(form, Numerical) and form.log,
     }
 
 

@@ -41,7 +41,7 @@ LISTED = ("batch_size", "accumulation")
 
 
 @dataclasses.dataclass(frozen=True)
-class Range:
+class Numerical:
     """The integers or numbers from `low` to `high`, both included; searched by their logarithm if `log`."""
 
     low: int | float
@@ -96,7 +96,7 @@ class Sweep:
     environment: Environment
     parameters: Mapping[str, Value]
     """Parameters of all trials that the file gives."""
-    search: Mapping[str, Range | Categorical]
+    search: Mapping[str, Numerical | Categorical]
     """The searched parameters."""
     env: str
     """The environment as a command names it: its name, or its file."""
@@ -368,7 +368,7 @@ def _check_searchable(name: str, step: str) -> None:
     )
 
 
-def _form_of(name: str, form: Any) -> Range | Categorical:
+def _form_of(name: str, form: Any) -> Numerical | Categorical:
     """The range or the values of a searched parameter; raises `UserError` for what is neither."""
     kind = PARAMETERS[name].kind
     if isinstance(form, Sequence) and not isinstance(form, str):
@@ -393,4 +393,4 @@ def _form_of(name: str, form: Any) -> Range | Categorical:
     check(isinstance(log, bool), f"{name} has log = {log!r}; it must be true or false")
     check(low < high, f"{name} is from {low:g} to {high:g}; min must be below max")
     check(not log or low > 0, f"{name} is from {low:g}, which has no logarithm; set min above 0, or leave out log")
-    return Range(low, high, log)
+    return Numerical(low, high, log)

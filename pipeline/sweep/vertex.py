@@ -26,7 +26,7 @@ from lifecycle.registry.versions import OWNER
 from lifecycle.vertex_api import Api
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
-from pipeline.sweep.space import Categorical, Range, Sweep, keep, text_of
+from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of
 from pipeline.vertex import doctor_questions, single_job
 from pipeline.vertex.doctor import ENDED
 from pipeline.vertex.doctor_questions import MISSING, Question, ask
@@ -237,7 +237,7 @@ def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
     }
 
 
-def _specification(name: str, form: Range | Categorical) -> dict[str, Any]:
+def _specification(name: str, form: Numerical | Categorical) -> dict[str, Any]:
     """The API's ParameterSpec of a searched parameter, whose id is the flag that a trial gets."""
     identity = {"parameter_id": _id(name)}
     if isinstance(form, Categorical):

@@ -32,7 +32,7 @@ PROVISIONING = (STANDARD, SPOT, FLEX_START)
 # === Chips ===
 
 
-class Range(NamedTuple):
+class Estimate(NamedTuple):
     """The ends of an estimate; they are equal if it was measured."""
 
     least: float
@@ -49,12 +49,12 @@ class Range(NamedTuple):
 # - VGG16's convolutions alone, in predictions of 32 images on a V100 in float16: 14.6 ms are 54% (PaddlePaddle,
 #   paddle/contrib/float16/float16_benchmark.md).
 # None is of this network, whose step is nearly all convolutions of VGG16, nor of an L4, T4, H100 or v5e.
-EFFICIENCY = Range(0.2, 0.5)
+EFFICIENCY = Estimate(0.2, 0.5)
 """Share of the peak of a GPU or a TPU that a training step is assumed to reach: from about that of the published
 trainings to that of the convolutions alone. It is one for both, because the figures do not tell them apart."""
 # The first two sources in float32 on a V100: VGG16 in 83.5 and 71.7 ms for 16 images, 113 and 132%; ResNet-50 at
 # 412 images/s, 65%. cuDNN can multiply less often than the count says, by Winograd's algorithm.
-FLOAT32_EFFICIENCY = Range(0.65, 1.3)
+FLOAT32_EFFICIENCY = Estimate(0.65, 1.3)
 """Share of the peak in float32 that a step reaches on a GPU whose tensor cores do not multiply float32."""
 
 
@@ -82,14 +82,14 @@ class Chip:
     """Regions where Vertex AI trains on it; empty for all."""
     flex_start: bool = False
     """Whether Vertex AI can wait for capacity (Flex-start)."""
-    efficiency: Range = EFFICIENCY
+    efficiency: Estimate = EFFICIENCY
     """Share of the peak that a training step reaches. An assumption, not measured on this chip."""
-    float32_efficiency: Range | None = None
+    float32_efficiency: Estimate | None = None
     """Share of the peak in float32, where it differs from `efficiency`."""
     quota: str = ""
     """End of Vertex AI's quota metric for its chips; empty for a CPU, whose metric counts vCPUs."""
 
-    def efficiency_in(self, precision: str) -> Range:
+    def efficiency_in(self, precision: str) -> Estimate:
         """Share of the peak that a training step is assumed to reach in a precision."""
         return (precision == "float32" and self.float32_efficiency) or self.efficiency
 
@@ -110,7 +110,7 @@ STEP_FLOP = 249.3e9
 _CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.96}
 
 CPU = Chip(
-    "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Range(0.25, 0.5)
+    "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Estimate(0.25, 0.5)
 )  # fmt: skip
 # T4 and V100 have no bfloat16; their tensor cores multiply float16.
 T4 = Chip(
@@ -398,13 +398,13 @@ def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str) -> in
     return max(0, int((usable_bytes(chip) - STATE_BYTES) / image_bytes))
 
 
-def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> Range:
+def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> Estimate:
     """Seconds of one training step with `batch` images on each chip: those of arithmetic or of memory traffic at
     the chip's peaks, whichever is longer, by its efficiency.
     """
     seconds = max(_seconds_at_peak(chip, batch, image_size, precision).values())
     efficiency = chip.efficiency_in(precision)
-    return Range(seconds / efficiency.most, seconds / efficiency.least)
+    return Estimate(seconds / efficiency.most, seconds / efficiency.least)
 
 
 def bound(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
-from pipeline.sweep.space import RECORD, Categorical, Range, keep, read_sweep
+from pipeline.sweep.space import RECORD, Categorical, Numerical, keep, read_sweep
 from tests.guide import ROOT
 from trainer.errors import UserError
 from trainer.models.find import model_in
@@ -30,9 +30,9 @@ def test_ranges_and_values_have_the_types_of_their_parameters(tmp_path):
         "learning_rate_schedule = ['constant', 'cosine']",
     )
     assert sweep.search == {
-        "base_learning_rate": Range(1e-6, 1e-4, log=True),
-        "warmup_epochs": Range(0.0, 2.0),
-        "patience": Range(1, 8),
+        "base_learning_rate": Numerical(1e-6, 1e-4, log=True),
+        "warmup_epochs": Numerical(0.0, 2.0),
+        "patience": Numerical(1, 8),
         "flip": Categorical((True, False)),
         "learning_rate_schedule": Categorical(("constant", "cosine")),
     }
