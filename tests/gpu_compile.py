@@ -172,11 +172,9 @@ def compile_step(case: Case, compiler: str) -> Counts:
         # -P: the folder of the script has modules with names of packages, which jax must not find.
         command = [compiler, "-P", str(COMPILER), str(step), str(chip)]
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    last = "\n".join(finished.stderr.strip().splitlines()[-5:])
-    check(not finished.returncode, f"the compiler did not run (exit status {finished.returncode}): {last}")
-    result = json.loads(finished.stdout.splitlines()[-1])
-    check("error" not in result, f"the GPU compiler refuses the step for {case}: {result.get('error', '')[:800]}")
-    return Counts(**result)
+    size = "x".join(map(str, case.image_size))
+    title = f"{case.batch} images of {size} in {case.precision} on {case.chip}"
+    return Counts(**tpu_compile.read_result(finished, title))
 
 
 def target(name: str) -> str:

@@ -195,27 +195,27 @@ def compile_step(case: Case, compiler: str) -> Counts:
         # -P: the folder of the script has modules with names of packages, which jax must not find.
         command = [compiler, "-P", str(COMPILER), str(path), case.topology]
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    return read_result(finished.returncode, finished.stdout, finished.stderr, case)
+    size = "x".join(map(str, case.image_size))
+    title = f"{case.batch} images of {size} a chip in {case.precision} on v5e {case.topology}"
+    return Counts(**read_result(finished, title))
 
 
-def read_result(status: int, output: str, errors: str, case: Case) -> Counts:
-    """Counts from the output of `tpu_compiler.py`.
+def read_result(finished: subprocess.CompletedProcess[str], title: str) -> dict[str, float]:
+    """Counts that `tpu_compiler.py` or `gpu_compiler.py` has printed of the step called `title`.
 
     Raises:
         UserError: if it failed, or if XLA failed.
     """
-    size = "x".join(map(str, case.image_size))
-    title = f"{case.batch} images of {size} a chip in {case.precision} on v5e {case.topology}"
-    if status:
-        last = "\n".join(errors.strip().splitlines()[-5:])
+    if status := finished.returncode:
+        last = "\n".join(finished.stderr.strip().splitlines()[-5:])
         raise UserError(f"the compiler did not run for {title} (exit status {status}): {last}")
-    result = json.loads(output.splitlines()[-1])
+    result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     if "error" in result:
         message = result["error"]
         if "RESOURCE_EXHAUSTED" in message or "Ran out of memory" in message:
             raise UserError(f"{title} do not fit the chip's memory: {message.splitlines()[0][:400]}; use fewer")
-        raise UserError(f"the TPU compiler refuses the step for {title}: {message[:800]}")
-    return Counts(**result)
+        raise UserError(f"the compiler refuses the step for {title}: {message[:800]}")
+    return result
 
 
 def check_memory(counts: StepCounts, chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> None:

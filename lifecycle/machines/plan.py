@@ -172,12 +172,12 @@ class TrainingPlan:
     @property
     def time_text(self) -> str:
         """The billed time in words, such as `9 min to 16 min`."""
-        return _from_to(*(format_duration(3600 * hours) for hours in self.hours_range))
+        return self.hours_range.text(lambda hours: format_duration(3600 * hours))
 
     @property
     def cost_text(self) -> str:
         """The cost in USD, such as `0.21 to 0.36`; `?` if the price is unknown."""
-        return _from_to(*(f"{usd:.2f}" for usd in self.cost_range_usd)) if self.cost_range_usd else "?"
+        return self.cost_range_usd.text("{:.2f}".format) if self.cost_range_usd else "?"
 
     @property
     def has_other_prices(self) -> bool:
@@ -212,10 +212,6 @@ class TrainingPlan:
             "waiting for data, checkpoints, and the exchange of gradients between machines.",
             f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
         )
-
-
-def _from_to(least: str, most: str) -> str:
-    return least if least == most else f"{least} to {most}"
 
 
 def make_plan(
@@ -331,7 +327,7 @@ def plan_markdown(plan: TrainingPlan, timeout_hours: float = 0.0) -> str:
         "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
         "Speed": plan.time_basis,
         "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
-        "Step": f"about {_from_to(*(f'{1000 * seconds:.3g}' for seconds in plan.step_seconds))} ms",
+        "Step": f"about {plan.step_seconds.text(lambda seconds: f'{1000 * seconds:.3g}')} ms",
         "Time": f"about {plan.time_text}",
         "Cost": "unknown" if plan.cost_usd is None else f"about {plan.cost_text} USD",
     }

@@ -99,8 +99,10 @@ def _keep(measurement: Measurement, estimated: TrainingPlan | None = None) -> No
     memory = measurement.memory_bytes
     before = ""
     if estimated:
-        most, least = (f"{estimated.batch_size / seconds:.3g}" for seconds in estimated.step_seconds)
-        before = f" (planned {least if least == most else f'{least} to {most}'})"
+        planned = accelerators.Estimate(
+            *(estimated.batch_size / seconds for seconds in reversed(estimated.step_seconds))
+        )
+        before = f" (planned {planned.text('{:.3g}'.format)})"
     print(
         f"{measurement.accelerator}: {measurement.images_per_s:.3g} images/s{before}, memory "
         f"{'unknown' if memory is None else f'{memory / 1e9:.1f} GB'}, first step after "

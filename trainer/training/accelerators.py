@@ -8,7 +8,7 @@ page of Google's documentation. Machines, regions and combinations are from Vert
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from trainer.errors import UserError, check, look_up
@@ -37,6 +37,11 @@ class Estimate(NamedTuple):
 
     least: float
     most: float
+
+    def text(self, form: Callable[[float], str]) -> str:
+        """Both ends in the words of `form`, such as `9 min to 16 min`; one if their words are equal."""
+        least, most = map(form, self)
+        return least if least == most else f"{least} to {most}"
 
 
 # Published shares of the peak, at 3 x 31 GFLOP for an image of VGG16 and 3 x 8.2 for one of ResNet-50:
