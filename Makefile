@@ -147,7 +147,7 @@ $(INSTALLED): pyproject.toml $(SETS) $(UV_INSTALLED) $(if $(SAME),,FORCE)
 	@echo $(TENSORFLOW) > $(CHOSEN)
 	@echo "Installing the pinned packages into $(VENV)"
 	@$(call pinned,$(VENV),$(if $(SAME),install --no-deps $(addprefix --requirement ,$(SETS)),sync $(SETS)))
-	@$(call project,$(TENSORFLOW)$(comma)dev)
+	@$(call project,--extra $(TENSORFLOW) --extra dev)
 	@echo $(TENSORFLOW) > $@
 
 .PHONY: FORCE
@@ -157,20 +157,22 @@ $(DEMO_INSTALLED): pyproject.toml requirements/cpu.txt requirements/dev.txt $(UV
 	@rm -f $@
 	@echo "Installing the packages of the demo into $(VENV)"
 	@$(call pinned,$(VENV),install --requirement pyproject.toml --extra studio --constraints requirements/cpu.txt --constraints requirements/dev.txt)
-	@$(call project,studio)
+	@$(call project,--extra studio)
 	@touch $@
 
-# Installs this project with its extras, with the pinned packages alone: what pyproject.toml needs must be among them.
-project = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-index --no-build-isolation --editable '.[$(1)]' || { \
-  echo "error: pyproject.toml needs what requirements/ does not pin, as said above; run \`make requirements\`" >&2; exit 1; }
+# Installs this project beside its packages. They must have all that it needs with its extras, $(1). What builds it, the
+# setuptools of the pins, is in .venv for that time alone.
+project = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-index --dry-run --requirement pyproject.toml $(1) || { \
+  echo "error: pyproject.toml needs what requirements/ does not pin, as said above; run \`make requirements\`" >&2; exit 1; }; \
+  $(call fetch,$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements/cpu.txt --editable .)
 
-# Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
-suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+# Sets `python` to the first suitable interpreter. TensorFlow is built for the first three; predictions need none.
+suitable = import sys; sys.exit(sys.version_info < (3, 11))
 define find_python
 python=; for each in python3.11 python3.12 python3.13 python3 python; do \
   if "$$each" -c '$(suitable)' 2>/dev/null; then python=$$each; break; fi; done; \
 if [ -z "$$python" ]; then \
-  echo "error: Python 3.11, 3.12 or 3.13 is needed, and none of python3.11, python3.12, python3.13, python3, python on the PATH is one; install one of them" >&2; \
+  echo "error: Python 3.11 or later is needed, and none of python3.11, python3.12, python3.13, python3, python on the PATH is one; install one of them" >&2; \
   exit 1; fi
 endef
 
@@ -179,6 +181,9 @@ define supported
 import platform, sys; \
 here = platform.system() + " " + platform.machine(); \
 built = {"gpu": ["Linux x86_64"], "cpu": ["Linux x86_64", "Linux aarch64", "Darwin arm64"]}[sys.argv[1]]; \
-sys.exit(None if here in built else "error: TensorFlow 2.20 for " + sys.argv[1].upper() + "s is built for " + ", ".join(built) + \
-"; this Python is for " + here)
+version = "%d.%d" % sys.version_info[:2]; \
+later = "error: TensorFlow 2.20 is built for Python 3.11 to 3.13, and the one in $(VENV) is " + version + \
+"; install python3.13 beside it, run `make clean`, then this command again (`make demo` and `make site` need no TensorFlow)"; \
+sys.exit(later if sys.version_info >= (3, 14) else None if here in built else \
+"error: TensorFlow 2.20 for " + sys.argv[1].upper() + "s is built for " + ", ".join(built) + "; this Python is for " + here)
 endef
