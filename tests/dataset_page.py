@@ -11,10 +11,15 @@ BLOCK = re.compile(r"(?s)(?<=\n## One by one\n).*?(?=\n## )")
 WIDTH = 40
 STANDS_FOR = {"{name}": "NAME", "{suffix}": "png", "{split}": "SPLIT", "{folder}": "CATEGORY"}
 SPLITS = {
-    "given": "by its folders `train/` and `val/`",
-    "shuffle": "by the seeded shuffle of the original MSI-Net code",
-    "shuffle_per_category": "by the same seeded shuffle in each category",
+    "given": "its folders `train/` and `val/`",
+    "shuffle": "seeded shuffle",
+    "shuffle_per_category": "seeded shuffle of each category",
 }
+LEGEND = """"MD5" marks an archive with a known MD5. Sizes are height x width.
+The shuffle is that of the original MSI-Net code.
+
+"""
+"""What the lines of the sections mean."""
 HOLDS = {
     "stimulus": "image",
     "map": "map: where people looked, as a density",
@@ -24,11 +29,15 @@ HOLDS = {
 
 
 def link(place) -> str:
-    """A link to an archive; Cloud Storage and Google Drive by the address that a browser takes."""
+    """A link to an archive, and whether its MD5 is known.
+
+    Cloud Storage and Google Drive are linked by the address that a browser takes.
+    """
     address = place.address
     if address.startswith(DRIVE):
         address = f"https://drive.google.com/uc?id={address.removeprefix(DRIVE)}"
-    return f"[{place.name}]({address.replace('gs://', 'https://storage.googleapis.com/')})"
+    linked = f"[{place.name}]({address.replace('gs://', 'https://storage.googleapis.com/')})"
+    return f"{linked} (MD5)" if place.digest else linked
 
 
 def tree(row: Dataset) -> list[str]:
@@ -44,30 +53,26 @@ def tree(row: Dataset) -> list[str]:
 
 
 def section(name: str, row: Dataset) -> str:
-    """The section of a dataset."""
+    """The section of a dataset. Its home and its numbers of images are in the table of the page."""
     height, width = row.image_size
     tables = [rule.path for rule in row.files if rule.role == "split"]
-    split = f"by its table `{tables[0]}`" if tables else SPLITS[row.split]
-    counts = f"{row.n_train:,} for training, {row.n_valid:,} for validation, split {split}"
+    split = f"its table `{tables[0]}`" if tables else SPLITS[row.split]
     if row.any_count:
         kept, whole = OWN_SHARE
-        counts = f"any number; {kept} of {whole} are for training, unless folders or a column say otherwise"
+        split = f"{kept} of {whole} for training, unless folders or a column say otherwise"
     lines = [f"### {name}"]
-    lines += [f"- **Home**: <{row.homepage}>"] if row.homepage else ["- **Home**: your own recordings"]
     if row.archives:
-        known = ", ".join(each.name for each in row.archives if each.digest) or "none"
-        lines += [f"- **Archives**: {', '.join(map(link, row.archives))}; with a published digest: {known}"]
-        lines += [f"- **Licence**: {row.licence}"]
-    lines += [f"- **Images**: {counts}", f"- **Network input**: {height} x {width} (height x width)"]
+        lines += [f"- **Archives**: {', '.join(map(link, row.archives))}", f"- **Licence**: {row.licence}"]
+    lines += [f"- **Split**: {split}", f"- **Network input**: {height} x {width}"]
     if not any(rule.role == "map" for rule in row.files) and row.files:
-        lines += [f"- **Maps**: made from the points with a Gaussian of {row.blur_sigma_px:g} px"]
+        lines += [f"- **Maps**: a Gaussian of {row.blur_sigma_px:g} px at each point"]
     lines += [f"- **Cite**: {row.citation}"] if row.citation else []
     return "\n".join([*lines, "", "```text", *tree(row), "```", ""])
 
 
 def sections() -> str:
     """The text below the heading."""
-    return "\n".join(section(name, row) for name, row in DATASETS.items())
+    return LEGEND + "\n".join(section(name, row) for name, row in DATASETS.items())
 
 
 if __name__ == "__main__":
