@@ -64,7 +64,7 @@ run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name]
 install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves): [GPU=1 for NVIDIA GPUs of this machine, GPU=0 to go back]
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) $(GPU_COMPILER) $(SERVING) $(AUDIT) $(CLUSTER) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) $(GPU_COMPILER) $(SERVING) $(AUDIT) $(NEWEST) $(CLUSTER) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:

@@ -17,12 +17,15 @@ ARGO := github.com/argoproj/argo-workflows/v4
 CLUSTER_IMAGE := .tools/msinet-cpu.tar
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 AUDIT := .venv-audit
+NEWEST := .venv-newest
+# The guides of which a machine without an account, a browser or a device can run the commands.
+GUIDES := $(addprefix docs/,quickstart.md demo.md check.md data.md commands.md python.md sweep.md serving.md metrics.md)
 EXAMPLE_WORKFLOWS := docs/check/attention.yml
 # Cloud Storage as a file system: the program that Google's services mount buckets with.
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
-.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-gpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud check-cluster cluster-needs
+.PHONY: test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-gpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud check-cluster check-newest check-guides cluster-needs
 
 ### Checks (make COMMAND)
 
@@ -79,6 +82,17 @@ check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and writ
 check-cluster: $(INSTALLED) cluster-needs $(CLUSTER)/.installed $(CLUSTER_TOOLS)/.installed $(if $(call given,KFP),$(CLUSTER_IMAGE)) ## Have training pods placed by Kubernetes, and with KFP=FOLDER run the pipeline on a Kubeflow of this machine (needs root, Go and packages of Debian: docs/kubeflow.md)
 	unshare --mount --net --pid --ipc --uts --fork --kill-child --mount-proc env KFP=$(call given,KFP) CLUSTER_TOOLS=$(CLUSTER_TOOLS) \
 	  CLUSTER_PYTHON=$(CLUSTER)/bin/python CLUSTER_IMAGE=$(CLUSTER_IMAGE) $(BIN)/python -m pytest tests/cluster/check_*.py --durations 0 $(ARGS)
+
+check-newest: $(INSTALLED) ## Run the tests with the newest releases, without the ceilings of pyproject.toml (minutes, gigabytes): [ARGS=tests/trainer]
+	rm -rf $(NEWEST) && $(BIN)/python -m venv --without-pip $(NEWEST)
+	$(BIN)/python -m tests.ceilings > $(NEWEST)/overrides.txt
+	$(UV) pip install --quiet --python $(NEWEST)/bin/python --override $(NEWEST)/overrides.txt --editable '.[cpu,dev]'
+	$(NEWEST)/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+check-guides: ## Type the commands of README and of the guides of this machine on Debians where nothing is lent (an hour; needs root and debootstrap): [PAGES=docs/check.md]
+	@folder=$$(mktemp -d) && trap "rm -rf $$folder" EXIT && export DEBIANS=$$folder && \
+	for suite in bookworm testing; do .ci/on_debian $$suite python3 -m tests.walk README.md; done && \
+	.ci/on_debian trixie python3 -m tests.walk $(or $(call given,PAGES),README.md $(GUIDES))
 
 # === Their environments and tools ===
 

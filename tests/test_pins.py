@@ -1,15 +1,16 @@
 """The pins of requirements/: complete, with hashes, and the same versions on every machine."""
 
 import re
-import tomllib
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
+from tests import ceilings
+from tests.ceilings import PROJECT
 from tests.guide import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LINUX = {"sys_platform": "linux", "platform_machine": "x86_64"}
 LINUX_ON_ARM = {"sys_platform": "linux", "platform_machine": "aarch64"}
 MAC = {"sys_platform": "darwin", "platform_machine": "arm64"}
@@ -84,3 +85,25 @@ def test_sets_agree_on_every_version():
 @pytest.mark.parametrize("name", ["uv", "tpu-check", "gpu-check", "serving", "cluster", "audit"])
 def test_the_other_sets_are_pinned_with_hashes(name):
     assert requirements(name)
+
+
+def test_each_ceiling_has_a_reason_and_a_day_of_the_next_look():
+    assert ceilings.table().keys() == set().union(*map(ceilings.ceilings, ceilings.requirements()))
+
+
+def test_no_ceiling_shuts_out_a_patch_release():
+    """But that of libtpu, whose releases 0.0.N each have an interface of their own."""
+    pinned = {name: version for each in PLATFORMS for name, version in pins(each).items()}
+    tpu = pins("tpu")
+    for requirement in ceilings.requirements():
+        name = canonicalize_name(requirement.name)
+        version = Version(tpu[name] if requirement.name == "tensorflow-tpu" else pinned.get(name, "0"))
+        patch = f"{version.major}.{version.minor}.{version.micro + 1}"
+        if ceilings.ceilings(requirement) and name in pinned and name != "libtpu":
+            assert requirement.specifier.contains(patch), f"{requirement} shuts out {patch}"
+
+
+def test_overrides_allow_the_next_major_release():
+    by_name = {each.name: each.specifier for each in map(Requirement, ceilings.overrides())}
+    assert {"kfp", "google-cloud-aiplatform", "keras", "tensorflow-cpu"} <= by_name.keys()
+    assert [name for name, specifier in by_name.items() if not specifier.contains("9999.0")] == []
