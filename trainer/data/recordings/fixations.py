@@ -683,7 +683,7 @@ def positions_of(rows: pl.DataFrame, sizes: Points) -> Positions:
 def placed(
     rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut, most_outside: float
 ) -> tuple[pl.DataFrame, Points, str]:
-    """The rows inside of their images (see `source_layout.inside`), and their (n, 2) pixels (y, x).
+    """The rows inside of their images (see `Geometry.place`), and their (n, 2) pixels (y, x).
 
     Others are counted in `left_out`. `sizes` are (height, width) of all images. The last value says so if
     exchanged x and y explain the others; else it is empty.

@@ -18,12 +18,15 @@ from trainer.data.settings import (
     PIXELS,
     THOUSANDTHS,
 )
-from trainer.data.source_layout import Points, inside
+from trainer.data.source_layout import Points
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 SHARES = {FRACTION: 1.0, PERCENT: 0.01, THOUSANDTHS: 0.001, CENTER_FRACTION: 1.0, CENTER_NORM: 0.5}
 """Unit -> its share of a side of the image or the screen."""
+DECIMALS = 9
+"""Decimal places of a position in pixels. The rounding errors of a scaled screen are beyond them: they would put a
+position at the edge outside of its image."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +83,18 @@ class Geometry:
         return (y - top) / scale_y, (x - left) / scale_x
 
     def place(self, positions: Positions) -> tuple[Points, Mask]:
-        """The pixels (m, 2) of (y, x) of the positions inside of their images (see `inside`), and (n,) which these
-        are.
+        """Find the pixels of the positions that are inside of their images.
+
+        A position is inside if 0 <= x < width and 0 <= y < height. Its pixel is (floor(y), floor(x)). A position
+        that is not a number (NaN) is outside. Positions are rounded to `DECIMALS` places before.
+
+        Returns:
+            The pixels (m, 2) of (y, x) of the positions inside, and (n,) which positions these are.
         """
-        return inside(np.stack(self.pixels(positions), axis=1), positions.sizes)
+        points = np.stack(self.pixels(positions), axis=1).round(DECIMALS)
+        in_range = (points >= 0) & (points < positions.sizes)
+        is_inside = in_range[:, 0] & in_range[:, 1]
+        return np.floor(points[is_inside]).astype(np.int64), is_inside
 
     def shares(self, positions: Positions) -> tuple[Floats, Floats]:
         """(y, x), each (n,), as shares of the sides of the images: 0 to 1 inside."""

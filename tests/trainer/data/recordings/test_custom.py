@@ -18,6 +18,7 @@ from tests.trainer.data.recordings.recorded import (
     write_table,
 )
 from trainer.data import fetch, prepared_data, tfrecords
+from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 
@@ -39,15 +40,44 @@ def names(items):
 # === Positions ===
 
 
-def test_pixels_are_cut_to_whole_ones_and_those_less_than_one_outside_are_at_the_border(tmp_path):
-    write_images(tmp_path / "set", ("a.png", "b.png"))
-    write_table(
-        tmp_path / "set" / "t.csv", rows("image,x,y", "a,63.9,0.2", "a,64.9,-1", "a,65,3", "a,-1.1,3", "b,1,2")
-    )
+@pytest.mark.parametrize(
+    ("x", "y", "pixel"),
+    [
+        ("0", "1.5", [1, 0]),
+        ("1.5", "0", [0, 1]),
+        ("63.99", "47.99", [47, 63]),
+        ("5", "48", None),
+        ("5", "48.5", None),
+        ("64", "5", None),
+        ("-0.01", "5", None),
+        ("5", "-0.5", None),
+    ],
+)
+def test_a_position_is_inside_from_0_to_less_than_the_side_and_of_the_pixel_below_it(tmp_path, x, y, pixel):
+    write_images(tmp_path / "set", ("a.png", "b.png"))  # 64 x 48
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", f"a,{x},{y}", "a,1.5,2.5", "b,1,2"))
     notes = understand(tmp_path / "set", coordinates="pixels")[2]
-    assert gaze_of(tmp_path / "set", coordinates="pixels")["a.png"] == ([[0, 63], [0, 63]], None)
-    assert "Rows left out: 2 of 5 outside of their images (40%)." in notes
-    assert not any("exchanged" in note for note in notes)
+    points, _ = gaze_of(tmp_path / "set", coordinates="pixels")["a.png"]
+    assert points == ([pixel, [2, 1]] if pixel else [[2, 1]])
+    assert ("Rows left out: 1 of 3 outside of their images (33%)." in notes) == (pixel is None)
+
+
+def test_an_odd_image_in_the_middle_of_a_screen_begins_at_half_a_pixel(tmp_path):
+    """An image of 64 x 49 on a screen of 100 x 120 begins at y 25.5: y 74.5 is below it."""
+    write_images(tmp_path / "set", ("a.png", "b.png"), size=(49, 64))
+    write_table(
+        tmp_path / "set" / "t.csv",
+        rows("image,x,y", "a,60,25.4", "a,60,25.5", "a,60,74.4", "a,60,74.5", "b,60,50"),
+    )
+    gaze = gaze_of(tmp_path / "set", (49, 64), coordinates="pixels", screen_size="100x120")
+    assert gaze["a.png"] == ([[0, 32], [48, 32]], None)
+
+
+def test_a_position_at_the_edge_of_a_scaled_image_is_inside():
+    geometry = Geometry("pixels", upwards=False, screen=(1080, 1920), image_on_screen="fit")
+    positions = Positions(np.array([960.0]), np.array([0.0]), np.array([[535, 500]]))
+    assert geometry.pixels(positions)[0] < 0  # the scale is 1080 / 535, and 535 times that is not 1080
+    assert geometry.place(positions)[0].tolist() == [[0, 250]]
 
 
 def test_exchanged_columns_are_noted_if_they_explain_the_rows_outside(tmp_path):
@@ -56,7 +86,7 @@ def test_exchanged_columns_are_noted_if_they_explain_the_rows_outside(tmp_path):
     write_table(tmp_path / "set" / "t.csv", text)
     hint = "0 would be outside if x and y were exchanged; if they are, exchange the columns with `columns`, as "
     assert f"{hint}x=NAME,y=NAME." in understand(tmp_path / "set", coordinates="pixels")[2]
-    with pytest.raises(UserError, match=f"3 of 19 .*{hint}"):
+    with pytest.raises(UserError, match=f"4 of 19 .*{hint}"):
         understand(tmp_path / "set")
     notes = understand(tmp_path / "set", columns="x=y,y=x")[2]
     assert not any("outside" in note for note in notes)
