@@ -59,7 +59,7 @@ EVIDENCE = (
     "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "
     "a fixation), posters (0.46) and most photographs (0.3 to 0.6), and less on charts."
 )
-"""What PRETRAINED must say about its maps; docs/results.md has the figures."""
+"""What PRETRAINED must say about its maps; docs/model-card.md has the figures."""
 
 
 def find_model(name: str = "") -> pathlib.Path:
