@@ -74,26 +74,49 @@ class Serve:
 Mark = Skip | More | Serve
 DEMO = Serve("http://127.0.0.1:8000")
 DOWNLOADS = Skip("it downloads datasets from their authors' servers")
-CLOUD = Skip("it needs a project on Google Cloud; tests/pipeline/vertex runs it on loopback")
+CLOUD = Skip("it needs a project on Google Cloud, and the tests of guides of services walk it")
 SMALL = More("finetune_image_size=72x96", "minutes in place of a quarter of an hour")
-BROWSER = Skip("it needs Chromium; tests/studio opens pages with it")
+BROWSER = Skip("it needs Chromium, with which tests/studio opens pages")
+NPM = Skip("it needs npm, with which tests/studio builds the page")
 
 OWN = "make run-pipeline base_model_uri=pretrained finetune_dataset=custom finetune_source=FOLDER recipe=small"
 
 MARKS: dict[str, dict[str, Mark]] = {
     "README.md": {
         OWN: SMALL,
-        "make run-pipeline base_source= finetune_source=": DOWNLOADS,
-        "make run-pipeline TARGET=vertex ENV=prod ARGS=--wait": CLOUD,
-        "make images ENV=prod": CLOUD,
-        "python -m pipeline compile --env prod --output my.yaml": CLOUD,
-        "make schedule ENV=prod": CLOUD,
-        "python -m pipeline runs list --env prod": CLOUD,
+        "make run-pipeline base_source=": DOWNLOADS,
+        "make run-pipeline TARGET=vertex": CLOUD,
+        "make images": CLOUD,
+        "python -m pipeline compile --env prod": CLOUD,
+        "make schedule": CLOUD,
+        "python -m pipeline runs": CLOUD,
         "make demo": DEMO,
         "make test": More("ARGS='-m numerics'", "the whole takes minutes, and runs beside this"),
     },
+    "docs/quickstart.md": {
+        "make demo": DEMO,
+        OWN: SMALL,
+        "make run-pipeline base_model_uri=pretrained finetune_source=": DOWNLOADS,
+        "tensorboard": Serve("http://127.0.0.1:6006"),
+    },
+    "docs/demo.md": {
+        "make demo": DEMO,
+        "make demo ARGS='--model models/msinet/3": Skip("a new clone has no third version"),
+        "make demo ARGS='--host 0.0.0.0'": Skip("it listens beyond this machine"),
+        "make site": NPM,
+        "python -m http.server": NPM,
+    },
+    "docs/check.md": {"python -m studio check examples/landing.html": BROWSER},
+    "docs/data.md": {
+        "make run-pipeline base_model_uri=pretrained finetune_dataset=osie": DOWNLOADS,
+        "make run-pipeline": SMALL,
+    },
+    "docs/sweep.md": {
+        "python -m pipeline sweep configs/sweeps/finetune.toml --env prod": CLOUD,
+        "python -m pipeline sweep configs/sweeps/finetune.toml --trials 10": More("--trials 2", "nine minutes"),
+    },
 }
-"""By page, the commands that do not run as they are written. Each must be in its page."""
+"""By page, the commands that do not run as they are written, by their first words; the most words count."""
 
 NEEDS_TENSORFLOW = re.compile(r"make (install|run-pipeline|test)\b|python -m pipeline")
 
@@ -138,7 +161,10 @@ def bare(text: str) -> str:
 
 
 def mark_of(page: str, command: Command) -> Mark | None:
-    return MARKS.get(page, {}).get(bare(command.text))
+    """The mark of a command whose first words are the longest that the command begins with."""
+    marks = MARKS.get(page, {})
+    begun = [words for words in marks if command.text.startswith(words)]
+    return marks[max(begun, key=len)] if begun else None
 
 
 def script(page: str, typed: list[Command]) -> Iterator[str]:
@@ -167,8 +193,9 @@ def walk(page: str, name: str, typed: list[Command]) -> bool:
     with tempfile.TemporaryDirectory() as home:
         folder = pathlib.Path(home, "project")
         subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
-        if any("FOLDER" in command.text for command in typed):
-            write_recordings(folder / "FOLDER")
+        write_recordings(folder / "FOLDER")
+        if page == "docs/data.md":
+            write_examples(folder)
         kept = re.compile(r"(PATH|LANG|(PIP|UV|SSL|REQUESTS)_\w+)$")
         environment = {key: value for key, value in os.environ.items() if kept.match(key)}
         environment |= {"HOME": home, "TERM": "dumb"}
@@ -183,19 +210,51 @@ def walk(page: str, name: str, typed: list[Command]) -> bool:
 def write_recordings(folder: pathlib.Path, images: int = 30, people: int = 4) -> None:
     """Write what README calls FOLDER: grey images with a bright square, and the CSV of who looked at it."""
     chance = random.Random(0)
-    height, width, side = 72, 96, 12
-    folder.mkdir()
     rows = ["participant,image,x,y,duration"]
     for number in range(images):
-        left, top = chance.randrange(width - side), chance.randrange(height - side)
-        row, bright = bytes([90] * width), bytes([90] * left + [240] * side + [90] * (width - side - left))
-        lines = [bright if top <= y < top + side else row for y in range(height)]
-        (folder / f"{number:02}.png").write_bytes(grey_png(width, lines))
+        left, top = chance.randrange(84), chance.randrange(60)
+        write_square(folder / f"{number:02}.png", 90, left, top)
         for person in range(people):
             for _ in range(5):
-                x, y = left + chance.uniform(0, side), top + chance.uniform(0, side)
+                x, y = left + chance.uniform(0, 12), top + chance.uniform(0, 12)
                 rows.append(f"P{person},{number:02}.png,{x:.1f},{y:.1f},200")
     (folder / "fixations.csv").write_text("\n".join(rows) + "\n")
+
+
+def write_examples(folder: pathlib.Path) -> None:
+    """Write the three folders of docs/data.md, `lab`, `tool` and `study`, with the table of the page."""
+    (table,) = re.findall(r"```csv\n(.*?)```", (ROOT / "docs" / "data.md").read_text(), re.DOTALL)
+    for number, name in enumerate(("label", "menu", "page", "poster", "shelf")):
+        write_square(folder / "lab" / "images" / f"{name}.png", 90, 10 * number, 5 * number)
+    (folder / "lab" / "fixations.csv").write_text(table)
+    for number in range(1, 6):
+        for kind, background in {"stimuli": 90, "maps": 10}.items():
+            write_square(folder / "tool" / kind / f"page-{number}.png", background, 10 * number, 5 * number)
+    for number, place in enumerate(
+        (
+            "train/spring/1",
+            "train/spring/2",
+            "train/summer/1",
+            "val/winter/1",
+            "val/winter/2",
+            "test/fall/1",
+            "test/fall/2",
+        )
+    ):
+        write_square(folder / "study" / "stimuli" / f"{place}.png", 90, 10 * number, 5 * number)
+        write_square(
+            folder / "study" / "fixations" / f"{place}.png", 0, 10 * number + 4, 5 * number + 4, side=2, bright=255
+        )
+
+
+def write_square(
+    path: pathlib.Path, background: int, left: int, top: int, side: int = 12, bright: int = 240
+) -> None:
+    """Write a grey PNG of 96 x 72 pixels with a bright square."""
+    row = bytes([background] * 96)
+    crossing = row[:left] + bytes([bright] * side) + row[left + side :]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(grey_png(96, [crossing if top <= y < top + side else row for y in range(72)]))
 
 
 def grey_png(width: int, lines: list[bytes]) -> bytes:
