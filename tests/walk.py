@@ -91,7 +91,10 @@ MARKS: dict[str, dict[str, Mark]] = {
         "make schedule": CLOUD,
         "python -m pipeline runs": CLOUD,
         "make demo": DEMO,
-        "make test": More("ARGS='-m numerics'", "the whole takes minutes, and runs beside this"),
+        "make test": More(
+            "ARGS='-m numerics' && make test ARGS=tests/components",
+            "the whole takes minutes, and runs beside this",
+        ),
     },
     "docs/quickstart.md": {
         "make demo": DEMO,
