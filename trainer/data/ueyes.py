@@ -64,4 +64,7 @@ def _number(text: str) -> float:
 def _in_image(shares: NDArray[np.float64], size: Size) -> Gaze:
     """The fixations (n, 2) of (x, y), as shares of the screen, in an image of `size` (h, w)."""
     positions = Positions(shares[:, 0], shares[:, 1], np.tile(np.array(size), (len(shares), 1)))
-    return Gaze.inside(np.stack(GEOMETRY.pixels(positions), axis=1), np.zeros(len(shares), np.int64), size)
+    pixels, _ = GEOMETRY.place(positions)
+    n_blinks = int(np.count_nonzero(np.isnan(shares).any(axis=1)))
+    observers = np.zeros(len(pixels), np.int64)
+    return Gaze(pixels, observers, n_outside=len(shares) - len(pixels) - n_blinks, n_blinks=n_blinks)
