@@ -100,6 +100,7 @@ MARKS: dict[str, dict[str, Mark]] = {
         "make demo": DEMO,
         OWN: SMALL,
         "make run-pipeline base_model_uri=pretrained finetune_source=": DOWNLOADS,
+        "python -m trainer train --dataset-dir data --output-dir model2": More("--epochs 1", "ten take long"),
         "tensorboard": Serve("http://127.0.0.1:6006"),
     },
     "docs/demo.md": {
