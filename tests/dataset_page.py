@@ -66,7 +66,6 @@ def section(name: str, row: Dataset) -> str:
     lines += [f"- **Split**: {split}", f"- **Network input**: {height} x {width}"]
     if not any(rule.role == "map" for rule in row.files) and row.files:
         lines += [f"- **Maps**: a Gaussian of {row.blur_sigma_px:g} px at each point"]
-    lines += [f"- **Cite**: {row.citation}"] if row.citation else []
     return "\n".join([*lines, "", "```text", *tree(row), "```", ""])
 
 
