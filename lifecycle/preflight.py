@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lifecycle import parameters, vertex_api
+from lifecycle.machines.plan import TrainingPlan
 from lifecycle.machines.settings import AcceleratorConfig, Target
 from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE
 from lifecycle.registry.address import VERTEX, Address
@@ -26,6 +27,7 @@ from lifecycle.run_settings import data_config, settle
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
+from trainer.io import runtime
 from trainer.io.folder_or_bucket import PROBE, Folder
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig
@@ -107,6 +109,8 @@ def check_run(
     start = _Start()
     with checks.collect():
         start = _find_start(values)
+    if checks.passed and target.platform == "kubeflow":
+        _say_who_is_root(settings.plans)
     if checks.passed and target.platform == "vertex":
         for image in {plan.accelerator.image for plan in settings.plans.values()}:
             with checks.collect():
@@ -177,6 +181,21 @@ def _find_start(values: Mapping[str, Value]) -> _Start:
         base_model, version = resolve_base_model(uri, str(values["registry"]))
         return _Start(base_model, weight_sources.fingerprint_weights(base_model), version)
     return _Start(weights_digest=weight_sources.fingerprint_initial_weights(str(values["initial_weights"])))
+
+
+def _say_who_is_root(plans: Mapping[str, TrainingPlan]) -> None:
+    """Print a note if root in this pod is nobody to its node and a training is on a TPU.
+
+    The cluster gives all pods of tasks the same setting, and a policy may give the pods with TPUs another one. This
+    pod cannot ask for the policy, so this is no error.
+    """
+    names = sorted({plan.accelerator.name for plan in plans.values() if plan.accelerator.image == "tpu"})
+    if names and runtime.has_own_users():
+        print(
+            f"note: root in this pod is nobody to its node (hostUsers is false). Trainings on {', '.join(names)} "
+            "start only if you have applied docs/kubernetes/tpu-locked-memory.yaml, which sets hostUsers to true "
+            "for pods with TPUs"
+        )
 
 
 def _check_image(image: str, registry: str) -> None:

@@ -1,9 +1,11 @@
 """TensorFlow takes seconds to load: it is loaded for what needs it alone, after all checks, and it is said."""
 
+import functools
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -16,7 +18,7 @@ from trainer.data import prepared_data
 from trainer.evaluation import per_image
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
-from trainer.io import files
+from trainer.io import files, runtime
 from trainer.io.runtime import LOADING, TPU_LOCKED_BYTES
 from trainer.models import model_folder
 
@@ -209,3 +211,26 @@ def test_memory_can_be_locked_for_a_tpu_before_tensorflow_starts(tmp_path, monke
     finished = load(tmp_path, lower, LIMITS, prefix)
     assert finished.stderr == f"{LOADING} ...\n", finished.stderr
     assert finished.stdout.splitlines()[0] == str((raised, raised))
+
+
+NAMESPACE = ("unshare", "--user", "--map-root-user")
+"""Makes a process root in a user namespace, as in a pod with `hostUsers: false`: with all capabilities there."""
+
+
+@functools.cache
+def why_no_namespace():
+    """Why this machine makes no user namespaces; empty if it makes them."""
+    if not shutil.which(NAMESPACE[0]):
+        return "there is no unshare"
+    return subprocess.run([*NAMESPACE, "true"], capture_output=True, text=True).stderr
+
+
+def test_root_in_a_user_namespace_knows_that_it_cannot_lock_memory_for_a_tpu(tmp_path, monkeypatch):
+    if why := why_no_namespace():
+        pytest.skip(f"no user namespaces here: {why}")
+    monkeypatch.setenv("PJRT_DEVICE", "TPU")
+    lower = "import resource; resource.setrlimit(resource.RLIMIT_MEMLOCK, (2**16, 2**17))"
+    ask = "from trainer.io import runtime; print(runtime.has_own_users(), runtime.locked_memory_is_low())"
+    finished = load(tmp_path, lower, ask, NAMESPACE)
+    assert finished.stdout.splitlines()[0] == "True True", finished.stderr
+    assert not runtime.has_own_users()

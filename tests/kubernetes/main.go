@@ -116,8 +116,15 @@ func locked(path string) {
 	for _, chip := range []core.ResourceName{"google.com/tpu", "nvidia.com/gpu"} {
 		limits := core.ResourceList{chip: resource.MustParse("4")}
 		pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "pod", Namespace: "kubeflow"}}
+		// As a cluster whose defaults are hostUsers: false and runAsNonRoot: true makes it.
+		no, yes := false, true
+		pod.Spec.HostUsers = &no
 		pod.Spec.Containers = []core.Container{
-			{Name: "wait"}, {Name: "main", Resources: core.ResourceRequirements{Limits: limits}},
+			{Name: "wait"},
+			{
+				Name: "main", Resources: core.ResourceRequirements{Limits: limits},
+				SecurityContext: &core.SecurityContext{RunAsNonRoot: &yes},
+			},
 		}
 		kind, pods := core.SchemeGroupVersion.WithKind("Pod"), core.SchemeGroupVersion.WithResource("pods")
 		attributes := &admission.VersionedAttributes{
@@ -139,6 +146,9 @@ func locked(path string) {
 		hold("the main container may lock memory", len(added) == 2 && added[0] == "SYS_RESOURCE")
 		hold("its root may write to the folders of other users", len(added) == 2 && added[1] == "DAC_OVERRIDE")
 		hold("the other container is as it was", containers[0].SecurityContext == nil)
+		users := patched.(*core.Pod).Spec.HostUsers
+		hold("its root is the node's, whatever the cluster's default", users != nil && *users)
+		hold("it may run as root, whatever the cluster's default", containers[1].SecurityContext.RunAsNonRoot == nil)
 	}
 }
 

@@ -33,7 +33,7 @@ from pipeline.vertex import schedule_files, submit
 from trainer.data import fetch
 from trainer.data.settings import FetchConfig
 from trainer.errors import MistakesError, UserError
-from trainer.io import package_version
+from trainer.io import package_version, runtime
 
 ROOT = pathlib.Path(__file__).parents[2]
 LOCAL = Target("local", "", "msinet-{}")
@@ -222,6 +222,22 @@ def test_local_run_hands_its_first_task_no_parameter_without_effect(tmp_path, mo
     outputs = console(Environment("local"), **effective(run.parameters))
     assert outputs.base_model == "pretrained"
     assert outputs.base_digest  # evaluate_base
+
+
+@pytest.mark.parametrize(
+    ("own", "accelerator", "said"), [(True, "v5e-4", True), (True, "l4", False), (False, "v5e-4", False)]
+)
+def test_first_task_on_kubeflow_says_that_root_of_its_pods_is_nobody_to_a_tpu(
+    own, accelerator, said, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(runtime, "has_own_users", lambda: own)
+    places = {"registry": "gs://bucket/models", "checkpoint_dir": "gs://bucket/checkpoints"}
+    monkeypatch.setattr(preflight, "check_writable", lambda address: None)
+    monkeypatch.setattr(preflight, "check_shared", lambda *address: None)
+    values = {**PRETRAINED, **places, "accelerator": accelerator, "finetune_batch_size": 0}
+    first_task(values, Target("kubeflow", "", "msinet-{}"))
+    out = capsys.readouterr().out
+    assert ("hostUsers" in out and accelerator in out) == said
 
 
 def test_all_mistakes_are_in_one_list(tmp_path):

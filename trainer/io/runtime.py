@@ -30,6 +30,8 @@ NVLink it takes 10 MB for each channel (NVIDIA/nccl issue 525); a container has 
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 PROC = pathlib.Path("/proc")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
+ALL_USERS = ["0", "0", "4294967295"]
+"""/proc/self/uid_map outside of user namespaces: from 0, to 0, all ids."""
 
 
 # === TensorFlow and OpenVINO ===
@@ -68,13 +70,28 @@ def locked_memory_is_low() -> bool:
 def raise_locked_memory() -> None:
     """Raise the limit to the hard limit, and to TPU_LOCKED_BYTES if this process may.
 
-    More than the hard limit needs the capability SYS_RESOURCE, which root has unless its container gave it up.
+    More than the hard limit needs the capability SYS_RESOURCE among the users of the host. Root has it unless its
+    container gave it up or has users of its own (`has_own_users`).
     """
     _, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     for limit in (hard, TPU_LOCKED_BYTES):
         if locked_memory_is_low():
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+
+
+def has_own_users(proc: pathlib.Path = PROC) -> bool:
+    """Whether this process is in a user namespace, as in a pod with `hostUsers: false`.
+
+    There root is nobody to the host, whatever its capabilities, and may not raise the limit of locked memory.
+    Outside of user namespaces all ids are mapped to themselves (user_namespaces(7)). Without procfs the answer is
+    False.
+
+    Args:
+        proc: where procfs is mounted.
+    """
+    ids = proc / "self" / "uid_map"
+    return ids.exists() and ids.read_text().split() != ALL_USERS
 
 
 def shared_memory_bytes() -> int:

@@ -223,10 +223,13 @@ def _tpu_strategy(accelerator: str) -> tf.distribute.Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        locked = (
-            ", or let its container raise the limit of locked memory, which is too low for a TPU: run it as root, "
-            "with the capability SYS_RESOURCE"
+        remedy = (
+            "its root is nobody to the host; in Kubernetes, set hostUsers to true for its pod, as "
+            "docs/kubernetes/tpu-locked-memory.yaml does"
+            if runtime.has_own_users()
+            else "run it as root, with the capability SYS_RESOURCE"
         )
+        locked = f", or let its container raise the limit of locked memory, which is too low for a TPU: {remedy}"
         raise UserError(
             f"cannot train on {accelerator or 'a TPU'}: this machine has none ({first_line(error)}); choose the "
             f"accelerator of this machine{locked if runtime.locked_memory_is_low() else ''}"

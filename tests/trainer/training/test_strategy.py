@@ -71,8 +71,10 @@ def test_tpu_is_used_if_the_process_is_set_up_for_it(monkeypatch):
         strategy.connect_devices()
     monkeypatch.setattr(runtime, "TPU_LOCKED_BYTES", 2**62)
     monkeypatch.setattr(resource, "getrlimit", lambda limit: (2**23, 2**23))
-    with pytest.raises(UserError, match="limit of locked memory"):
-        strategy.connect_devices()
+    for own, remedy in ((False, "SYS_RESOURCE"), (True, "hostUsers")):
+        monkeypatch.setattr(runtime, "has_own_users", lambda own=own: own)
+        with pytest.raises(UserError, match=f"limit of locked memory.*{remedy}"):
+            strategy.connect_devices()
 
 
 def test_cpus_of_several_machines_do_not_train_together(monkeypatch):
