@@ -186,8 +186,8 @@ def _find_start(values: Mapping[str, Value]) -> _Start:
 def _say_who_is_root(plans: Mapping[str, TrainingPlan]) -> None:
     """Print a note if root in this pod is nobody to its node and a training is on a TPU.
 
-    The cluster gives all pods of tasks the same setting, and a policy may give the pods with TPUs another one. This
-    pod cannot ask for the policy, so this is no error.
+    The cluster gives all pods of tasks the same setting, and a policy may give the pods with TPUs another one.
+    This pod cannot ask for the policy, so this is no error.
     """
     names = sorted({plan.accelerator.name for plan in plans.values() if plan.accelerator.image == "tpu"})
     if names and runtime.has_own_users():

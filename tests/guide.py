@@ -30,6 +30,13 @@ class Page:
         """The page without its blocks."""
         return BLOCK.sub("", self.text)
 
+    def part(self, first: str, last: str = "") -> str:
+        """The sections from the one whose heading begins with `first` to the one of `last`, or to the end."""
+        sections = re.split(r"(?m)^(?=## )", self.text)
+        (start,) = [index for index, each in enumerate(sections) if each.startswith(f"## {first}")]
+        ends = [index for index, each in enumerate(sections) if last and each.startswith(f"## {last}")]
+        return "".join(sections[start : ends[0] + 1 if ends else len(sections)])
+
     @property
     def spans(self) -> list[str]:
         """The code within sentences."""

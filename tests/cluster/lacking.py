@@ -29,7 +29,7 @@ def lacking(folder=None):
     if folder:
         found += filter(None, [containers.missing()])
         if missing := [name for name in KUBEFLOW if not pathlib.Path(folder, name).exists()]:
-            found.append(f"{folder} has no {', '.join(missing)} (docs/kubeflow.md, section 8)")
+            found.append(f"{folder} has no {', '.join(missing)} (research/kubeflow.md)")
     return found
 
 
