@@ -49,7 +49,7 @@ class Shell(Walker):
 
 def walked(text, folder, monkeypatch):
     """The problems of somebody who types the commands of `text`, and the walker."""
-    for name in ("configs", "docs/kubernetes", "images"):
+    for name in ("configs", "docs/kubernetes"):
         shutil.copytree(ROOT / name, folder / name)
     monkeypatch.chdir(folder)
     monkeypatch.setattr("pipeline.graph.environment.CONFIGS", folder / "configs")

@@ -11,11 +11,12 @@ import pathlib
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import yaml
 
-from tests.guide import BLOCK, Page
+from tests.guide import BLOCK, ROOT
+from tests.infra import blocks
 from trainer.training.accelerators import get_accelerator
 
 NOBODY, OWNER = "nobody", "roles/owner"
@@ -160,6 +161,36 @@ def applied(walker: "Walker", call: Call) -> None:
             walker.make(f"claim {document['metadata']['name']}", f"namespace {call.flags['--namespace']}")
 
 
+def terraformed(walker: "Walker", call: Call) -> None:
+    """`terraform apply` and `destroy`, on what infra/ describes."""
+    whole = "infrastructure"
+    if walker.default_credentials != walker.values.get("ME", "me"):
+        walker.complain(f"{walker.default_credentials} may not do this")
+    if "destroy" in call.words:
+        if "delete_contents=true" not in call.words:
+            walker.complain("buckets that hold files are not deleted")
+        walker.remove(whole)
+        return
+    walker.make(whole)
+    for name in blocks("locals")["apis"]:
+        walker.make(f"api {name}.googleapis.com")
+    values = {
+        "project": walker.project,
+        "name": "msinet",
+        "location": walker.values.get("LOCATION", "us-central1"),
+    }
+    for (kind, _), body in blocks("resource").items():
+        name = body.get("name") or body.get("repository_id") or body.get("account_id") or ""
+        name = re.sub(r"\$\{var\.(\w+)\}", lambda each: values[each[1]], name)
+        thing = {
+            "google_storage_bucket": f"bucket gs://{name}",
+            "google_artifact_registry_repository": f"repository {values['location']}-docker.pkg.dev/{walker.project}/{name}",
+            "google_service_account": f"account {name}@{walker.project}.iam.gserviceaccount.com",
+        }.get(kind)
+        if thing:
+            walker.make(thing, inside=whole)
+
+
 def updated(walker: "Walker", call: Call) -> None:
     if "GcpFilestoreCsiDriver=ENABLED" in call.flags.get("--update-addons", ""):
         walker.make("driver standard-rwx", inside=f"cluster {call.given[0]}")
@@ -282,6 +313,8 @@ ROWS = {
     "gcloud storage buckets create": Row(makes=("bucket {0}",)),
     "gcloud storage cp": Row(role=EDITS, then=copied),
     "gcloud storage rm": Row(role=EDITS, removes=("bucket {*}", "object {*}")),
+    "terraform apply": Row(role=NOBODY, then=terraformed),
+    "terraform destroy": Row(("infrastructure",), role=NOBODY, then=terraformed),
     "terraform init": Row(role=NOBODY),
     "terraform output": Row(("infrastructure",), role=NOBODY),
     "kubectl apply": Row(KUBECTL, role=NOBODY, then=applied),
@@ -388,9 +421,8 @@ class Walker:
         """The documents of a file that was made, or is in the repository."""
         if not name or "://" in name or not name.endswith((".yaml", ".json")):
             return []
-        path = self.folder / name
-        if not path.exists():
-            self.complain(f"there is no file {name}")
+        path = self.file(name)
+        if path is None:
             return []
         return [each for each in yaml.safe_load_all(path.read_text()) if each]
 
@@ -427,6 +459,8 @@ class Walker:
         )
         if finished.returncode:
             self.complain(finished.stderr.strip())
+        elif " > " in line:
+            self.make(f"file {line.rpartition(' > ')[2]}")
 
     def expanded(self, text: str) -> str:
         def value(name: re.Match[str]) -> str:
@@ -443,7 +477,7 @@ class Walker:
                 self.variables[variable] = self.values.get(variable, self.expanded(value))
             return
         words = [self.expanded(word) for word in words]
-        for word in words:
+        for word in words if words[0] != "unset" else ():
             for name in CAPITALS.findall(re.sub(r"\b[A-Z_]+=", "", word)):
                 if name not in self.placeholders | NOT_REPLACED:
                     self.complain(f"nothing says what {name} is")
@@ -483,7 +517,9 @@ class Walker:
         row, call = ROWS[name], Call.of(plain, len(name.split()))
         self.acts(row.role, call)
         for flag in READS:
-            self.reads(call.flags.get(flag, ""))
+            name = call.flags.get(flag, "").removeprefix("@")
+            if name not in ("", "-") and "://" not in name:
+                self.file(name)
         for template in row.needs:
             for thing in call.filled(template, self.project):
                 self.need(thing)
@@ -498,11 +534,12 @@ class Walker:
                 self.remove(thing)
         self.placeholders |= set(row.prints)
 
-    def reads(self, name: str) -> None:
-        name = name.removeprefix("@")
-        if name and name != "-" and "://" not in name:
-            if not (self.folder / name).exists() and f"file {name}" not in self.things:
-                self.complain(f"there is no file {name}")
+    def file(self, name: str) -> pathlib.Path | None:
+        """The file of a name, written by the page or in the repository."""
+        path = next((each / name for each in (self.folder, ROOT) if (each / name).exists()), None)
+        if path is None and f"file {name}" not in self.things:
+            self.complain(f"there is no file {name}")
+        return path
 
     def acts(self, role: str, call: Call) -> None:
         """Complain if the one who is logged in may not do this."""
@@ -510,16 +547,13 @@ class Walker:
             self.complain("nobody is logged in")
 
     def ours(self, words: list[str]) -> None:
-        """Follow a command of this project: who acts, and the files that it writes."""
+        """Follow a command of this project: who acts, and the files that it needs and writes."""
         line = " ".join(words)
         if re.search(r"gs://|vertex://|--env prod|ENV=prod", line) and self.default_credentials == NOBODY:
             self.complain("nobody is logged in for this project")
+        if re.search(r"(--env |ENV=)prod", line):
+            self.need("file configs/prod.toml")
         for _, name in re.findall(r"--(output|report|preview) (\S+)", line):
             self.make(f"file {name}")
-
-
-def problems_of(walker: Walker, page: Page, parts: Iterable[str] = ()) -> list[str]:
-    """The problems of somebody who types the commands of a page, and the things that are left."""
-    for text in parts or [page.text]:
-        walker.walk(text)
-    return walker.problems + [f"never removed: {thing}" for thing in walker.left()]
+        if re.search(r"run-pipeline|pipeline (submit|runs)", line):
+            self.placeholders.add("RUN")

@@ -1,7 +1,7 @@
-"""docs/vertex.md from top to bottom: its commands in their order, by who is logged in, on a project on loopback.
+"""docs/vertex.md, docs/vertex-reference.md and docs/serving.md, on a project on loopback.
 
-Our own commands run. Of gcloud and Terraform only what matters here is followed: who acts, and what they make and
-remove; their words are parsed by `make check-gcloud` and `make check-infra`.
+Their commands are typed in their order, by who is logged in. Our own commands run. Of all others only what matters here
+is followed (tests/walker.py); their words are parsed by `make check-gcloud` and `make check-infra`.
 """
 
 import dataclasses
@@ -9,7 +9,6 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
 import tomllib
 
 import hcl2
@@ -29,116 +28,90 @@ from tests.pipeline.vertex.test_grants import terraform
 from tests.test_docs import lines_of_make
 from tests.vertex import LOCATION, NAMES, NOW, PARENT, PROJECT, Request, write_config
 from tests.vertex_pipelines import ENDED
-from tests.vertex_project import ROLES
+from tests.walker import NOBODY, Walker
 from trainer.errors import UserError
 
 ME, DEPLOYER = "ann@example.org", "deployer@example.iam.gserviceaccount.com"
 DATA = f"gs://{PROJECT}-msinet-data"
-OF_THE_SHELL = ("source", "printf", "unset")
+FIRST, REFERENCE, SERVING = (Page(f"docs/{name}.md") for name in ("vertex", "vertex-reference", "serving"))
+OFFLINE = ("plan", "compile")
+"""Commands that ask nobody."""
+TAG = "v2"
 
 clone, gcloud, jobs = test_images.clone, test_images.gcloud, test_benchmark.jobs
 """Fixtures: a repository, a gcloud that builds everything, and a project whose jobs print a result."""
 
 
-class Shell:
-    """A shell in which the commands of the guide are run; `run` takes one line."""
+class Shell(Walker):
+    """A shell in which our own commands run against `vertex`, whose registry has the address `registry`."""
 
     def __init__(self, vertex, folder, registry):
-        self.vertex, self.folder, self.registry = vertex, folder, registry
-        self.variables = {}
-        self.cli = self.default_credentials = "nobody"
-        """Who gcloud acts as, and who Terraform and this project act as."""
-        self.made = set()
-        """What costs money and is not on the server: infrastructure and secrets."""
+        super().__init__(folder, PROJECT)
+        self.vertex, self.registry = vertex, registry
+        self.values = {"PROJECT": PROJECT, "LOCATION": LOCATION, "ME": ME, "DEPLOYER": DEPLOYER}
+        self.lists(FIRST.text.partition("\n## ")[0])
 
-    def expanded(self, text):
-        return re.sub(r"\$(\w+)", lambda name: self.variables[name[1]], text)
-
-    def run(self, line):
-        if re.match(r"(printf|sed) .* > |rm |cp ", line):
-            subprocess.run(
-                ["bash", "-ec", line], cwd=self.folder, env=self.variables | {"PATH": "/bin"}, check=True
-            )
-            return
-        for part in re.split(r" \| | > ", line):
-            self._command(shlex.split(part))
-
-    def _command(self, words):
-        name, *rest = words
-        if name == "export":
-            for word in rest:
-                variable, _, value = word.partition("=")
-                known = {"PROJECT": PROJECT, "LOCATION": LOCATION, "ME": ME, "DEPLOYER": DEPLOYER}
-                self.variables[variable] = known.get(variable, value)
-            return
-        words = [self.expanded(word) for word in words]
-        if name == "make":
+    def ours(self, words):
+        super().ours(words)
+        if words[0] == "make":
             lines = [line for line in lines_of_make(*words[1:]) if " -m pipeline" in line]
             for line in lines:
-                self._ours(shlex.split(line)[3:])
-        elif words[:3] == ["python", "-m", "pipeline"]:
-            self._ours(words[3:])
-        elif name in ("gcloud", "terraform"):
-            getattr(self, f"_{name}")(*words[1:])
-        else:
-            assert name in OF_THE_SHELL or "/" in name, words  # a path is where output goes
+                self._run(shlex.split(line)[3:])
+        elif words[2] == "pipeline":
+            self._run(words[3:])
 
-    def _ours(self, arguments):
-        """Run a command of this project."""
-        if "plan" not in arguments:  # which asks nobody
-            assert self.default_credentials == DEPLOYER, arguments
+    def _run(self, arguments):
+        """Run `python -m pipeline`."""
+        remote = arguments[0] not in OFFLINE and ("--registry" in arguments or arguments[0] != "registry")
+        if remote and self.default_credentials != DEPLOYER:
+            self.complain(f"{self.default_credentials} acts")
         unfinished = [run for run, job in states(self.vertex).items() if job not in ENDED]
         latest = [*self.vertex.kept("runs")][-1:]
         replaced = {"RUN": next(iter(unfinished or latest), ""), f"vertex://{PROJECT}/{LOCATION}": self.registry}
         assert main([replaced.get(word, word) for word in arguments]) == 0, arguments
+        if arguments[0] == "images":
+            self.make("file of the template")
+            for kind in ("cpu", "gpu", "tpu", "serving"):
+                repository = f"{LOCATION}-docker.pkg.dev/{PROJECT}/msinet"
+                self.make(f"pushed {repository}/msinet-{kind}:{TAG}", inside=f"repository {repository}")
+        if self.vertex.kept("schedules"):
+            self.make("schedule msinet-prod-weekly")
+        else:
+            self.remove("schedule msinet-prod-weekly")
 
-    def _terraform(self, *words):
-        _, verb, *_ = words
-        if verb in ("apply", "destroy"):
-            assert self.default_credentials == ME, f"{self.default_credentials} may not {verb}"
-            text = (self.folder / "infra" / "terraform.tfvars").read_text()
-            known = hcl2.loads(text, serialization_options=PLAIN)
+    def acts(self, role, call):
+        super().acts(role, call)
+        if role == NOBODY or self.cli == ME:
+            return
+        (address,) = [word for word in call.given if word.startswith("gs://")][:1] or [""]
+        resource = doctor.DATA if address.startswith(DATA) else doctor.BUCKET if address else doctor.PROJECT
+        if self.cli != DEPLOYER or (role, resource) not in terraform("deployer"):
+            self.complain(f"{self.cli} may not do this")
+
+    def other(self, words):
+        super().other(words)
+        line = " ".join(words)
+        if words[0] == "terraform" and "apply" in words:
+            known = hcl2.loads(
+                (self.folder / "infra" / "terraform.tfvars").read_text(), serialization_options=PLAIN
+            )
             assert known == {"project": PROJECT, "location": LOCATION, "deployers": [f"user:{ME}"]}
             assert not [word for word in words if "deployers" in word]
-            (self.made.add if verb == "apply" else self.made.remove)("infrastructure")
-            assert verb == "apply" or "delete_contents=true" in words
-
-    def _gcloud(self, *words):
-        line, given = " ".join(words), [word for word in words if not word.startswith("-")]
-        if line.startswith("auth login"):
-            self.cli = ME
-        elif line.startswith("auth application-default login"):
-            (account,) = [word.partition("=")[2] for word in words if "impersonate" in word] or [ME]
-            self.default_credentials = account
-        elif line.startswith(("config set auth/impersonate", "config unset auth/impersonate")):
-            self.cli = words[3] if "set" in words else ME
-        elif line.startswith("config"):
-            self.cli = "somebody else" if "delete" in words else self.cli
-        else:
-            is_upload = line.startswith("storage cp") and given[-1].startswith(DATA)
-            roles = [role for role, resource in terraform("deployer") if is_upload and resource == doctor.DATA]
-            granted = any("storage.objects.create" in ROLES[role] for role in roles)
-            assert self.cli == ME or (self.cli == DEPLOYER and granted), f"{self.cli} may not: gcloud {line}"
-            self._on_the_service(line, given)
-
-    def _on_the_service(self, line, given):
-        endpoints = self.vertex.kept("endpoints")
-        if line.startswith("storage cp"):
+        elif line.startswith("gcloud storage cp") and (found := re.search(rf"{DATA}\S*", line)):
             bucket = self.vertex.state["project"].buckets[f"{PROJECT}-msinet-data"]
-            bucket["objects"].append(f"{pathlib.Path(given[2]).name}/images.zip")
-        elif line.startswith("secrets create"):
-            self.made.add(given[2])
-        elif line.startswith("secrets delete"):
-            self.made.remove(given[2])
-        elif line.startswith("ai endpoints undeploy-model"):
-            for number, endpoint in endpoints.items():
+            assert found[0]
+            bucket["objects"].append(f"{pathlib.Path(words[3]).name}/images.zip")
+        elif line.startswith("gcloud ai endpoints create"):
+            (title,) = re.findall(r"--display-name=(\S+)", line)
+            vertex_endpoints.add(self.vertex, title)
+        elif line.startswith("gcloud ai endpoints undeploy-model"):
+            for number, endpoint in self.vertex.kept("endpoints").items():
                 for deployed in list(endpoint["deployedModels"]):
-                    body = {"deployedModelId": deployed["id"]}
-                    self.ask("POST", f"endpoints/{number}:undeployModel", body)
-        elif line.startswith("ai endpoints delete"):
-            for number in list(endpoints):
+                    self.ask("POST", f"endpoints/{number}:undeployModel", {"deployedModelId": deployed["id"]})
+        elif line.startswith("gcloud ai endpoints delete"):
+            for number in list(self.vertex.kept("endpoints")):
                 self.ask("DELETE", f"endpoints/{number}")
-        elif line.startswith("ai models delete"):
+        elif line.startswith("gcloud ai models delete"):
             self.vertex.kept("models").clear()
 
     def ask(self, method, path, body=None):
@@ -166,9 +139,10 @@ def shell(jobs, clone, inside, gcloud, address, model, monkeypatch):
     parameters = tomllib.loads(environment_text())["parameters"]
     account = vertex.environment.service_account
     vertex.environment = dataclasses.replace(
-        vertex.environment, parameters=parameters, build_service_account=account, image_tag="v2"
+        vertex.environment, parameters=parameters, build_service_account=account, image_tag=TAG
     )
     write_config(vertex.environment, clone / "configs")
+    shutil.copy(ROOT / "configs" / "vertex.toml", clone / "configs")
     shutil.copytree(ROOT / "schedules", clone / "schedules")
     (clone / "infra").mkdir()
     monkeypatch.setattr(schedule, "FOLDER", clone / "schedules")
@@ -177,36 +151,60 @@ def shell(jobs, clone, inside, gcloud, address, model, monkeypatch):
     project = vertex.state["project"]
     project.buckets[f"{PROJECT}-msinet-data"] = {"location": "US-CENTRAL1", "objects": []}
     project.bind(f"b/{PROJECT}-msinet-data", f"serviceAccount:{account}", "roles/storage.objectViewer")
-    project.repositories["msinet"]["tags"] |= {f"msinet-{kind}/v2" for kind in ("cpu", "gpu", "tpu", "serving")}
+    project.repositories["msinet"]["tags"] |= {f"msinet-{kind}/{TAG}" for kind in ("cpu", "gpu", "tpu", "serving")}
     add(open_registry(address), model)
     return Shell(vertex, clone, address)
 
 
-def test_guide_leaves_nothing_that_costs_money_and_nobody_does_what_they_may_not(shell, vertex, capsys):
-    page = Page("docs/vertex.md").text.partition("\n## Without Terraform")[0]
-    steps = re.split(r"(?m)^## ", page)[1:]
-    assert len(steps) == 11
-    for step in steps:
-        if step.startswith("11."):
-            # What a schedule has started meanwhile, and what `endpoint=` has deployed.
-            (started,) = vertex.kept("schedules").values()
-            job = started["createPipelineJobRequest"]["pipelineJob"] | {
-                "name": f"{NAMES}/pipelineJobs/late",
-                "createTime": NOW,
-            }
-            vertex.kept("runs")["late"] = {"job": job, "asked": 0, "cancelled": False, "script": [("RUNNING", {})]}
-            endpoint = vertex_endpoints.add(vertex, "maps", deployedModels=[{"id": "1"}], trafficSplit={"1": 100})
-            assert shell.made == {"infrastructure", "msinet-webhook"}
-            assert endpoint["deployedModels"]
-        for block in re.findall(r"(?m)^ *```sh\n((?:.*\n)*?) *```", step):
-            for line in block.splitlines():
-                shell.run(line.strip())
-    assert len(vertex.kept("runs")) > 3
+def parameters_of(run):
+    return run["job"]["runtimeConfig"]["parameterValues"]
+
+
+def leave_a_run(vertex):
+    """A run that a schedule has started meanwhile."""
+    (started, *_) = vertex.kept("runs").values()
+    job = started["job"] | {"name": f"{NAMES}/pipelineJobs/late", "createTime": NOW}
+    vertex.kept("runs")["late"] = {"job": job, "asked": 0, "cancelled": False, "script": [("RUNNING", {})]}
+
+
+def test_first_guide_leaves_nothing_that_costs_money_and_nobody_does_what_they_may_not(shell, vertex):
+    shell.walk(FIRST.part("1.", "7."))
+    leave_a_run(vertex)
+    assert {"infrastructure", "configuration msinet"} < set(shell.left())
+    shell.walk(FIRST.part("8.", "8."))
+    assert shell.problems == []
+    first, *others = map(parameters_of, vertex.kept("runs").values())
+    assert (first["accelerator"], first["finetune_source"]) == ("cpu", "sample")
+    assert len(others) > 2
     assert set(states(vertex).values()) <= set(ENDED)
-    assert not vertex.kept("schedules")
-    assert not vertex.kept("endpoints")
     assert not vertex.kept("models")
-    assert not shell.made
+    assert shell.left() == []
+
+
+def test_reference_goes_on_after_the_images_and_removes_what_it_makes(shell, vertex):
+    shell.walk(FIRST.part("1.", "4."))
+    before = shell.left()
+    shell.walk(REFERENCE.part("Quota", "New code"))
+    assert {"schedule msinet-prod-weekly", "secret msinet-webhook"} <= set(shell.left())
+    shell.walk(REFERENCE.part("Clean up", "Clean up"))
+    assert shell.problems == []
+    assert shell.left() == before
+    assert not vertex.kept("schedules")
+
+
+def test_project_without_terraform_has_what_the_reference_makes_and_removes(tmp_path):
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    walker = Walker(tmp_path, PROJECT)
+    walker.values = {"PROJECT": PROJECT, "LOCATION": LOCATION}
+    walker.walk(FIRST.part("1.", "1."))
+    walker.walk(REFERENCE.part("Without Terraform", "Without Terraform"))
+    assert walker.problems == []
+    assert walker.left() == ["configuration msinet"]
+    made = tomllib.loads((tmp_path / "configs" / "prod.toml").read_text())
+    named = tomllib.loads((ROOT / "configs" / "vertex.toml").read_text())
+    assert made["image_repository"] == f"{LOCATION}-docker.pkg.dev/{PROJECT}/msinet"
+    assert made["service_account"] == f"msinet-pipeline@{PROJECT}.iam.gserviceaccount.com"
+    assert named.keys() - made.keys() == {"build_service_account"}
 
 
 def test_example_of_a_schedule_works_with_a_registry_without_versions(vertex, tmp_path):
