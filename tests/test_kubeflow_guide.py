@@ -3,6 +3,7 @@
 `python -m pipeline compile` runs; gcloud, kubectl, docker and kfp are followed.
 """
 
+import itertools
 import shutil
 
 import pytest
@@ -40,7 +41,7 @@ class Shell(Walker):
     def ours(self, words):
         super().ours(words)
         if words[3] == "compile":
-            (name,) = (each for word, each in zip(words, words[1:], strict=False) if word == "--env")
+            (name,) = (each for word, each in itertools.pairwise(words) if word == "--env")
             if not (self.folder / "configs" / f"{name}.toml").exists():
                 self.complain(f"there is no environment {name}")
             else:

@@ -1,9 +1,9 @@
 """Walks a guide to a service from its first command to its last, for somebody who starts from an empty project.
 
-Each name that a command uses must have been made by an earlier command of the page, or be listed under what you need:
-variables, placeholders in capitals, files, images, resources, APIs, logins and roles. What costs money must be gone
-at the end. `ROWS` says what each kind of command needs, makes and removes. Commands of the shell that write files run;
-of all others only this is followed, unless a subclass runs them.
+Each name that a command uses must have been made by an earlier command of the page, or be listed under what
+you need: variables, placeholders in capitals, files, images, resources, APIs, logins and roles. What costs money
+must be gone at the end. `ROWS` says what each kind of command needs, makes and removes. Commands of the shell that
+write files run. Of all others only this is followed, unless a subclass runs them.
 """
 
 import dataclasses
@@ -179,12 +179,13 @@ def terraformed(walker: "Walker", call: Call) -> None:
         "name": "msinet",
         "location": walker.values.get("LOCATION", "us-central1"),
     }
+    host = f"{values['location']}-docker.pkg.dev"
     for (kind, _), body in blocks("resource").items():
         name = body.get("name") or body.get("repository_id") or body.get("account_id") or ""
         name = re.sub(r"\$\{var\.(\w+)\}", lambda each: values[each[1]], name)
         thing = {
             "google_storage_bucket": f"bucket gs://{name}",
-            "google_artifact_registry_repository": f"repository {values['location']}-docker.pkg.dev/{walker.project}/{name}",
+            "google_artifact_registry_repository": f"repository {host}/{walker.project}/{name}",
             "google_service_account": f"account {name}@{walker.project}.iam.gserviceaccount.com",
         }.get(kind)
         if thing:
@@ -279,7 +280,7 @@ ROWS = {
     "gcloud artifacts repositories create": Row(("api artifactregistry.googleapis.com",), (REPOSITORY,)),
     "gcloud artifacts repositories delete": Row(removes=(REPOSITORY,)),
     "gcloud auth configure-docker": Row(makes=("docker login {0}",), role=NOBODY),
-    "gcloud auth print-access-token": Row(),
+    "gcloud auth print-access-token": Row(role=USER),
     "gcloud components install": Row(makes=("program {0}",), role=NOBODY),
     "gcloud compute project-info describe": Row(("api compute.googleapis.com",), ("limits of the project",)),
     "gcloud compute regions describe": Row(("api compute.googleapis.com",), ("limits of the region",)),
@@ -336,6 +337,10 @@ ROWS = {
     "git rev-parse": Row(role=NOBODY),
     "make install": Row(makes=("packages",), role=NOBODY),
     "python docs/serving/client_grpc.py": Row(("service port 8500",), role=NOBODY),
+    "python -c": Row(role=NOBODY),
+    "python docs/serving/client_onnx.py": Row(("file model.onnx",), role=NOBODY),
+    "python docs/serving/from_lines.py": Row(("file maps",), role=NOBODY),
+    "python docs/serving/to_lines.py": Row(role=NOBODY),
     "python docs/serving/client.py": Row(("service port 8501",), role=NOBODY),
 }
 
@@ -375,7 +380,7 @@ class Walker:
                     self.run(self.line)
 
     def lists(self, text: str) -> None:
-        """Take what a page lists under what you need: placeholders, variables and programs, as code or as links."""
+        """Take what a page lists under what you need: placeholders, variables and programs."""
         for span in re.findall(r"`([^`\n]+)`", text):
             for name in CAPITALS.findall(span) + re.findall(r"^([A-Z_]+)=", span):
                 self.placeholders.add(name)
@@ -406,7 +411,7 @@ class Walker:
         self.things[thing] = inside
 
     def remove(self, thing: str, root: str = "") -> None:
-        """Remove a thing with all that goes with it. Disks of claims outlive the cluster, unless their claims go."""
+        """Remove a thing with all that goes with it; claims, and their disks, outlive their cluster."""
         root = root or thing
         self.things.pop(thing, None)
         for each, inside in list(self.things.items()):
@@ -481,7 +486,7 @@ class Walker:
             for name in CAPITALS.findall(re.sub(r"\b[A-Z_]+=", "", word)):
                 if name not in self.placeholders | NOT_REPLACED:
                     self.complain(f"nothing says what {name} is")
-        if words[:2] == ["python", "-m"] or words[0] == "make" and words[1] != "install":
+        if words[:2] == ["python", "-m"] or (words[0] == "make" and words[1] != "install"):
             self.need("packages")
             self.ours(words)
         elif words[0] in ("gcloud", "terraform") and self.login(words):

@@ -33,7 +33,7 @@ COMMON_IMAGES = ("cpu", "serving")
 version (`ModelContainerSpec.image_uri` of the API)."""
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 SAMPLE_FILE = str(CONFIGS / f"{SAMPLE}.toml")
-GUIDE = "docs/vertex.md, step 3"
+GUIDE = "docs/vertex.md, step 2"
 KUBEFLOW_GUIDE = "docs/kubeflow.md, step 4"
 """Where to read how to make an environment."""
 TARGET_NAMES = ("local", "vertex", "kubeflow")

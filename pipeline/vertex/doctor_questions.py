@@ -17,6 +17,7 @@ from lifecycle.parameters import effective
 from lifecycle.run_settings import settle
 from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import Environment
+from trainer.data import datasets
 from trainer.errors import UserError, check
 from trainer.io import buckets
 from trainer.io.file_names import is_archive
@@ -106,7 +107,26 @@ def ask_for_bucket(api: Api, name: str, is_written: bool) -> Finding:
 
 
 def ask_for_source(api: Api, parameter: str, address: str) -> Finding:
-    """Whether there is something at a `gs://` address that a run reads; `parameter` names it."""
+    """Whether there is something at a `gs://` address that a run reads; `parameter` names it.
+
+    Nobody can copy what its publisher does not let them read: the remedy for a published dataset is another one.
+    """
+    published = any(address == archive.address for row in datasets.DATASETS.values() for archive in row.archives)
+    others = (
+        f"take other data: {parameter.replace('_source', '_dataset')}=osie, {parameter}=sample, or "
+        f"{parameter}=gs://... with recordings of your own"
+    )
+    try:
+        found, upload = _is_there(api, address)
+    except UnansweredError as error:
+        return Finding(UNKNOWN, f"{parameter} {address}: {error}", others if published else "")
+    if found:
+        return Finding(OK, f"{parameter} {address} is there")
+    return Finding(MISSING, f"{parameter} {address}: there is nothing", others if published else upload)
+
+
+def _is_there(api: Api, address: str) -> tuple[bool, str]:
+    """Whether there is an archive or a folder at an address, and the command that uploads one."""
     bucket, path = buckets.split(address)
     objects = f"storage/v1/b/{vertex_api.quoted(bucket)}/o"
     if is_archive(path):
@@ -116,14 +136,12 @@ def ask_for_source(api: Api, parameter: str, address: str) -> Finding:
             if api.find("storage", f"{objects}/{vertex_api.quoted(path)}", fields="name") is not None
             else []
         )
-        upload = f"ARCHIVE {address}"
+        upload = f"gcloud storage cp ARCHIVE {address}"
     else:
         listing = api.find("storage", objects, prefix=path, maxResults=LISTED, fields="items(name)") or {}
         names = [item["name"] for item in listing.get("items", ())]
-        upload = f"FOLDER {address} -r"
-    if any(not path or name == path or name.startswith(f"{path}/") for name in names):
-        return Finding(OK, f"{parameter} {address} is there")
-    return Finding(MISSING, f"{parameter} {address}: there is nothing", f"gcloud storage cp {upload}")
+        upload = f"gcloud storage cp FOLDER {address} -r"
+    return any(not path or name == path or name.startswith(f"{path}/") for name in names), upload
 
 
 def ask_for_image(api: Api, environment: str, image: str) -> Finding:

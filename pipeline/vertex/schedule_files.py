@@ -38,7 +38,7 @@ KEYS: dict[str, tuple[Any, str]] = {
 }
 """Keys of a file -> their type and its description."""
 PARAMETER = "parameters."
-GUIDE = "docs/vertex.md, step 9, describes the files"
+GUIDE = "docs/vertex-reference.md describes the files"
 CREATE, CHANGE, LEAVE, DELETE, KEEP = "create", "change", "leave", "delete", "no file"
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 
 import pytest
@@ -123,7 +124,7 @@ CHANGES = {
     ),
     "archive": (
         lambda project: project.buckets["hmm-ml-models"]["objects"].clear(),
-        *("add1000.tar.gz: there is nothing", "gcloud storage cp ARCHIVE gs://hmm-ml-models/"),
+        *("add1000.tar.gz: there is nothing", "finetune_dataset=osie"),
     ),
     "permission": (
         lambda project: project.denied.add((ME, "iam.serviceAccounts.actAs")),
@@ -134,6 +135,14 @@ CHANGES = {
         *("lacks logging.logEntries.create on project", f"--member={ACCOUNT} --role=roles/logging.logWriter"),
     ),
 }
+
+
+def test_published_data_that_may_not_be_read_have_other_data_for_a_remedy(vertex, project):
+    vertex.fail(403, math.inf, path="add1000", message="access denied")
+    finding = only(found(vertex), UNKNOWN)
+    assert "access denied" in finding.text
+    for other in ("finetune_dataset=osie", "finetune_source=sample", "finetune_source=gs://"):
+        assert other in finding.remedy
 
 
 def test_images_are_those_of_the_plan(vertex, project):

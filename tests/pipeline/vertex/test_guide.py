@@ -1,9 +1,10 @@
 """docs/vertex.md, docs/vertex-reference.md and docs/serving.md, on a project on loopback.
 
-Their commands are typed in their order, by who is logged in. Our own commands run. Of all others only what matters here
-is followed (tests/walker.py); their words are parsed by `make check-gcloud` and `make check-infra`.
+Their commands are typed in their order, by who is logged in. Our own commands run. Of all others only what matters
+here is followed (tests/walker.py); their words are parsed by `make check-gcloud` and `make check-infra`.
 """
 
+import base64
 import dataclasses
 import pathlib
 import re
@@ -15,6 +16,7 @@ import hcl2
 import pytest
 
 from lifecycle.registry.register import open_registry, resolve_base_model
+from lifecycle.registry.vertex_registry import VertexRegistry
 from pipeline.__main__ import main
 from pipeline.commands import schedule
 from pipeline.vertex import doctor, schedule_files
@@ -22,6 +24,7 @@ from tests import vertex_endpoints
 from tests.guide import ROOT, Page
 from tests.infra import PLAIN, environment_text
 from tests.lifecycle.registry.test_contract import add
+from tests.lifecycle.registry.test_endpoint import png
 from tests.pipeline import test_images_command as test_images
 from tests.pipeline.vertex import test_benchmark
 from tests.pipeline.vertex.test_grants import terraform
@@ -48,7 +51,7 @@ class Shell(Walker):
     def __init__(self, vertex, folder, registry):
         super().__init__(folder, PROJECT)
         self.vertex, self.registry = vertex, registry
-        self.values = {"PROJECT": PROJECT, "LOCATION": LOCATION, "ME": ME, "DEPLOYER": DEPLOYER}
+        self.values = {"PROJECT": PROJECT, "LOCATION": LOCATION, "ME": ME, "DEPLOYER": DEPLOYER, "TAG": TAG}
         self.lists(FIRST.text.partition("\n## ")[0])
 
     def ours(self, words):
@@ -69,6 +72,9 @@ class Shell(Walker):
         latest = [*self.vertex.kept("runs")][-1:]
         replaced = {"RUN": next(iter(unfinished or latest), ""), f"vertex://{PROJECT}/{LOCATION}": self.registry}
         assert main([replaced.get(word, word) for word in arguments]) == 0, arguments
+        given = dict(word.split("=", 1) for word in arguments if re.match(r"\w+=", word))
+        if "endpoint" in given:  # what the last task of the run does
+            VertexRegistry.at(self.registry).deploy("msinet", 1, given["endpoint"], int(given["traffic"]))
         if arguments[0] == "images":
             self.make("file of the template")
             for kind in ("cpu", "gpu", "tpu", "serving"):
@@ -153,7 +159,9 @@ def shell(jobs, clone, inside, gcloud, address, model, monkeypatch):
     project.bind(f"b/{PROJECT}-msinet-data", f"serviceAccount:{account}", "roles/storage.objectViewer")
     project.repositories["msinet"]["tags"] |= {f"msinet-{kind}/{TAG}" for kind in ("cpu", "gpu", "tpu", "serving")}
     add(open_registry(address), model)
-    return Shell(vertex, clone, address)
+    shell = Shell(vertex, clone, address)
+    shell.model = model
+    return shell
 
 
 def parameters_of(run):
@@ -186,10 +194,26 @@ def test_reference_goes_on_after_the_images_and_removes_what_it_makes(shell, ver
     before = shell.left()
     shell.walk(REFERENCE.part("Quota", "New code"))
     assert {"schedule msinet-prod-weekly", "secret msinet-webhook"} <= set(shell.left())
+    vertex_endpoints.add(vertex, "maps", deployedModels=[{"id": "1"}], trafficSplit={"1": 100})
     shell.walk(REFERENCE.part("Clean up", "Clean up"))
     assert shell.problems == []
     assert shell.left() == before
     assert not vertex.kept("schedules")
+    assert not vertex.kept("endpoints")
+
+
+def test_serving_goes_on_after_a_run_and_what_it_makes_is_removed(shell, vertex):
+    shutil.copytree(ROOT / "docs" / "serving", "docs/serving")
+    add(open_registry("models"), shell.model)
+    shown = {"predictions": [{"b64": base64.b64encode(png(10)).decode()}]}
+    vertex.state["answer"] = lambda version, body: (200, shown)
+    shell.walk(FIRST.part("1.", "6."))
+    shell.lists(SERVING.text.partition("\n## ")[0])
+    shell.walk(SERVING.text)
+    assert {"endpoint of ENDPOINT_ID", "model of MODEL_ID"} <= set(shell.left())
+    shell.walk(REFERENCE.part("Clean up", "Clean up") + FIRST.part("8.", "8."))
+    assert shell.problems == []
+    assert shell.left() == []
 
 
 def test_project_without_terraform_has_what_the_reference_makes_and_removes(tmp_path):
