@@ -230,6 +230,17 @@ def test_grpc_client_of_the_guide_writes_the_map(server, interpreter, network, t
     assert np.abs(difference).max() <= 1
 
 
+def test_photographs_of_one_name_in_two_folders_are_refused_before_a_map_replaces_another(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.jpg").write_bytes(b"")
+    command = [sys.executable, PROGRAMS / "to_lines.py", "a/x.jpg", "b/x.jpg"]
+    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert finished.returncode
+    assert not finished.stdout
+    assert "x.jpg" in finished.stderr
+
+
 def test_batch_prediction_of_the_guide_goes_through(server, network, tmp_path):
     contents = {"a.png": encoded(image(1, 1, 45, 60)[0]), "b.jpg": b"no image"}
     for name, content in contents.items():

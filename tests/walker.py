@@ -22,12 +22,15 @@ from trainer.training.accelerators import get_accelerator
 NOBODY, OWNER = "nobody", "roles/owner"
 ON_BY_DEFAULT = ("logging", "monitoring", "servicemanagement", "serviceusage", "storage")
 """APIs of a new project."""
-LASTING = ("account", "bucket", "claim", "cluster", "configuration", "endpoint", "grant", "infrastructure")
-LASTING += ("machines", "model", "repository", "schedule", "secret")
+LASTING = (
+    *("account", "bucket", "claim", "cluster", "configuration", "endpoint", "grant", "infrastructure"),
+    *("machines", "model", "repository", "schedule", "secret"),
+)
 """Kinds of things that stay, and mostly cost money, until they are removed."""
-SWITCHES = "--all --enable-autoscaling --enable-custom-service-account --fail-with-body --no-activate --overwrite "
-SWITCHES += "--quiet --recursive --rm --spot --uniform-bucket-level-access -r"
-SWITCHES = SWITCHES.split()
+SWITCHES = (
+    *("--all", "--enable-autoscaling", "--enable-custom-service-account", "--fail-with-body", "--no-activate"),
+    *("--overwrite", "--quiet", "--recursive", "--rm", "--spot", "--uniform-bucket-level-access", "-r"),
+)
 """Flags without a value, of commands that write `--flag value`."""
 READS = ("--data", "--data-file", "--file", "--filename", "--package-file", "--patch-file", "--request")
 """Flags of other programs whose values are files."""
@@ -107,6 +110,8 @@ def copied(walker: "Walker", call: Call) -> None:
     for source in sources:
         if source.startswith("gs://"):
             walker.need(f"object {source}")
+        elif source != "-" and not source.startswith("~"):
+            walker.need_some(rf"file {re.escape(source)}(/|$)")
     if not target.startswith("gs://"):
         walker.make(f"file {pathlib.Path(sources[0]).name}")
         return
@@ -479,13 +484,12 @@ class Walker:
         if words[0] == "export" or re.match(r"[A-Z_]+=", words[0]):
             for word in words[words[0] == "export" :]:
                 variable, _, value = word.partition("=")
+                self.replaced(value)
                 self.variables[variable] = self.values.get(variable, self.expanded(value))
             return
         words = [self.expanded(word) for word in words]
         for word in words if words[0] != "unset" else ():
-            for name in CAPITALS.findall(re.sub(r"\b[A-Z_]+=", "", word)):
-                if name not in self.placeholders | NOT_REPLACED:
-                    self.complain(f"nothing says what {name} is")
+            self.replaced(word)
         if words[:2] == ["python", "-m"] or (words[0] == "make" and words[1] != "install"):
             self.need("packages")
             self.ours(words)
@@ -493,6 +497,12 @@ class Walker:
             return
         elif words[0] not in OF_THE_SHELL:
             self.other(words)
+
+    def replaced(self, word: str) -> None:
+        """Complain if a placeholder in a word is neither listed nor printed by an earlier command."""
+        for name in CAPITALS.findall(re.sub(r"\b[A-Z_]+=", "", word)):
+            if name not in self.placeholders | NOT_REPLACED:
+                self.complain(f"nothing says what {name} is")
 
     def login(self, words: list[str]) -> bool:
         """Follow who acts; whether the command was about that."""

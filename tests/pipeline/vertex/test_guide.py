@@ -5,6 +5,7 @@ here is followed (tests/walker.py); their words are parsed by `make check-gcloud
 """
 
 import base64
+import copy
 import dataclasses
 import pathlib
 import re
@@ -48,9 +49,9 @@ clone, gcloud, jobs = test_images.clone, test_images.gcloud, test_benchmark.jobs
 class Shell(Walker):
     """A shell in which our own commands run against `vertex`, whose registry has the address `registry`."""
 
-    def __init__(self, vertex, folder, registry):
+    def __init__(self, vertex, folder, registry, model):
         super().__init__(folder, PROJECT)
-        self.vertex, self.registry = vertex, registry
+        self.vertex, self.registry, self.model = vertex, registry, model
         self.values = {"PROJECT": PROJECT, "LOCATION": LOCATION, "ME": ME, "DEPLOYER": DEPLOYER, "TAG": TAG}
         self.lists(FIRST.text.partition("\n## ")[0])
 
@@ -159,9 +160,7 @@ def shell(jobs, clone, inside, gcloud, address, model, monkeypatch):
     project.bind(f"b/{PROJECT}-msinet-data", f"serviceAccount:{account}", "roles/storage.objectViewer")
     project.repositories["msinet"]["tags"] |= {f"msinet-{kind}/{TAG}" for kind in ("cpu", "gpu", "tpu", "serving")}
     add(open_registry(address), model)
-    shell = Shell(vertex, clone, address)
-    shell.model = model
-    return shell
+    return Shell(vertex, clone, address, model)
 
 
 def parameters_of(run):
@@ -229,6 +228,38 @@ def test_project_without_terraform_has_what_the_reference_makes_and_removes(tmp_
     assert made["image_repository"] == f"{LOCATION}-docker.pkg.dev/{PROJECT}/msinet"
     assert made["service_account"] == f"msinet-pipeline@{PROJECT}.iam.gserviceaccount.com"
     assert named.keys() - made.keys() == {"build_service_account"}
+
+
+@pytest.mark.parametrize(
+    ("start", "missed"),
+    [
+        ("export BUCKET", "nothing sets $BUCKET"),
+        ("export MODEL", "nothing sets $MODEL"),
+        ("docker run", "there is no service port 8501"),
+        ("python -m trainer export", "there is no file export(/|$)"),
+        ("gcloud ai models upload", "there is no model of MODEL_ID"),
+        ("gcloud ai models list", "nothing says what MODEL_ID is"),
+        ("python docs/serving/to_lines.py", "there is no file photos.jsonl"),
+    ],
+)
+def test_serving_without_one_of_its_commands_is_not_followed(start, missed, tmp_path):
+    shutil.copytree(ROOT / "docs" / "serving", tmp_path / "docs" / "serving")
+    walker = Walker(tmp_path, PROJECT)
+    walker.lists(SERVING.text.partition("\n## ")[0])
+    walker.values = {"PROJECT": PROJECT, "LOCATION": LOCATION, "TAG": TAG}
+    walker.variables |= {"PROJECT": PROJECT, "LOCATION": LOCATION}
+    walker.cli = walker.default_credentials = DEPLOYER
+    image = f"pushed {LOCATION}-docker.pkg.dev/{PROJECT}/msinet/msinet-serving:{TAG}"
+    walker.things |= dict.fromkeys(
+        (image, "packages", "file configs/prod.toml", "api aiplatform.googleapis.com"), ""
+    )
+    walker.things[f"bucket gs://{PROJECT}-msinet-runs"] = "infrastructure"
+    whole = copy.deepcopy(walker)
+    whole.walk(SERVING.text)
+    assert whole.problems == []
+    lines = SERVING.text.splitlines(keepends=True)
+    walker.walk("".join(line for line in lines if not line.startswith(start)))
+    assert any(problem.startswith(missed) for problem in walker.problems), walker.problems
 
 
 def test_example_of_a_schedule_works_with_a_registry_without_versions(vertex, tmp_path):
