@@ -3,7 +3,8 @@
 `python -m pipeline compile` runs; gcloud, kubectl, docker and kfp are followed.
 """
 
-import itertools
+import functools
+import pathlib
 import shutil
 
 import pytest
@@ -37,15 +38,27 @@ NEEDED = {
 """A line of the page -> what is missed by somebody whose page does not have it."""
 
 
+@functools.cache
+def compiled(environment, words):
+    """The file that `python -m pipeline compile` writes; `environment` is the content of that of its `--env`."""
+    assert main(words[3:]) == 0
+    return pathlib.Path(value_of("--output", words)).read_text()
+
+
+def value_of(flag, words):
+    return words[words.index(flag) + 1]
+
+
 class Shell(Walker):
     def ours(self, words):
         super().ours(words)
         if words[3] == "compile":
-            (name,) = (each for word, each in itertools.pairwise(words) if word == "--env")
-            if not (self.folder / "configs" / f"{name}.toml").exists():
-                self.complain(f"there is no environment {name}")
+            name = value_of("--env", words)
+            path = self.folder / "configs" / f"{name}.toml"
+            if path.exists():
+                (self.folder / value_of("--output", words)).write_text(compiled(path.read_text(), tuple(words)))
             else:
-                assert main(words[3:]) == 0
+                self.complain(f"there is no environment {name}")
 
 
 def walked(text, folder, monkeypatch):
