@@ -79,7 +79,7 @@ check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Do
 check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
 	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
 
-check-cluster: $(INSTALLED) cluster-needs $(CLUSTER)/.installed $(CLUSTER_TOOLS)/.installed $(if $(call given,KFP),$(CLUSTER_IMAGE)) ## Have training pods placed by Kubernetes, and with KFP=FOLDER run the pipeline on a Kubeflow of this machine (needs root, Go and packages of Debian: docs/kubeflow.md)
+check-cluster: $(INSTALLED) cluster-needs $(CLUSTER)/.installed $(CLUSTER_TOOLS)/.installed $(if $(call given,KFP),$(CLUSTER_IMAGE)) ## Have training pods placed by Kubernetes, and with KFP=FOLDER run the pipeline on a Kubeflow of this machine (needs root, Go and packages of Debian: research/kubeflow.md)
 	unshare --mount --net --pid --ipc --uts --fork --kill-child --mount-proc env KFP=$(call given,KFP) CLUSTER_TOOLS=$(CLUSTER_TOOLS) \
 	  CLUSTER_PYTHON=$(CLUSTER)/bin/python CLUSTER_IMAGE=$(CLUSTER_IMAGE) $(BIN)/python -m pytest tests/cluster/check_*.py --durations 0 $(ARGS)
 

@@ -22,6 +22,6 @@ def kubernetes(tmp_path_factory):
 def cluster(kubernetes):
     """A node and Kubeflow beside it, if the variable KFP names a folder of its programs."""
     if not (folder := os.environ.get("KFP")):
-        pytest.skip("KFP=FOLDER names no folder with the programs of Kubeflow (docs/kubeflow.md)")
+        pytest.skip("KFP=FOLDER names no folder with the programs of Kubeflow (research/kubeflow.md)")
     kubernetes.start_kubeflow(pathlib.Path(folder).absolute(), [pathlib.Path(os.environ["CLUSTER_IMAGE"])])
     return kubernetes
