@@ -32,7 +32,7 @@ from lifecycle.registry.address import VERTEX
 from lifecycle.registry.register import open_registry
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
-from trainer.data.downloads.servers import without_queries
+from trainer.data.downloads.queries import Queries
 from trainer.errors import UserError, format_duration, now, visible
 from trainer.evaluation import evaluation_files
 from trainer.io import files
@@ -71,9 +71,9 @@ def execute_run(run: Run, console: Console) -> int:
         run = run.start_attempt()
         run.save()
         console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
-        with RunProgress(console) as progress:
+        with RunProgress(console, run.queries) as progress:
             try:
-                status = _run_worker(run.folder, progress)
+                status = _run_worker(run, progress)
             except KeyboardInterrupt:
                 status = 128 + signal.SIGINT
         _copy_shown(run, progress)
@@ -100,9 +100,13 @@ def _copy_shown(run: Run, progress: "RunProgress") -> None:
             shutil.copy(path, run.folder / name)
 
 
-def _run_worker(folder: pathlib.Path, progress: "RunProgress") -> int:
-    """Start the worker, show and log its output, and return its exit status. It never outlives this call."""
-    command = [sys.executable, "-m", "pipeline.local.worker", str(folder)]
+def _run_worker(run: Run, progress: "RunProgress") -> int:
+    """Start the worker, show and log its output, and return its exit status. It never outlives this call.
+
+    Nobody else may read the log of a run with signed addresses, although their queries are left out.
+    """
+    command = [sys.executable, "-m", "pipeline.local.worker", str(run.folder)]
+    mode = 0o600 if run.queries else 0o666
     # kfp leaves a folder in the temporary folder for each task.
     with (
         files.folder(files.LOCAL) as temporary,
@@ -118,11 +122,11 @@ def _run_worker(folder: pathlib.Path, progress: "RunProgress") -> int:
         ) as worker,
     ):
         assert worker.stdout is not None
-        with (folder / LOG).open("a") as log, _terminated(worker):
+        log_file = os.open(run.folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+        with os.fdopen(log_file, "a") as log, _terminated(worker):
             for line in worker.stdout:
-                # A task may print what others wrote, and kfp prints the parameters, whose addresses may have keys.
-                plain = without_queries(visible(ANSI.sub("", line)))
-                log.write(plain)
+                plain = visible(ANSI.sub("", line))  # a task may print what others wrote
+                log.write(run.queries.hide(plain))  # kfp and libraries print addresses
                 log.flush()
                 progress.feed(plain.rstrip("\n"))
             return worker.wait()
@@ -199,12 +203,16 @@ class TaskView:
 
 
 class RunProgress:
-    """Shows a run from its output, which `feed` receives line by line; a context manager."""
+    """Shows a run from its output, which `feed` receives line by line; a context manager.
 
-    def __init__(self, console: Console) -> None:
+    What it shows and keeps of the lines is without the queries of the run's addresses.
+    """
+
+    def __init__(self, console: Console, queries: Queries) -> None:
         self.tasks: dict[str, TaskView] = {}
         self._groups: dict[str, list[str]] = {}
         self._console = console
+        self._queries = queries
         self._current: TaskView | None = None
         self._in_json = False
         self._live = Live(console=console, get_renderable=self._table, refresh_per_second=4, transient=False)
@@ -243,7 +251,7 @@ class RunProgress:
             for name in self._groups[match[1]]:  # the branch that does not run
                 self.tasks.pop(name, None)
         elif self._current is not None:
-            for text in self._task_text(line):
+            for text in map(self._queries.hide, self._task_text(line)):
                 self._current.lines.append(text)
                 self._log(self._current, text)
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime
+import functools
 import pathlib
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, open_re
 from lifecycle.run_settings import settle
 from pipeline.graph.environment import layered, load_environment
 from trainer.data import prepared_data
+from trainer.data.downloads.queries import Queries
 from trainer.data.downloads.servers import addresses_in
 from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check
@@ -78,6 +80,11 @@ class Run:
         """The model's name in the registry."""
         return str(self.parameters.get("model_name", parameters.PARAMETERS["model_name"].default))
 
+    @functools.cached_property
+    def queries(self) -> Queries:
+        """The queries of the addresses among the parameters, which no output may have."""
+        return Queries(self.parameters.values())
+
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
         """Read the run in `folder`; raises `UserError` if there is none, or if it has other parameters."""
@@ -96,10 +103,10 @@ class Run:
 
         The query of a signed address is a key, so nobody else may read the file then.
         """
-        content = {name: value for name, value in vars(self).items() if name != "folder"}
+        content = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        del content["folder"]
         content |= {"code_version": package_version.code_version(), "command": sys.argv[1:]}
-        has_query = any("?" in str(value) for name, value in self.parameters.items() if name.endswith("_source"))
-        files.write_json(self.folder / RUN_FILE, content, private=has_query)
+        files.write_json(self.folder / RUN_FILE, content, private=bool(self.queries))
 
     def start_attempt(self) -> "Run":
         """The run at the start of a new attempt; removes the copies of earlier outputs from its folder.

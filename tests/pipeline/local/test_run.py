@@ -8,9 +8,12 @@ import pathlib
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
+import urllib.parse
+import zipfile
 
 import h5py
 import pytest
@@ -21,14 +24,17 @@ from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.__main__ import main
 from pipeline.local.run import ANSI, LOG, RunProgress, execute_run, print_stopped, tell_end
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
+from tests import site as sites
 from tests.consoles import printed
 from tests.narrow import narrow_pretrained, narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
+from trainer.data.downloads.queries import Queries
 from trainer.errors import UserError
 from trainer.evaluation import run_folders
 from trainer.evaluation.compare import find_contestants
+from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.io.runtime import LOADING
 from trainer.models import model_folder, provenance, weight_sources
@@ -167,7 +173,7 @@ def test_run_leaves_its_reports_and_log_and_nothing_in_the_temporary_folder(firs
 def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace):
     console = Console(file=io.StringIO(), force_terminal=True, width=160)
     log = (workplace / "runs" / "first" / LOG).read_text().splitlines()
-    with RunProgress(console) as progress:
+    with RunProgress(console, Queries([])) as progress:
         for line in log[: next(index for index, line in enumerate(log) if "epoch 2/" in line) + 1]:
             progress.feed(line)
     shown = ANSI.sub("", printed(console))
@@ -310,6 +316,49 @@ def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved,
     assert not processes_of(tmp_path / "mine")
 
 
+def files_with_a_secret(run_folder):
+    """Names of the files below a folder that have the word SECRET, those of ZIPs too."""
+
+    def has_secret(content):
+        return b"SECRET" in content.upper()
+
+    def contents(path):
+        yield path.name.encode()
+        yield path.read_bytes()
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                yield from (archive.read(name) for name in archive.namelist())
+
+    files_below = [path for path in run_folder.rglob("*") if path.is_file()]
+    return {path.name for path in files_below if any(map(has_secret, contents(path)))}
+
+
+def test_the_query_of_a_signed_address_is_in_no_file_but_the_private_record_of_the_run(
+    moved, tmp_path, monkeypatch
+):
+    """Once in a run that ends well, and once in one whose server does not answer, which libraries log."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for path in sorted(pathlib.Path(moved).rglob("*")):
+            archive.write(path, path.relative_to(moved))
+    monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
+    query = """?sig=a<b%2F"'TOPSECRET77"""
+    with sites.running() as site:
+        address = f"{site.url}/set.zip{query}"
+        site.serve(f"/set.zip{urllib.parse.unquote(query)}", content.getvalue())
+        good = run(tmp_path, *command("good", address, address, "private_sources=true"))
+    secure = address.replace("http:", "HTTPS:")
+    lost = run(tmp_path, *command("lost", secure, secure))
+    assert (good.returncode, lost.returncode) == (0, 1), good.stderr + lost.stderr
+    assert "Retrying" in (tmp_path / "lost" / LOG).read_text()
+    for name in ("good", "lost"):
+        assert files_with_a_secret(tmp_path / name) == {RUN_FILE}
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / name).iterdir()}
+        assert (modes[RUN_FILE], modes[LOG]) == (0o600, 0o600)
+    assert files_with_a_secret(tmp_path) == {RUN_FILE}
+    assert "SECRET" not in good.stdout + good.stderr + lost.stdout + lost.stderr
+
+
 def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_with_that_reason(
     first, workplace, moved, fixed
 ):
@@ -318,10 +367,8 @@ def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_w
         weights = weights_of(build_model((None, None), "float32"))
     write_graph(workplace / "msi-net.pb", frozen(weights=weights))
     started = command("runs/bad", "", fixed, "base_model_uri=msi-net.pb", "model_name=bad")
-    without_base = [
-        each for each in started if not each.startswith(("base_epochs", "base_batch_size", "base_so", "initial_w"))
-    ]
-    failed = run(workplace, *without_base)
+    base = "base_epochs", "base_batch_size", "base_so", "initial_w"
+    failed = run(workplace, *(each for each in started if not each.startswith(base)))
     assert failed.returncode == 1
     steps = re.findall(r"(?m)^\[(.+)\] done after", failed.stdout)
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
@@ -351,7 +398,7 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
     )
     stopped.save()
     console = Console(file=io.StringIO(), width=160)
-    with RunProgress(console) as progress:
+    with RunProgress(console, Queries([])) as progress:
         assert print_stopped(stopped, progress, 128 + signal.SIGINT, console) == 130
     text = printed(console)
     resume = f"make run-pipeline RESUME={stopped.folder}"
@@ -370,7 +417,7 @@ def test_reports_of_a_run_that_stops_before_its_registration_say_what_the_candid
     stopped.output("upload-model", "executor_output.json").unlink()
     assert "Becomes the default" in (stopped.folder / "report.html").read_text()
     console = Console(file=io.StringIO(), width=160)
-    with RunProgress(console) as progress:
+    with RunProgress(console, Queries([])) as progress:
         print_stopped(stopped, progress, 128 + signal.SIGINT, console)
     page = (stopped.folder / "report.html").read_text()
     assert "Becomes the default" not in page

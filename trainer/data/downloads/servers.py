@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import email.message
+import logging
 import posixpath
 import re
 import urllib.parse
@@ -12,14 +13,13 @@ import requests  # type: ignore[import-untyped]
 import urllib3
 
 from trainer.data.datasets import DATASETS, DRIVE
+from trainer.data.downloads.queries import DRIVE_HOSTS, Queries
 from trainer.errors import UserError, check, shown
 from trainer.io import buckets, source_files
 from trainer.io.file_names import ARCHIVES, SourceObject, is_archive
 
 ADDRESSES = ("https://", "http://", DRIVE, buckets.REMOTE)
 """Beginnings of the addresses that can be fetched."""
-WEB = re.compile(r"https?://[^\s?#\"'<>]*(?:[?#][^\s\"<>]*)?", re.IGNORECASE)
-"""An address within a text, up to a blank, a quote or a bracket; its query may have apostrophes."""
 TABLE_HTTP = frozenset(
     each.address for row in DATASETS.values() for each in row.archives if each.address.startswith("http://")
 )
@@ -85,7 +85,7 @@ def _checked_web(address: str, allow_http: bool) -> str:
         host = parts.hostname
     except ValueError as error:
         raise UserError(f"{where} is no address ({error}); check it") from None
-    if host in ("drive.google.com", "docs.google.com"):
+    if host in DRIVE_HOSTS:
         found = re.search(r"/file/d/([\w-]+)", parts.path) or re.search(r"(?:^|&)id=([\w-]+)", parts.query)
         if not found:
             raise UserError(f"{where} is no link to a file on Google Drive; share an archive")
@@ -120,8 +120,11 @@ def without_query(url: str) -> str:
 
 
 def without_queries(text: str) -> str:
-    """Any text with its web addresses as `without_query` leaves them; it takes time linear in its length."""
-    return WEB.sub(lambda match: _public(match[0]), text)
+    """Any text with the addresses in it as `without_query` leaves them. An address ends at a blank.
+
+    It is for addresses that nobody knows in advance, such as a redirect's. `Queries` hides known ones in any form.
+    """
+    return re.sub(r"\S+", lambda match: _public(match[0]) if "://" in match[0] else match[0], text)
 
 
 def _public(url: str) -> str:
@@ -266,11 +269,12 @@ class Web:
     def _answer(self, headers: Mapping[str, str]) -> Iterator[requests.Response]:
         """The server's answer with a file as its body, which is not read yet."""
         try:
-            response = self._ask(headers)
+            with _queries_not_logged():
+                response = self._ask(headers)
         except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
-            raise NoAnswerError(
-                f"{self.shown} does not answer: {without_queries(buckets.in_short(error))}"
-            ) from None
+            asked = getattr(getattr(error, "request", None), "url", None)  # it may be a redirect's
+            cause = Queries([self.address, asked]).hide(buckets.in_short(error))
+            raise NoAnswerError(f"{self.shown} does not answer: {without_queries(cause)}") from None
         self._be_patient(TIMEOUT_S, ATTEMPTS)
         with response:
             host = shown(urllib.parse.urlsplit(response.url).hostname or "")
@@ -376,6 +380,25 @@ class Bucket:
 
 Server = Web | Bucket
 """A server with an archive; the cache keeps it under the server's address, and messages have `shown`."""
+
+
+@contextlib.contextmanager
+def _queries_not_logged() -> Iterator[None]:
+    """Leaves the queries out of what urllib3 logs of its attempts: the paths of addresses, of redirects too."""
+
+    def cut(record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(_public(each) if isinstance(each, str) else each for each in record.args)
+        return True
+
+    loggers = [logging.getLogger(f"urllib3.{name}") for name in ("connectionpool", "util.retry")]
+    for each in loggers:
+        each.addFilter(cut)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(cut)
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:

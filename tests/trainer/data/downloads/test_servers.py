@@ -1,7 +1,9 @@
 """What servers offer, and transfers that are cut, refused or of another file."""
 
 import email.utils
+import logging
 import socket
+import urllib.parse
 
 import pytest
 
@@ -134,6 +136,18 @@ def test_redirects_are_followed(site, tmp_path):
     address = site.answer("/here", 303, Location="there/set.zip")
     assert downloaded(address, tmp_path) == ZIP
     assert web(address).offer().name == "set.zip"
+
+
+@pytest.mark.parametrize("begin", ["http://127.0.0.1:1/", "/again?", "ftp://127.0.0.1/", "http://127.0.0.1:x/"])
+@pytest.mark.parametrize("query", ["sig=SECRET", "sig=a<b%22SECRET'"])
+def test_the_query_of_a_redirect_is_in_no_message_and_in_no_log(begin, query, site, caplog, monkeypatch):
+    caplog.set_level(logging.DEBUG)
+    address = site.answer("/here", 302, Location=f"{begin}x.zip?{query}")
+    site.paths[f"/again?x.zip?{urllib.parse.unquote(query)}"] = lambda handler: handler.close()
+    with pytest.raises(NoAnswerError, match="/here") as caught:
+        web(address).offer()
+    assert "connectionpool" in {record.module for record in caplog.records}
+    assert "SECRET" not in f"{caught.value} {caplog.text}"
 
 
 def test_a_server_that_is_not_there_is_said_without_the_query(monkeypatch):
