@@ -120,9 +120,10 @@ def parse_requirement(text: str, regions: Collection[str]) -> Requirement:
     Raises:
         UserError: it has another syntax, or names another region, or its limit is out of range.
     """
-    match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|>|<)\s*([^<>=\s]+)\s*", text, re.DOTALL)
+    match = re.fullmatch(r"(.+?)(>=|<=|>|<)\s*([^<>=\s]+)", text.strip(), re.DOTALL)
     name, sign, limit = match.groups() if match else ("", "", "")
     check(match is not None, f"requirement {text!r} is not of the form {SYNTAX}")
+    name = name.rstrip()
     measure = SHARE
     if name not in regions and "." in name:
         name, measure = map(str.strip, name.rsplit(".", 1))

@@ -43,7 +43,7 @@ class PipelineConfig:
     model_name: str = setting(
         MODEL_NAME,
         "Name of the model in the registry.",
-        pattern="[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*",
+        pattern="[_-]*[A-Za-z0-9][A-Za-z0-9_-]*",
         hint="a name of letters, digits, - and _, since it names a folder",
     )
     registry: str = setting(

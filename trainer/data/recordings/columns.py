@@ -186,13 +186,21 @@ MEDIA = ("media x", "media y", "media width", "media height")
 
 def plain(name: str) -> tuple[str, str]:
     """Split a column's name into its words, in lower case, and its unit: `Fix_X [px]` is (fix x, px)."""
-    name, unit = name.strip().lower(), ""
-    if match := re.fullmatch(r"(.+?)\s*(?:\[(.*)\]|\(([^)]*)\))", name):
-        name, unit = match[1], (match[2] or match[3] or "").strip()
+    name, unit = _without_unit(name.strip().lower())
     words = re.sub(r"[\s_.\-]+", " ", name).strip()
     if not unit and (match := re.fullmatch(r"(.+) (px|pix|pixels|ms|norm|deg|pct|percent)", words)):
         words, unit = match[1], match[2]
     return words, unit
+
+
+def _without_unit(name: str) -> tuple[str, str]:
+    """Split `x [px]` or `x (px)` into x and px; the unit is empty if there is none in brackets at the end."""
+    begin = -1
+    if name.endswith("]"):
+        begin = name.find("[", 1)
+    elif name.endswith(")"):
+        begin = name.find("(", max(1, name.rfind(")", 0, -1) + 1))
+    return (name[:begin].rstrip(), name[begin + 1 : -1].strip()) if begin > 0 else (name, "")
 
 
 def is_usual(words: str) -> bool:
