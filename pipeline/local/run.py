@@ -338,7 +338,9 @@ def _returned(run: Run, task: str) -> dict[str, Any] | None:
     path = run.output(task, "executor_output.json")
     if path is None:
         return None
-    record: run_folder.TaskRecord = files.read_json(path, "run the pipeline again", run_folder.TaskRecord)
+    record: run_folder.TaskRecord = files.read_json(
+        path, "run the pipeline again", run_folder.TaskRecord, files.SMALL_BYTES
+    )
     return record["parameterValues"]
 
 

@@ -15,7 +15,7 @@ import socket
 import stat
 import tempfile
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -227,6 +227,8 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
 
 MOST_BYTES = {"JSON": 2**26, "TOML": 2**16, "YAML": 2**21}
 """Largest file that is read. JSON may name each image of a data set; the compiled pipeline has 120 kB."""
+SMALL_BYTES = 2**20
+"""Largest JSON that names no images, such as the record of a run."""
 MOST_LEVELS = 100
 """How deep the values of a file may be nested."""
 
@@ -290,12 +292,10 @@ def read_yaml(path: pathlib.Path, remedy: str) -> Any:
 
 def _check_depth(value: Any, origin: str, remedy: str) -> None:
     """Raise `ContentError` for values that are nested deeper than MOST_LEVELS."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(MOST_LEVELS):
-        boxes = [
-            each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
-        ]
-        level = [inner for box in boxes for inner in box]
+        boxes = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [inner for box in boxes for inner in box if isinstance(inner, dict | list)]
         if not level:
             return
     raise ContentError(f"{origin} is nested deeper than {MOST_LEVELS} levels: {remedy}")
@@ -309,19 +309,21 @@ def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
         partial.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
+def read_json(path: pathlib.Path, remedy: str, kind: Any, most_bytes: int | None = None) -> Any:
     """The JSON in `path`.
 
     Args:
         path: the file.
         remedy: end of the error message.
+        most_bytes: size of the largest file that is read; None for that of MOST_BYTES.
         kind: type of what the file holds, for pydantic. A dataclass is made from it; anything else is returned as
             it is in the file, with the keys that `kind` does not name.
 
     Raises:
         ContentError: the file cannot be read, is not JSON, or holds something else.
     """
-    return parse_json(read_limited(path, remedy, MOST_BYTES["JSON"]), str(path), remedy, kind)
+    content = read_limited(path, remedy, MOST_BYTES["JSON"] if most_bytes is None else most_bytes)
+    return parse_json(content, str(path), remedy, kind)
 
 
 def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
@@ -351,7 +353,7 @@ def checked_json(value: Any, origin: str, remedy: str, kind: Any) -> Any:
     is_made = dataclasses.is_dataclass(kind)
     try:
         # Strict, such as no "1" for 1, since the value itself is returned; only dataclasses need conversions.
-        made = _type_adapter(kind).validate_python(value, strict=not is_made)
+        made = _validator(kind).validate_python(value, strict=not is_made)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "the whole"
@@ -362,11 +364,39 @@ def checked_json(value: Any, origin: str, remedy: str, kind: Any) -> Any:
 
 
 @functools.cache
-def _type_adapter(kind: Any) -> Any:
-    """The pydantic.TypeAdapter of a type, which takes a millisecond to make."""
-    from pydantic import TypeAdapter
+def _validator(kind: Any) -> Any:
+    """The validator of a type by pydantic, which takes a millisecond to make.
 
-    return TypeAdapter(kind)
+    Of the items of a list or a mapping, it stops at the first that is wrong. Pydantic's own collects an error of a
+    kilobyte for each, and a file may have millions.
+    """
+    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
+
+    return SchemaValidator(_failing_fast(TypeAdapter(kind).core_schema))
+
+
+def _failing_fast(schema: Any) -> Any:
+    """A schema of pydantic's core, or a part of one, in which lists and mappings end at their first wrong item."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_failing_fast, schema))
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: _failing_fast(value) for key, value in schema.items()}
+    if schema.get("type") == "list":
+        return changed | {"fail_fast": True}
+    if schema.get("type") == "dict":
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_wrap_validator_function(_item_by_item, changed)
+    return changed
+
+
+def _item_by_item(value: Any, validate: Callable[[Any], Any]) -> Any:
+    """Validate a mapping, which pydantic has no option for; anything else is `validate`'s."""
+    if not isinstance(value, dict):
+        return validate(value)
+    return {key: made for name, item in value.items() for key, made in validate({name: item}).items()}
 
 
 # === Arrays ===

@@ -1,8 +1,10 @@
 """Files are written completely or not at all."""
 
 import contextlib
+import dataclasses
 import errno
 import io
+import json
 import os
 import pathlib
 import shutil
@@ -20,6 +22,7 @@ from trainer.io.files import (
     PARTIAL,
     TEST_SET,
     check_output_path,
+    checked_json,
     is_taken,
     read_json,
     read_maps,
@@ -303,6 +306,70 @@ def test_dotted_keys_and_aliases_do_not_lead_around_the_limit_of_depth(tmp_path)
     for name, read in (("keys.toml", read_toml), ("alias.yaml", read_yaml)):
         with pytest.raises(ContentError):
             read(tmp_path / name, "")
+
+
+WRONG = {
+    "items": lambda n: json.dumps([1] * (n // 3)),
+    "mappings": lambda n: json.dumps([{}] * (n // 4)),
+    "keys": lambda n: json.dumps(dict.fromkeys(map(str, range(n // 12)), 1)),
+    "deeper": lambda n: json.dumps({"a": {str(key): [1] for key in range(n // 14)}}),
+    "images": lambda n: json.dumps({"images": [{"regions": [1] * 10}] * (n // 50)}),
+}
+READS = """
+import contextlib, pathlib, sys
+from trainer.data.prepared_data import Manifest
+from trainer.errors import ContentError
+from trainer.io.files import read_json
+from trainer.models.find import Aliases
+from trainer.models.model_folder import ModelConfig
+from trainer.prediction.regions import MarkedRegion, Predicted
+
+kinds = list[MarkedRegion] | Predicted, Manifest, dict[str, dict[str, list[str]]], Aliases, ModelConfig
+for name in ("small", "large"):
+    for kind in kinds:
+        with contextlib.suppress(ContentError):
+            read_json(pathlib.Path(sys.argv[1], name), "", kind)
+    status = pathlib.Path("/proc/self/status").read_text()
+    print(1024 * int(status.partition("VmHWM:")[2].split()[0]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is read from /proc")
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_file_full_of_wrong_values_takes_memory_like_a_sound_one(wrong, tmp_path):
+    """JSON takes up to 40 times its size in Python. An error for each value takes a kilobyte more."""
+    for name, n_bytes in (("small", 100), ("large", 4_000_000)):
+        (tmp_path / name).write_text(WRONG[wrong](n_bytes))
+    finished = subprocess.run([sys.executable, "-c", READS, tmp_path], capture_output=True, text=True, timeout=300)
+    before, after = map(int, finished.stdout.split())
+    assert (after - before) / (tmp_path / "large").stat().st_size < 50
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "key"),
+    [
+        (list[int], [1, "a", "b"], "1"),
+        (dict[str, int], {"a": 1, "b": "c", "d": "e"}, "b"),
+        (dict[str, dict[str, list[int]]], {"a": {"b": [1], "c": [1, 2, "d"]}, "e": 1}, "a.c.2"),
+        (dict[str, int], [1], "the whole"),
+    ],
+)
+def test_the_first_wrong_value_is_named(kind, value, key):
+    with pytest.raises(ContentError, match=rf"it is damaged \({key}[:.]"):
+        checked_json(value, "it", "", kind)
+
+
+def test_sound_values_are_made_and_returned_as_they_are():
+    value = {"a": {"b": [1, 2]}, "c": {}}
+    assert checked_json(value, "", "", dict[str, dict[str, list[int]]]) is value
+    assert checked_json({"sizes": {"a": [1, 2]}}, "", "", Sizes) == Sizes({"a": (1, 2)})
+
+
+@dataclasses.dataclass
+class Sizes:
+    """A dataclass, of which instances are made, with a mapping."""
+
+    sizes: dict[str, tuple[int, int]]
 
 
 # === Temporary folders ===
