@@ -87,6 +87,7 @@ MEANINGS = {
 }
 """Column or unit of the table of regions -> explanation."""
 FORMATS = "JPEG, PNG, WebP, GIF, TIFF or BMP"
+"""What `read_picture` decodes."""
 PRIVACY = "Images are sent only to this program, which does not store them."
 CAUTION = (
     "A prediction of where people look in the first seconds when nobody has given them a task. It does not "

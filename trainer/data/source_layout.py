@@ -23,7 +23,7 @@ from trainer.data.prepared_data import TEST
 from trainer.errors import ContentError, UserError, some
 from trainer.io import untrusted
 from trainer.io.archive_files import Member
-from trainer.io.pictures import OTHER_SUFFIXES
+from trainer.io.pictures import OTHER_SUFFIXES, SUFFIXES
 
 Size = tuple[int, int]
 Points = NDArray[np.int64]
@@ -52,7 +52,7 @@ SPLIT = "split"
 """Role of a table with the split of each image."""
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
+IMAGE_SUFFIXES = SUFFIXES
 PICTURE_SUFFIXES = (*IMAGE_SUFFIXES, *OTHER_SUFFIXES)
 """Suffixes of files that are taken as images; of some formats only to say that they are not read."""
 POINTS = ".mat"

@@ -34,6 +34,7 @@ from trainer.data.bad_images import BadImages
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 from trainer.io import archive_files, source_files
+from trainer.io.pictures import SUFFIXES
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the substitutes for the real datasets are missing")
@@ -146,6 +147,17 @@ def test_without_fixations_the_centre_bias_is_made_of_the_maps_without_their_pad
     # A block of 3 x 3 of 40 x 53 pixels is about 9 x 9 of 120 x 160; sums over halves need no resizing.
     np.testing.assert_allclose(bias[:60].sum(), mean[: height // 2].sum(), atol=1e-4)
     np.testing.assert_allclose(bias[:, :80].sum(), (mean[:, :26].sum() + mean[:, :27].sum()) / 2, atol=1e-4)
+
+
+def test_images_and_maps_of_every_suffix_are_found(tmp_path):
+    for index, suffix in enumerate(SUFFIXES):
+        save(tmp_path / "source" / "stimuli" / f"{index}{suffix}", stimulus(index))
+        save(tmp_path / "source" / "maps" / f"{index}{suffix.upper()}", density_map(index))
+    manifest = fetch.fetch_dataset(config(tmp_path / "source", "custom", split="shuffle"), tmp_path / "set")
+    assert sum(manifest.counts.values()) == len(SUFFIXES)
+    (tmp_path / "source" / "maps" / f"{SUFFIXES.index('.jfif')}.JFIF").unlink()
+    with pytest.raises(UserError, match="image without a map: '3'"):
+        fetch.fetch_dataset(config(tmp_path / "source", "custom", max_bad_share=0), tmp_path / "other")
 
 
 def test_pictures_of_points_of_ones_own_are_fixations_in_any_format(tmp_path):

@@ -21,6 +21,7 @@ from trainer.data import fetch, prepared_data, tfrecords
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
+from trainer.io.pictures import SUFFIXES
 
 FIXATIONS = [[5, 10], [6, 20], [7, 30]]
 
@@ -78,6 +79,13 @@ def test_a_position_at_the_edge_of_a_scaled_image_is_inside():
     positions = Positions(np.array([960.0]), np.array([0.0]), np.array([[535, 500]]))
     assert geometry.pixels(positions)[0] < 0  # the scale is 1080 / 535, and 535 times that is not 1080
     assert geometry.place(positions)[0].tolist() == [[0, 250]]
+
+
+def test_images_of_every_suffix_are_named_by_a_table(tmp_path):
+    named = [f"{letter}{suffix}" for letter, suffix in zip("abcdefghij", SUFFIXES, strict=True)]
+    write_images(tmp_path / "set", named)
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", *(f"{name},10,5" for name in named)))
+    assert gaze_of(tmp_path / "set") == dict.fromkeys(named, ([[5, 10]], None))
 
 
 def test_exchanged_columns_are_noted_if_they_explain_the_rows_outside(tmp_path):
