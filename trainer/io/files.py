@@ -58,10 +58,27 @@ def room_bytes(folder: pathlib.Path) -> int:
 
 
 def local_path(path: str) -> pathlib.Path:
-    """The path that a user wrote, with `~` expanded; `~user` of an unknown user is a plain name, as in shells."""
+    """The path that a user wrote, with `~` expanded; `~user` of an unknown user is a plain name, as in shells.
+
+    Raises:
+        ContentError: it is below MOUNT, and its bucket is not mounted.
+    """
+    found = pathlib.Path(path)
     with suppress(RuntimeError):
-        return pathlib.Path(path).expanduser()
-    return pathlib.Path(path)
+        found = found.expanduser()
+    check_mounted(found)
+    return found
+
+
+def check_mounted(path: pathlib.Path) -> None:
+    """Raise `ContentError` for a path below MOUNT if its bucket is not mounted, as on most machines."""
+    if is_mounted(path) and path.absolute() != MOUNT:
+        below = path.absolute().relative_to(MOUNT)
+        if not (MOUNT / below.parts[0]).exists():
+            raise ContentError(
+                f"{path} is on Cloud Storage, which is not mounted at {MOUNT} here; use gs://{below.as_posix()}, "
+                "or a copy on this machine where a command takes local folders alone"
+            )
 
 
 def checksum(path: pathlib.Path) -> str:
@@ -244,6 +261,7 @@ def read_limited(path: pathlib.Path, remedy: str, most_bytes: int) -> bytes:
     Raises:
         ContentError: it does not exist, cannot be read, or is larger.
     """
+    check_mounted(path)
     try:
         # Without O_NONBLOCK, a pipe is opened only when somebody writes to it.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:

@@ -15,8 +15,9 @@ import tempfile
 import numpy as np
 import pytest
 
+from trainer.data import prepared_data
 from trainer.errors import ContentError, PlaceError, UserError
-from trainer.io import files
+from trainer.io import files, source_files
 from trainer.io.files import (
     FETCH,
     PARTIAL,
@@ -32,6 +33,7 @@ from trainer.io.files import (
     replacing,
     write_array,
 )
+from trainer.models.find import choose_model
 
 NOWHERE = "/proc/none"
 """A file system in which nobody can create files."""
@@ -265,6 +267,32 @@ def test_damaged_files_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ContentError):
             read_maps(path, MAP[None].shape, "")
+
+
+# === The mount ===
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        files.local_path,
+        prepared_data.Manifest.load,
+        lambda path: source_files.list_objects(path),
+        lambda path: choose_model(path),
+        lambda path: read_toml(pathlib.Path(path, "a.toml"), ""),
+    ],
+)
+def test_a_path_below_the_mount_is_named_by_its_address_where_nothing_is_mounted(read, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
+    with pytest.raises(ContentError, match=r"is not mounted at .*/gcs here; use gs://bucket/data/set[/, ]"):
+        read(f"{tmp_path}/gcs/bucket/data/set")
+    (tmp_path / "gcs" / "bucket").mkdir(parents=True)
+    with (
+        contextlib.nullcontext() if read is files.local_path else pytest.raises(UserError, match=r"^(?!.*mounted)")
+    ):
+        read(f"{tmp_path}/gcs/bucket/data/set")
+    assert files.local_path(f"{tmp_path}/gcs/bucket/data") == tmp_path / "gcs" / "bucket" / "data"
+    assert files.local_path(f"{tmp_path}/gcs") == tmp_path / "gcs"
 
 
 # === Files that others wrote ===
