@@ -20,7 +20,7 @@ from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.__main__ import WITH_ASSIGNMENTS
 from pipeline.__main__ import parse_arguments as parse_pipeline
 from pipeline.commands.parameter_flags import passed_parameters
-from tests import dataset_page
+from tests import code_names, dataset_page
 from tests.guide import BLOCK, PAGES, RESEARCH, ROOT
 from tests.narrow import narrowed
 from tests.test_makefile import make
@@ -173,6 +173,57 @@ def test_files_that_contributors_are_sent_to_exist(name):
     )
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=names)
+def test_names_of_code_in_pages_are_those_of_the_code(page):
+    """A name in backticks is one of the code where it looks like one, and then the code has to have it.
+
+    - `module.py` and `package/module.py` end the path of a file.
+    - `first.second` is in the package, module or class `first`, if there is one.
+    - `snake_case`, `CamelCase`, `CONSTANT_NAME` and `function()` are identifiers, or words in the code's texts.
+
+    All else is none: flags, commands, files of data, addresses, values, single words. `code_names.OTHERS` has the
+    names of other programs.
+    """
+    assert [span for span in page.spans if code_names.is_stale(span)] == []
+
+
+def test_names_of_code_in_docstrings_are_those_of_the_code():
+    """The rule is that of pages, and names after `see` are of modules, classes, functions, constants or fields."""
+    stale = [
+        (each.place, name)
+        for each in code_names.docstrings()
+        for name in (
+            *(span for span in code_names.spans(each.text) if code_names.is_stale(span, each.parameters)),
+            *(name for name in code_names.referred(each.text) if name not in code_names.defined()),
+        )
+    ]
+    assert stale == []
+
+
+@pytest.mark.parametrize(
+    ("span", "is_stale"),
+    [
+        *[
+            ("source_layout.py", False),
+            ("data/source_layout.py", False),
+            ("layout.py", True),
+            ("io/layout.py", True),
+        ],
+        *[("source_layout.find_items", False), ("source_layout.find_all_items", True), ("trainer.storage", True)],
+        *[("FetchConfig.source", False), ("FetchConfig.origin", True), ("np.save", False), ("report.html", False)],
+        *[
+            ("find_items()", False),
+            ("find_all_of_them()", True),
+            ("IMAGE_SUFFIXES", False),
+            ("IMAGE_ENDINGS", True),
+        ],
+        *[("UserError", False), ("UsersError", True), ("--dataset-dir", False), ("train", False)],
+    ],
+)
+def test_a_stale_name_is_told_from_one_of_the_code_and_from_other_words(span, is_stale):
+    assert code_names.is_stale(span) == is_stale
 
 
 def test_table_and_sections_of_the_datasets_are_those_of_the_rows():

@@ -69,8 +69,8 @@ def fetch_dataset(
             has one. Empty for data to train on.
 
     Raises:
-        UserError: the source has an error (see `storage`, `sources`, `layout`, `decode`), or the output cannot be
-            written. Nothing is left at `output` or next to it.
+        UserError: the source has an error (see `source_files`, `archive_files`, `source_layout`, `decode`), or the
+            output cannot be written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
     origin = (

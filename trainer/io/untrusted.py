@@ -73,7 +73,7 @@ def call(function: str, *arguments: object, file: str, remedy: str = REMEDY, lim
     What it prints goes to stderr. Ctrl-C, SIGTERM and the end of this process end the worker, too.
 
     Args:
-        function: its dotted name, such as `trainer.data.matlab.parse`; only the worker imports its module.
+        function: its dotted name, such as `trainer.data.matlab.read_one`; only the worker imports its module.
         arguments: of the function; they and its result are pickled.
         file: the name of what it decodes, for messages.
         remedy: end of the messages.

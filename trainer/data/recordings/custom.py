@@ -1,8 +1,8 @@
 """The dataset `custom`: find its images, with their maps, files of fixations, or tables of fixations.
 
-Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see `layout`). The
-split is told by a column, by folders, or by hashes of names. How the data was read is printed, and returned in
-sentences (see `Report`).
+Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see
+`source_layout`). The split is told by a column, by folders, or by hashes of names. How the data was read is
+printed, and returned in sentences (see `Report`).
 """
 
 import collections
@@ -94,8 +94,8 @@ def find_recordings(
     `tested_items` or, with a `test_share`, split like a training set.
 
     Raises:
-        UserError: see `layout`, `tables` and `fixations`; or an image is in both splits; or there are images for
-            tests and a `test_share` too.
+        UserError: see `source_layout`, `tables` and `fixations`. Or an image is in both splits, or there are
+            images for tests and a `test_share` too.
     """
     is_all_tested, training_split = is_test_set and not config.test_share, config.split
     if is_all_tested:  # the setting is that of the training sets
@@ -178,7 +178,7 @@ def find_images(
     `split` is the setting. With `is_all_tested`, only images in test/ are used, if there are any.
 
     Raises:
-        UserError: there is no image, or too many have no counterpart (see `layout`).
+        UserError: there is no image, or too many have no counterpart (see `source_layout`).
     """
     roles = [folder_word(member.path, ROLES) for member in members]
     pictures = [
