@@ -49,7 +49,7 @@ FUNCTIONS = """
 import contextlib
 from studio.designs import parse_element
 from studio.verdicts import parse_requirement
-from trainer.data.recordings.columns import find_columns, plain
+from trainer.data.recordings.columns import ImageNames, find_columns, plain
 from trainer.errors import UserError
 
 functions = (
@@ -57,9 +57,10 @@ functions = (
     parse_element,
     lambda text: find_columns([text, "x", "y"], {}),
     lambda text: parse_requirement(text, ["a"]),
+    lambda text: ImageNames(["a/b.png"]).find_all([text], ""),
 )
 for function in functions:
-    for part in ("(", ")", "[", "]", " ", "a", "_", "=", "<", "> ", "()", "( ", "[] ", "a ", "a_"):
+    for part in ("(", ")", "[", "]", " ", "a", "_", "=", "<", "> ", "()", "( ", "[] ", "a ", "a_", "a/"):
         text = part * (CHARACTERS // len(part))
         for each in (text, f"a{text}", f"{text})", f"{text}]", f"{text}>=8%"):
             with contextlib.suppress(UserError):

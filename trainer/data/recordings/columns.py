@@ -181,6 +181,8 @@ ROLES = {
 and `media y` are where the screen shows the image, `media width` and `media height` its size there, in pixels."""
 IMAGE_WORDS = ("image", "img", "picture", "pic", "photo", "stimulus", "stim")
 """A column whose name ends in one of these words holds images."""
+MOST_FOLDERS = 100
+"""Folders of a path by which an image is found. A cell of a table may have a million slashes."""
 MEDIA = ("media x", "media y", "media width", "media height")
 
 
@@ -406,8 +408,9 @@ def _plain(path: str) -> str:
 
 
 def _ends(path: str) -> list[str]:
-    """The path and its ends after each of its folders, the longest first, then these without a suffix."""
+    """The path and its ends after its last MOST_FOLDERS folders, the longest first, then these without a suffix."""
     path = _plain(path)
     stem = next((path[: -len(suffix)] for suffix in IMAGE_SUFFIXES if path.endswith(suffix)), path)
     parts = [text.lstrip("/").split("/") for text in (path, stem)]
-    return [end for each in parts for depth in range(len(each)) if (end := "/".join(each[depth:]))]
+    last = [each[-MOST_FOLDERS - 1 :] for each in parts]
+    return [end for each in last for depth in range(len(each)) if (end := "/".join(each[depth:]))]
