@@ -32,6 +32,8 @@ OTHERS = frozenset(
         *("NCCL_RETURN_IF_ERROR", "RLIMIT_AS", "ZONE_RESOURCE_POOL_EXHAUSTED", "getPlaceholders", "tRNS"),
         *("check_if_job_exists", "create_custom_training_job_from_component", "preemptible_cpus"),
         *("custom_job/remote_runner.py", "gcp_launcher/job_remote_runner.py", "strategy.run(step)"),
+        *("CPUS_ALL_REGIONS", "GPUS_ALL_REGIONS", "NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS"),
+        *("TPU_LITE_PODSLICE_V5", "PREEMPTIBLE_TPU_LITE_PODSLICE_V5"),
         "benchmarks/fetch_rate.py",  # of an experiment, in the history alone
         *("aspp_conv1_4", "gain_kld_low", "gain_kld_high"),  # made of parts
         *("base_X", "finetune_X", "step_X", "parameters.NAME"),  # one of several

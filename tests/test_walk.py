@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests import walk
+from tests.guide import ROOT
 from tests.walk import Command, More, Serve, Skip
 
 
@@ -76,7 +77,7 @@ def test_recordings_are_read_by_fetch(tmp_path):
     finished = subprocess.run(
         [*command, "--blur-px", "4", "--image-size", "48x64", "--output-dir", tmp_path / "data"],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(walk.ROOT), "HOME": str(tmp_path)},
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=120,
