@@ -54,7 +54,7 @@ def work(tmp_path_factory):
         fetch = ["fetch", "--dataset", "custom", "--source", "study", "--coordinates", "pixels"]
         main([*fetch, "--image-size", "48x64", "--output-dir", "data"])
         evaluate(EvaluateConfig(), folder / "model", {"study": folder / "data"}, folder / "evaluation")
-        main(["predict", "study", "--model", "model", "--format", "npy", "--output-dir", "maps"])
+        main(["predict", "study", "--model", str(folder / "model"), "--format", "npy", "--output-dir", "maps"])
     return folder
 
 
