@@ -1,5 +1,6 @@
 """The walker of pages: what it runs of a page, and that it notices when a command does not work."""
 
+import pathlib
 import socket
 import subprocess
 import sys
@@ -45,6 +46,14 @@ def test_marks_leave_out_and_add_words(tmp_path, monkeypatch):
     assert status == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "c"]
     assert "skipped, since no: touch a" in printed
+
+
+def test_programs_of_a_page_are_one_session(tmp_path):
+    first, second = (Command("", text, "python") for text in ("number = 3\n", "open(str(number), 'w').close()\n"))
+    lines = "\n".join(walk.script("page.md", [first, second]))
+    environment = {"PATH": f"{pathlib.Path(sys.executable).parent}:/usr/bin:/bin"}
+    subprocess.run(["bash", "-c", lines], cwd=tmp_path, env=environment, check=True, timeout=60)
+    assert (tmp_path / "3").exists()
 
 
 def test_a_server_is_asked_and_stopped(tmp_path, monkeypatch):

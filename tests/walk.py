@@ -172,8 +172,12 @@ def mark_of(page: str, command: Command) -> Mark | None:
 
 
 def script(page: str, typed: list[Command]) -> Iterator[str]:
-    """The lines of a shell script that runs these commands, and says each before it does."""
+    """The lines of a shell script that runs these commands, and says each before it does.
+
+    Programs in Python continue those above them, as in one session of its interpreter.
+    """
     yield SHELL
+    session = ""
     for command in typed:
         mark = mark_of(page, command)
         text = f"{bare(command.text)} {mark.words}" if isinstance(mark, More) else command.text
@@ -182,7 +186,8 @@ def script(page: str, typed: list[Command]) -> Iterator[str]:
             continue
         yield f"say {shlex.quote(text)}"
         if command.language == "python":
-            yield f"python - <<'END_OF_BLOCK'\n{text}\nEND_OF_BLOCK"
+            session += text
+            yield f"python - <<'END_OF_BLOCK'\n{session}\nEND_OF_BLOCK"
         elif isinstance(mark, Serve):
             yield f"serve {shlex.quote(mark.address)} {text}"
         elif not BUILT_FOR_TENSORFLOW and NEEDS_TENSORFLOW.match(text):
