@@ -408,7 +408,7 @@ def _plain(path: str) -> str:
 
 
 def _ends(path: str) -> list[str]:
-    """The path and its ends after its last MOST_FOLDERS folders, longest first, then these without a suffix."""
+    """The path and its ends after its last MOST_FOLDERS folders, the longest first, then all without a suffix."""
     path = _plain(path)
     stem = next((path[: -len(suffix)] for suffix in IMAGE_SUFFIXES if path.endswith(suffix)), path)
     parts = [text.lstrip("/").split("/") for text in (path, stem)]
