@@ -19,7 +19,7 @@ ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 AUDIT := .venv-audit
 NEWEST := .venv-newest
 # The guides of which a machine without an account, a browser or a device can run the commands.
-GUIDES := $(addprefix docs/,quickstart.md demo.md check.md data.md commands.md python.md sweep.md serving.md metrics.md)
+GUIDES := $(addprefix docs/,quickstart.md demo.md check.md data.md commands.md python.md sweep.md serving.md)
 EXAMPLE_WORKFLOWS := docs/check/attention.yml
 # Cloud Storage as a file system: the program that Google's services mount buckets with.
 GCSFUSE := .tools/bin/gcsfuse

@@ -8,12 +8,14 @@ from tests.expressions import Call
 from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import _pattern
 from trainer.evaluation.reports import pages
-from trainer.models import matching
 from trainer.models.architecture import LAYERS
 
 AT_RUN_TIME = {
     ("pipeline.graph.environment", "WEBHOOKS.get(self.target, '')"): ("fullmatch", environment.WEBHOOKS.values()),
-    ("trainer.data.recordings.fixations", "cut"): ("sub", [r"^[^\s_\-.()]+[\s_\-.]+"]),
+    ("trainer.data.recordings.fixations", "cut"): (
+        "sub",
+        [r"^[^\s_\-.()]+[\s_\-.]+", r"(?<![\s_\-.(])[\s_\-.(]+[^\s_\-.()]+\)?$"],
+    ),
     ("trainer.data.recordings.tables", "f'(?:{quoted}|{plain_cell})(?=[{ends}]|\\\\Z)'"): (
         "match",
         [r"""(?:"(?:[^"]|"")*+" *|(?!")(?:[^,\r\n\\]|\\(?!"))*+)(?=[,\r\n]|\Z)"""],
@@ -36,15 +38,8 @@ AT_RUN_TIME = {
     ),
 }
 """Module and code of an expression that is known when the code runs -> how it is applied, and what it can be."""
-SLOW = {
-    # For our own pages, in which what users write is escaped:
-    ("trainer.evaluation.reports.pages", pages.HEADING.pattern),
-    # For names of files, columns and arrays:
-    ("trainer.data.recordings.fixations", r"(?i)[ _-]*(all[ _-]?gaze|fixations?|fix)$"),
-    ("trainer.data.recordings.tables", r"[-+]?\d*[.,]?\d+([eE][-+]?\d+)?"),
-    ("trainer.models.matching", matching.READ),
-}
-"""Modules and expressions that are slow for 100,000 characters of one kind, which no name in use has."""
+SLOW = {("trainer.evaluation.reports.pages", pages.HEADING.pattern)}
+"""Modules and expressions for texts of our own, in which what users write is escaped."""
 FUNCTIONS = """
 import contextlib
 from studio.designs import parse_element

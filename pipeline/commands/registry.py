@@ -75,7 +75,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     if parsed.action == "set-default":
         check(bool(chosen), "name the version: `python -m pipeline registry set-default VERSION`")
-        number = number_of(f"model {name!r}", chosen, list(versions), aliases)
+        others = [number for number in versions if number != PRETRAINED_VERSION]
+        number = number_of(f"model {name!r}", chosen, others, aliases)
         check(
             number != PRETRAINED_VERSION,
             f"no registry holds version 0, so it cannot be set; write {PRETRAINED} where a model is asked for",

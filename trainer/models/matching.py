@@ -27,8 +27,8 @@ ATTRIBUTES = {
 """Attribute of the TF2 port's model -> layer; files of Keras 3 use the attributes."""
 ROLES = {"kernel": "kernel", "_kernel": "kernel", "weights": "kernel", "bias": "bias", "biases": "bias"}
 KERAS_VGG16, SLIM_VGG16 = r"(?:^|[/_])block([1-5])_conv([1-3])$", r"(?:^|_)conv([1-5])_([1-3])$"
-READ = r"(/read|/Identity|/ReadVariableOp|:\d+)+$"
-"""Suffixes that a graph adds to the name of a variable where it reads it."""
+READ = ("/read", "/Identity", "/ReadVariableOp")
+"""Suffixes that a graph adds to the name of a variable where it reads it, beside the number of an output."""
 OPTIMIZER = r"(?i)(^|/)(adam|rmsprop|sgd|momentum|adagrad|optimizer|beta[12]_power|global_step)"
 SHOWN = 12
 MIN_REPORTED = 16
@@ -116,8 +116,20 @@ def _target(array: Array, numbered: dict[str, str]) -> tuple[str, str, bool] | N
 
 def _split(path: str) -> tuple[str, str]:
     """Scope and role of `scope/kernel`; both empty for anything else."""
-    scope, _, last = re.sub(READ, "", path).rpartition("/")
+    scope, _, last = _variable(path).rpartition("/")
     return (scope, ROLES[last]) if last in ROLES else ("", "")
+
+
+def _variable(path: str) -> str:
+    """The name of a variable in a graph, without what follows it where the graph reads it: `a/kernel/read:0`."""
+    while True:
+        head, colon, output = path.rpartition(":")
+        shorter = head if colon and output.isdecimal() else path
+        for ending in READ:
+            shorter = shorter.removesuffix(ending)
+        if shorter == path:
+            return path
+        path = shorter
 
 
 def _called(scope: str) -> str:

@@ -431,7 +431,8 @@ def _owner(path: tuple[str, ...], part: tuple[int, int, int] | None) -> str:
         own, image = names[-1 - depth], part_of(path, part)
         begin = own.rindex(image) if before else 0
         names[-1 - depth] = f"{own[:begin]}*{own[begin + len(image) :]}"
-    names[-1] = re.sub(r"(?i)[ _-]*(all[ _-]?gaze|fixations?|fix)$", "", names[-1]) or names[-1]
+    if kind := re.search(r"(?i)(all[ _-]?gaze|fixations?|fix)$", names[-1]):
+        names[-1] = names[-1][: kind.start()].rstrip(" _-") or names[-1]
     return "/".join(names)
 
 
@@ -761,7 +762,7 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
 
 def _likely_cause(found: Found, names: ImageNames) -> str:
     """What the names of images that are not there have too much, or that their encoding is wrong; or empty."""
-    for cut in (r"[\s_\-.(]+[^\s_\-.()]+\)?$", r"^[^\s_\-.()]+[\s_\-.]+"):
+    for cut in (r"(?<![\s_\-.(])[\s_\-.(]+[^\s_\-.()]+\)?$", r"^[^\s_\-.()]+[\s_\-.]+"):
         shorter = {}
         for label in found.unknown:
             stem, dot, suffix = label.rpartition(".")

@@ -185,7 +185,13 @@ def _with_columns(path: pathlib.Path, member: Member, head: Head, named: dict[st
                 f"{origin} has no column {name!r}, which `columns` names; its columns are {shown}"
             )
     if not columns.has_positions:
-        if sum(re.fullmatch(r"[-+]?\d*[.,]?\d+([eE][-+]?\d+)?", name) is not None for name in head.header) > 1:
+        if (
+            sum(
+                re.fullmatch(r"[-+]?(\d+([.,]\d+)?|[.,]\d+)([eE][-+]?\d+)?", name) is not None
+                for name in head.header
+            )
+            > 1
+        ):
             about = "it has no header: write names of columns into a first line, such as image,x,y, or remove it"
             if "_physio" in origin:
                 about = "samples of BIDS are not read: export fixations, as events, or remove it"
