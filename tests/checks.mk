@@ -91,8 +91,8 @@ check-newest: $(INSTALLED) ## Run the tests with the newest releases, without th
 
 check-guides: ## Type the commands of README and of the guides of this machine on Debians where nothing is lent (an hour; needs root and debootstrap): [PAGES=docs/check.md]
 	@folder=$$(mktemp -d); trap "rm -rf $$folder" EXIT; export DEBIANS=$$folder; \
-	.ci/on_debian trixie python3 -m tests.walk $(or $(call given,PAGES),README.md $(GUIDES)); \
-	$(if $(call given,PAGES),,for suite in bookworm testing; do .ci/on_debian $$suite python3 -m tests.walk README.md; done)
+	.ci/on_debian trixie python3 -m tests.bare_machine $(or $(call given,PAGES),README.md $(GUIDES)); \
+	$(if $(call given,PAGES),,for suite in bookworm testing; do .ci/on_debian $$suite python3 -m tests.bare_machine README.md; done)
 
 # === Their environments and tools ===
 

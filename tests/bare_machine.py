@@ -1,9 +1,9 @@
-"""Types the commands of a page as its reader does, where nothing is lent: `python3 -m tests.walk README.md`.
+"""Types the commands of a page as its reader does, where nothing is lent: `python3 -m tests.bare_machine PAGE...`.
 
 Each block of `sh` and `python` runs in the page's order, in one shell, in a new clone of this repository below an
 empty home. A page of PAGES_OF_SECTIONS has several readers: each of its sections starts from a clone of its own.
 What cannot run as it is written has a mark in MARKS. This module needs Python alone, since its machine has nothing
-else. `.ci/on_debian trixie python3 -m tests.walk README.md` makes such a machine.
+else. `.ci/on_debian trixie python3 -m tests.bare_machine README.md` makes such a machine.
 """
 
 import dataclasses
