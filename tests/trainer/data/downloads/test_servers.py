@@ -142,6 +142,7 @@ def test_redirects_are_followed(site, tmp_path):
 @pytest.mark.parametrize("query", ["sig=SECRET", "sig=a<b%22SECRET'"])
 def test_the_query_of_a_redirect_is_in_no_message_and_in_no_log(begin, query, site, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "urllib3")
     address = site.answer("/here", 302, Location=f"{begin}x.zip?{query}")
     site.paths[f"/again?x.zip?{urllib.parse.unquote(query)}"] = lambda handler: handler.close()
     with pytest.raises(NoAnswerError, match="/here") as caught:
