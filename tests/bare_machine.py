@@ -203,7 +203,7 @@ def script(page: str, typed: list[Command]) -> Iterator[str]:
         elif isinstance(mark, Serve):
             yield f"serve {shlex.quote(mark.address)} {text}"
         elif not BUILT_FOR_TENSORFLOW and NEEDS_TENSORFLOW.match(text):
-            yield f"refused {text}"
+            yield f"refused {bare(command.text)}"
         else:
             yield text
 

@@ -78,7 +78,7 @@ def test_guide_makes_all_that_it_uses_and_removes_what_costs_money(tmp_path, mon
     assert not problems
     first, *others = walker.runs
     assert (first["accelerator"], first["base_source"], first["finetune_source"]) == ("cpu", "sample", "sample")
-    assert len(others) == 2
+    assert len(others) == 3
 
 
 @pytest.mark.parametrize("start", NEEDED)

@@ -185,7 +185,9 @@ def test_this_machine_is_measured_by_the_same_command(capfd, monkeypatch):
     assert "measuring: 3/3 steps" in capfd.readouterr().out
     monkeypatch.setenv("COLUMNS", "300")
     assert main(["plan", "--image-size", "32x40"]) == 0
-    said = " ".join(capfd.readouterr().out.split())  # its lines break elsewhere by the length of a processor's name
+    said = " ".join(
+        capfd.readouterr().out.split()
+    )  # its lines break elsewhere by the length of a processor's name
     assert re.search(r"This machine \(\d+ x .*\), batch 2 in float32: about ", said)
 
 
