@@ -65,7 +65,12 @@ def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> list[st
         f"data_gate is strict, and the data differ from those of the current default. {' '.join(warnings)} Look "
         "at the report of this task; to train on them all the same, set data_gate=warn",
     )
-    print("".join(f"warning: {text}\n" for text in warnings) or "no large difference was found\n", end="")
+    lines = [f"warning: {text}" for text in warnings]
+    if any(each.last for each in compared):
+        lines = lines or ["no large difference was found"]
+    else:
+        lines = [f"nothing to compare with: {text}" for text in dict.fromkeys(each.absent for each in compared)]
+    print(*lines, sep="\n")
     return warnings
 
 
