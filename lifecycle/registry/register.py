@@ -256,7 +256,10 @@ def register(
     """
     folder = pathlib.Path(evaluation)
     results = files.read_json(
-        folder / model_folder.EVALUATION, "evaluate the model first", evaluation_files.RegisteredEvaluation
+        folder / model_folder.EVALUATION,
+        "evaluate the model first",
+        evaluation_files.RegisteredEvaluation,
+        files.NAMES_OF_IMAGES_BYTES,
     )
     record = {
         "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},

@@ -123,6 +123,8 @@ def _run_worker(run: Run, progress: "RunProgress") -> int:
     ):
         assert worker.stdout is not None
         log_file = os.open(run.folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+        if run.queries:  # an attempt before this one may have had none
+            os.fchmod(log_file, mode)
         with os.fdopen(log_file, "a") as log, _terminated(worker):
             for line in worker.stdout:
                 plain = visible(ANSI.sub("", line))  # a task may print what others wrote
@@ -338,9 +340,7 @@ def _returned(run: Run, task: str) -> dict[str, Any] | None:
     path = run.output(task, "executor_output.json")
     if path is None:
         return None
-    record: run_folder.TaskRecord = files.read_json(
-        path, "run the pipeline again", run_folder.TaskRecord, files.SMALL_BYTES
-    )
+    record: run_folder.TaskRecord = files.read_json(path, "run the pipeline again", run_folder.TaskRecord)
     return record["parameterValues"]
 
 
@@ -376,7 +376,9 @@ def _evaluation(run: Run) -> dict[str, Any] | None:
     path = run.output("evaluate-model", f"evaluation/{model_folder.EVALUATION}")
     if path is None:
         return None
-    outcome: dict[str, Any] = files.read_json(path, "run the pipeline again", evaluation_files.RunEvaluation)
+    outcome: dict[str, Any] = files.read_json(
+        path, "run the pipeline again", evaluation_files.RunEvaluation, files.NAMES_OF_IMAGES_BYTES
+    )
     return outcome
 
 

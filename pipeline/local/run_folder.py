@@ -89,7 +89,7 @@ class Run:
     def load(cls, folder: pathlib.Path) -> "Run":
         """Read the run in `folder`; raises `UserError` if there is none, or if it has other parameters."""
         remedy = f"{folder} is not a run; name one below {RUNS}/"
-        content = files.read_json(folder / RUN_FILE, remedy, RunRecord, files.SMALL_BYTES)
+        content = files.read_json(folder / RUN_FILE, remedy, RunRecord)
         earlier = tuple(content.get("earlier", ()))
         try:
             values = parameters.converted(content["parameters"])
@@ -129,7 +129,7 @@ class Run:
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:
         """Path of a cached task's output, in an earlier attempt or run; None if it was removed."""
         for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
-            outputs = files.read_json(record, "remove it", dict[str, Output], files.SMALL_BYTES)
+            outputs = files.read_json(record, "remove it", dict[str, Output])
             path = pathlib.Path(outputs[name]["uri"])
             return path if path.exists() else None
         return None

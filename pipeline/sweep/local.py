@@ -159,7 +159,9 @@ def _score(folder: pathlib.Path, best: Trial) -> dict[str, Any]:
             # Its status says nothing: a model below the centre bias is an error there, and a result here.
             subprocess.run(command, stdout=log, stderr=log, env=os.environ | TASK_ENVIRONMENT)
         check(content.exists(), f"the model was not scored on the test set; see {log.name}")
-    (scores,) = files.read_json(content, "remove it", dict[str, Any])["datasets"].values()
+    (scores,) = files.read_json(content, "remove it", dict[str, Any], files.NAMES_OF_IMAGES_BYTES)[
+        "datasets"
+    ].values()
     return dict(scores)
 
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from trainer.data.settings import CUSTOM
 from trainer.errors import UserError
 from trainer.io.file_names import SourceObject
-from trainer.io.files import StrPath, checked_json, read_json, write_json
+from trainer.io.files import NAMES_OF_IMAGES_BYTES, StrPath, checked_json, read_json, write_json
 
 MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
@@ -117,7 +117,8 @@ class Manifest:
         """
         path = pathlib.Path(folder) / MANIFEST
         remedy = f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`"
-        fields = read_json(path, remedy, dict[str, Any])  # the kinds of its values depend on its schema
+        # The kinds of its values depend on its schema.
+        fields = read_json(path, remedy, dict[str, Any], NAMES_OF_IMAGES_BYTES)
         if fields.get("schema") != SCHEMA:
             raise UserError(
                 f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"

@@ -147,7 +147,10 @@ def _find(name: str, label: str) -> Contestant:
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder; its model is in `model`, or else where the evaluation says."""
     content = files.read_json(
-        folder / model_folder.EVALUATION, EVALUATE_AGAIN, evaluation_files.ComparedEvaluation
+        folder / model_folder.EVALUATION,
+        EVALUATE_AGAIN,
+        evaluation_files.ComparedEvaluation,
+        files.NAMES_OF_IMAGES_BYTES,
     )
     tables = per_image.read_scores(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN)
     try:

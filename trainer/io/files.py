@@ -136,9 +136,11 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
 
     Raises:
         PlaceError: nothing can be written there; raised before the caller has written anything.
+        ContentError: it is below MOUNT, and its bucket is not mounted.
         UserError: the disk is full.
     """
     path = pathlib.Path(path)
+    check_mounted(path)
     mounted = is_mounted(path)
     with ExitStack() as stack:
         with _explained(path, PlaceError):
@@ -242,10 +244,10 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
 
 # === JSON, TOML and YAML ===
 
-MOST_BYTES = {"JSON": 2**26, "TOML": 2**16, "YAML": 2**21}
-"""Largest file that is read. JSON may name each image of a data set; the compiled pipeline has 120 kB."""
-SMALL_BYTES = 2**20
-"""Largest JSON that names no images, such as the record of a run."""
+MOST_BYTES = {"JSON": 2**20, "TOML": 2**16, "YAML": 2**21}
+"""Largest file that is read. The compiled pipeline has 120 kB."""
+NAMES_OF_IMAGES_BYTES = 2**24
+"""Largest JSON that names images, such as the results of an evaluation."""
 MOST_LEVELS = 100
 """How deep the values of a file may be nested."""
 
@@ -327,20 +329,20 @@ def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
         partial.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def read_json(path: pathlib.Path, remedy: str, kind: Any, most_bytes: int | None = None) -> Any:
+def read_json(path: pathlib.Path, remedy: str, kind: Any, most_bytes: int = 0) -> Any:
     """The JSON in `path`.
 
     Args:
         path: the file.
         remedy: end of the error message.
-        most_bytes: size of the largest file that is read; None for that of MOST_BYTES.
+        most_bytes: size of the largest file that is read; 0 for that of MOST_BYTES.
         kind: type of what the file holds, for pydantic. A dataclass is made from it; anything else is returned as
             it is in the file, with the keys that `kind` does not name.
 
     Raises:
         ContentError: the file cannot be read, is not JSON, or holds something else.
     """
-    content = read_limited(path, remedy, MOST_BYTES["JSON"] if most_bytes is None else most_bytes)
+    content = read_limited(path, remedy, most_bytes or MOST_BYTES["JSON"])
     return parse_json(content, str(path), remedy, kind)
 
 

@@ -38,6 +38,10 @@ def checkpoints_of(model: str) -> str:
     return f"{model.rstrip('/')}.checkpoints"
 
 
+MOST_DIGESTS_BYTES = 2**26
+"""Largest TRAINING_IMAGES that is read: an image has 35 bytes."""
+
+
 def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
     """The content of TRAINING_IMAGES in a model's folder; empty without it, as an imported model is.
 
@@ -50,7 +54,9 @@ def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
     path = pathlib.Path(model) / TRAINING_IMAGES
     if not path.exists():
         return {}
-    content: dict[str, dict[str, list[str]]] = read_json(path, MODEL_REMEDY, dict[str, dict[str, list[str]]])
+    content: dict[str, dict[str, list[str]]] = read_json(
+        path, MODEL_REMEDY, dict[str, dict[str, list[str]]], MOST_DIGESTS_BYTES
+    )
     return content
 
 

@@ -24,6 +24,8 @@ PEAK_LEVEL, PEAK_RADIUS = 0.9, 0.05
 FOCUS_AREA = 0.1
 """Share of the image's pixels in which `focus` counts the attention."""
 FOCUS_PIXELS = 10**6
+MOST_BYTES = 2**23
+"""Largest file of regions that is read: `predict` writes some 600 bytes for an image."""
 REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
 
 
@@ -243,7 +245,7 @@ def read_regions(path: str | os.PathLike[str]) -> list[Region]:
     Raises:
         UserError: it cannot be read, is another file, or has no regions.
     """
-    content = read_json(pathlib.Path(path), REMEDY, list[MarkedRegion] | Predicted)
+    content = read_json(pathlib.Path(path), REMEDY, list[MarkedRegion] | Predicted, MOST_BYTES)
     if isinstance(content, list):
         marked = [entry for entry in content if entry["picture"] == content[0]["picture"]]
         texts = ["{region}:{x!r},{y!r},{width!r},{height!r}".format_map(entry) for entry in marked]

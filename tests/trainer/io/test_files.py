@@ -295,6 +295,19 @@ def test_a_path_below_the_mount_is_named_by_its_address_where_nothing_is_mounted
     assert files.local_path(f"{tmp_path}/gcs") == tmp_path / "gcs"
 
 
+def test_nothing_is_written_below_the_mount_where_nothing_is_mounted(tmp_path, monkeypatch):
+    """Whoever may make the folder would find the results on no bucket."""
+    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
+    output = tmp_path / "gcs" / "bucket" / "maps"
+    with pytest.raises(ContentError, match="use gs://bucket/maps"), files.replacing(output):
+        pass
+    assert not (tmp_path / "gcs").exists()
+    output.parent.mkdir(parents=True)
+    with files.replacing(output) as partial:
+        partial.write_text("a map")
+    assert output.read_text() == "a map"
+
+
 # === Files that others wrote ===
 
 READERS = {

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from trainer.data.downloads import servers
 from trainer.data.downloads.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, UserError
-from trainer.io.files import MEGABYTE, SMALL_BYTES, read_json, remove, room_bytes, write_json
+from trainer.io.files import MEGABYTE, read_json, remove, room_bytes, write_json
 from trainer.io.progress import Tracker
 
 VARIABLE = "MSINET_CACHE"
@@ -238,7 +238,7 @@ def _folder(root: pathlib.Path, address: str) -> pathlib.Path:
 
 def _offer_of(record: pathlib.Path) -> Offer | None:
     try:
-        offer: Offer = read_json(record, "remove it", Offer, SMALL_BYTES)
+        offer: Offer = read_json(record, "remove it", Offer)
         return offer
     except ContentError:
         return None
@@ -247,7 +247,7 @@ def _offer_of(record: pathlib.Path) -> Offer | None:
 def _kept(folder: pathlib.Path) -> Download | None:
     """The archive in a folder of the cache; None if there is none, or if it was changed."""
     try:
-        recorded: Download = read_json(folder / RECORD, "remove it", Download, SMALL_BYTES)
+        recorded: Download = read_json(folder / RECORD, "remove it", Download)
         found = dataclasses.replace(recorded, path=folder / recorded.path)
         status = found.path.stat()
     except (ContentError, OSError):

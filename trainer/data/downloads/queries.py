@@ -11,6 +11,8 @@ HIDDEN = "***"
 """What stands in a text in place of a query, or of a value in it."""
 SHORTEST_VALUE = 8
 """Characters from which a value of a query is hidden wherever it stands. A shorter one is hidden in its query."""
+WITHOUT_KEYS = ("gs://", "vertex://")
+"""Begins of addresses in which a question mark is a part of a name, or comes before a container for servers."""
 DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
 """Hosts of Google Drive. A link has an ID in its query, and messages name the archive by it."""
 
@@ -45,13 +47,13 @@ ESCAPES: tuple[Callable[[str], str], ...] = (
 
 
 class Queries:
-    """The queries of the web addresses in some values, such as the parameters of a run.
+    """The queries of the addresses in some values, such as the parameters of a run.
 
     It is false if there are none.
     """
 
     def __init__(self, values: Iterable[object]) -> None:
-        addresses = [part for value in values if isinstance(value, str) for part in value.split()]
+        addresses = [part for value in values if isinstance(value, str) for part in (value, *value.split())]
         secrets = {form for each in addresses for text in _secrets(each) for form in _escaped(text)}
         # The longest first: a query before a value in it.
         self._texts = sorted(secrets, key=lambda text: (-len(text), text))
@@ -67,13 +69,16 @@ class Queries:
 
 
 def _secrets(address: str) -> Iterator[str]:
-    """What to hide of an address: its query, plain and percent-encoded in several ways, and the values in it."""
-    if not address.lower().startswith(("https://", "http://")):
+    """What to hide of an address: its query, plain and percent-encoded in several ways, and the values in it.
+
+    A query is what follows the first question mark, whatever stands before it: a mistyped address has a key, too.
+    """
+    if "?" not in address or address.startswith(WITHOUT_KEYS):
         return
     host = re.split("[/?#]", address.lower().partition("://")[2], maxsplit=1)[0]
     for form in (address, *_sent(address)):
         for query in re.split("[?#]", form)[1:]:
-            values = [] if host in DRIVE_HOSTS else re.split("[&;]", query)
+            values = [] if host in DRIVE_HOSTS else re.split(r"[&;\s]", query)
             for text in (query, *(each.partition("=")[2] or each for each in values)):
                 yield from (each for each in _encodings(text) if len(each) >= SHORTEST_VALUE)
             if 0 < len(query) < SHORTEST_VALUE:

@@ -198,7 +198,7 @@ def archive_name(headers: Mapping[str, str], address: str, *urls: str) -> str:
     name = message.get_filename("") or next((each for each in names if is_archive(each)), names[0])
     if not is_archive(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
         raise UserError(
-            f"{address}: its file name {shown(name)!r} is not the plain name of an archive "
+            f"{address}: its file name {shown(name.partition('?')[0])!r} is not the plain name of an archive "
             f"({', '.join(ARCHIVES)}); give the address of an archive, or download it and pass its path"
         )
     return name
@@ -281,9 +281,7 @@ class Web:
             if response.status_code == 416:
                 raise ChangedFileError(f"{self.shown} has another file than before; try again")
             if response.status_code not in (200, 206):
-                raise NoAnswerError(
-                    f"{self.shown}: {host} answers {response.status_code} {shown(response.reason)}"
-                )
+                raise NoAnswerError(f"{self.shown}: {host} answers {response.status_code}")
             if self.address.startswith("https://") and not (self._allow_http or _is_https(response)):
                 raise NoAnswerError(f"{self.shown} leads to an address without https; it is not followed")
             if _is_page(response):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 import polars as pl
 
 from trainer.data.recordings.columns import MEDIA, Columns, find_columns, is_usual, plain
-from trainer.errors import UserError, first_line
+from trainer.errors import UserError, check, first_line
 from trainer.io import untrusted
 from trainer.io.archive_files import DAMAGED, Member
 
@@ -39,6 +39,8 @@ NUMBERS = ("x", "y", "time", "duration", *MEDIA)
 """Columns that become numbers. In x and y any other content is an error; in the others it is nothing."""
 THOUSANDS = r"^-?[1-9]\d{0,2},\d{3}$"
 """Cells whose comma may separate thousands."""
+MOST_COLUMNS = 4096
+"""Wider tables take the memory of the worker that reads them. The widest export has some hundred columns."""
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 2**20
 """Length of the text in which the delimiter and the header are looked for, and of the longest cell there."""
@@ -273,6 +275,10 @@ def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Hea
         delimiter, n_lines = _find_header(lines, named)
         header = [" ".join(name.split()) for name in list(_reader(lines[:n_lines], delimiter))[-1]]
         rows = list(itertools.islice(_reader(lines[n_lines:], delimiter), SAMPLE_ROWS))
+    check(
+        len(header) <= MOST_COLUMNS,
+        f"{origin} has {len(header):,} columns, and at most {MOST_COLUMNS:,} are read; export fewer",
+    )
     form = DELIMITERS[delimiter] + (f", {encoding}" if encoding != "utf-8-sig" else "")
     has_plain_lines = encoding == "utf-8-sig" and re.search(r"\r(?!\n)", text[:-1]) is None
     return Head(header, form, rows, delimiter, encoding, _decimal_point(rows, delimiter), n_lines, has_plain_lines)

@@ -238,7 +238,9 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     """
     folder = pathlib.Path(evaluation)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = files.read_json(folder / model_folder.EVALUATION, remedy, evaluation_files.ReportedEvaluation)
+    content = files.read_json(
+        folder / model_folder.EVALUATION, remedy, evaluation_files.ReportedEvaluation, files.NAMES_OF_IMAGES_BYTES
+    )
     tables = per_image.read_scores(folder / model_folder.PER_IMAGE, remedy)
     *others, last = content["datasets"]
     decides, is_alone = content["decides"], not (registers or content.get("run"))

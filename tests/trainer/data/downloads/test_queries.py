@@ -48,6 +48,12 @@ def test_a_query_is_hidden_in_every_form_in_which_programs_write_an_address(sche
     assert hidden.endswith(", twice")
 
 
+@pytest.mark.parametrize("begin", ["\ufeffhttp://", '"https://', "<https://", "url:http://", "HtTp:/", "//", ""])
+def test_the_query_of_a_mistyped_address_is_hidden(begin):
+    address = f"{begin}127.0.0.1:1/x.zip?sig=SECRET77 SECRET78"
+    assert "SECRET" not in Queries([address]).hide(f"{address} does not exist: SECRET77, SECRET78")
+
+
 def test_a_short_query_is_hidden_where_it_is_a_query_and_other_words_stay():
     short = Queries(["https://h.org/x.zip?k=1"])
     assert short.hide("k=1 of /x.zip?k=1") == f"k=1 of /x.zip{HIDDEN}"

@@ -20,6 +20,13 @@ def read(tmp_path):
     return read
 
 
+def test_a_table_of_more_columns_than_any_export_has_is_named(read):
+    with pytest.raises(UserError, match=r"t\.csv has 5,003 columns, and at most 4,096"):
+        read(
+            "\n".join(",".join(["a", "1", "2", *["3"] * 5000]) for _ in range(3)).replace("a,1,2", "image,x,y", 1)
+        )
+
+
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
