@@ -38,6 +38,8 @@ LONG = (
     "components/test_kubeflow.py",
     "trainer/evaluation/test_evaluate.py",
     "trainer/training/test_distributed.py",
+    "test_install.py",
+    "test_expressions.py",
     "studio/test_demo_page.py",
     "trainer/training/test_train.py",
     "studio/test_site.py",
