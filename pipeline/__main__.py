@@ -5,9 +5,10 @@ import importlib
 import sys
 from types import ModuleType
 
-from trainer.errors import installed, reported
+from trainer.errors import UserError, installed, reported
 
 with installed():
+    from trainer.data.downloads.queries import Queries
     from trainer.settings.flags import add_command, program
 
 COMMANDS = (
@@ -25,9 +26,16 @@ def run() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command in `arguments` and return its exit status."""
-    parsed, assignments = parse_arguments(arguments)
-    return int(_module(parsed.command).execute(parsed, assignments))
+    """Run the command in `arguments` and return its exit status.
+
+    An error that names a signed address of these arguments is without its query, since others may read a log.
+    """
+    try:
+        parsed, assignments = parse_arguments(arguments)
+        return int(_module(parsed.command).execute(parsed, assignments))
+    except UserError as error:
+        error.args = (Queries(arguments).hide(str(error)),)
+        raise
 
 
 def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -54,3 +54,19 @@ def test_other_commands_say_how_a_run_on_kubeflow_is_started(elsewhere, command)
     how = "write its file with `python -m pipeline compile --env kubeflow --output kubeflow.yaml`, and upload it"
     with pytest.raises(UserError, match=f"environment kubeflow is for target kubeflow, not .*; {how}"):
         main([*command.split(), "--env", "kubeflow"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["finetune_source=http://h.org/no.zip?sig=a SECRET77"],
+        ["finetune_source=HtTp:/h.org/no.zip?sig=SECRET77"],
+        ["--finetune-source", "//h.org/no.zip?sig=SECRET77"],
+        ["recipe=https://h.org/no.zip?sig=SECRET77"],
+        ["--env", "https://h.org/no.zip?sig=SECRET77"],
+    ],
+)
+def test_an_error_repeats_no_query_of_an_address(arguments):
+    with pytest.raises(UserError) as caught:
+        main(["run", *arguments])
+    assert "SECRET" not in str(caught.value)
