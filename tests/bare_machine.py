@@ -147,7 +147,7 @@ class Command:
 
 
 def commands(page: str) -> list[Command]:
-    """The commands in the blocks of a page, by their lines; an indented or continued line is of the line above."""
+    """The commands in the blocks of a page, one a line. A backslash at its end continues a line in the next one."""
     found = []
     text = (ROOT / page).read_text()
     for match in BLOCK.finditer(text):
