@@ -147,7 +147,7 @@ class Command:
 
 
 def commands(page: str) -> list[Command]:
-    """The commands in the blocks of a page, one a line. A backslash at its end continues a line in the next one."""
+    """The commands in the blocks of a page, one a line. A line that ends with a backslash goes on in the next."""
     found = []
     text = (ROOT / page).read_text()
     for match in BLOCK.finditer(text):
