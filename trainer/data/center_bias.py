@@ -16,8 +16,11 @@ import pathlib
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from scipy import ndimage
 
+from trainer.data import fixation_points
+from trainer.data.fixation_points import Points
 from trainer.data.prepared_data import CENTER_BIAS, PREPARE_AGAIN
 from trainer.io.files import read_maps
 
@@ -35,6 +38,26 @@ FloatMap = NDArray[np.float64]
 def fold_of(index: int) -> int:
     """The fold of the image with this index in its split."""
     return index % FOLDS
+
+
+def histogram_of(fixations: Points, size: tuple[int, int], density: NDArray[np.uint8] | None) -> FloatMap:
+    """What an image adds to the centre bias, of `SIZE`: the histogram of its fixations.
+
+    Args:
+        fixations: (n, 2) of (y, x) in an image of `size` (height, width), pixels.
+        size: as above.
+        density: (h, w), not all 0, of the whole image: taken if fixations are not known, else None.
+
+    Returns:
+        It sums to 1, or to 0 for an image without fixations in data that has some.
+    """
+    if density is None:
+        points = fixation_points.scale_points(fixations, size, SIZE)
+        histogram = fixation_points.count_points(points, SIZE).astype(np.float64)
+    else:
+        image = Image.fromarray(density.astype(np.float32))
+        histogram = np.asarray(image.resize(SIZE[::-1], Image.Resampling.BOX), np.float64)
+    return histogram / max(float(histogram.sum()), 1e-9)
 
 
 class CenterBias:

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from trainer.data import center_bias, decode, fixation_points, preprocess, statistics, tfrecords
+from trainer.data import center_bias, decode, preprocess, statistics, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
 from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
@@ -288,7 +287,13 @@ def _prepare_one(
         ground_truth=image.ground_truth,
         gaze=image.gaze,
         original_size=original_size,
-        histogram=_histogram(image.gaze, original_size, density, box) if split in ("train", TEST) else None,
+        histogram=(
+            center_bias.histogram_of(
+                gaze.points, original_size, None if image.gaze is not None else _content(density, box)
+            )
+            if split in ("train", TEST)
+            else None
+        ),
         median_level=decode.median_level(image.density) if is_own and image.ground_truth == "density" else 0.0,
     )
 
@@ -322,21 +327,3 @@ def _content(pixels: NDArray[np.uint8], box: tuple[int, int, int, int]) -> NDArr
 def _written(features: Mapping[str, float]) -> list[str]:
     """The cells of the features; empty for one that is not known."""
     return [f"{features[name]:.6g}" if name in features else "" for name in statistics.FEATURES]
-
-
-def _histogram(
-    gaze: Gaze | None, original_size: tuple[int, int], density: NDArray[np.uint8], box: tuple[int, int, int, int]
-) -> FloatMap:
-    """What an image adds to the centre bias: the histogram of its fixations, or its map if they are not known.
-
-    It sums to 1, or to 0 for an image without fixations in data that has some.
-    """
-    if gaze is not None:
-        points = fixation_points.scale_points(gaze.points, original_size, center_bias.SIZE)
-        histogram = fixation_points.count_points(points, center_bias.SIZE).astype(np.float64)
-    else:
-        content = _content(density, box).astype(np.float32)
-        resized = Image.fromarray(content).resize(center_bias.SIZE[::-1], Image.Resampling.BOX)
-        histogram = np.asarray(resized, np.float64)
-    histogram /= max(histogram.sum(), 1e-9)
-    return histogram
