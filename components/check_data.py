@@ -21,11 +21,11 @@ def check_data(
     finetune_data: dsl.Input[dsl.Dataset],
     test_data: dsl.Input[dsl.Dataset],
     report: dsl.Output[dsl.HTML],
-) -> NamedTuple("Outputs", [("warnings", list)]):  # type: ignore[valid-type]
-    """Write the report, and warn of large differences; fail if there are too few images or observers.
+) -> NamedTuple("Outputs", [("warnings", list), ("questions", list)]):  # type: ignore[valid-type]
+    """Ask the current default about the data, and write the report; fail if there are too few images or observers.
 
-    With `data_gate=strict`, a large difference is a failure too. So is a training that does not fit its data, or a
-    gate that cannot be measured on them: nothing has been trained yet.
+    `questions` are those of `warnings` that hold a promotion. With `data_gate=strict` they are a failure. So is a
+    training that does not fit its data, or a gate that cannot be measured on them: nothing has been trained yet.
     """
     from lifecycle.machines.settings import Target
     from lifecycle.machines.training_job import check_trainings
@@ -45,4 +45,4 @@ def check_data(
         check_gate(configs_of(evaluation, EvaluateConfig)[0], fetched)
         compared = compare_data(registry, model_name, fetched)
         write_data_comparison(compared, report.path)
-        return (require(config, compared),)
+        return require(config, compared)

@@ -18,6 +18,7 @@ def evaluate_model(
     settings: dict = {},  # type: ignore[type-arg]  # noqa: B006
     evaluate_base: bool = False,
     data_warnings: list = [],  # type: ignore[type-arg]  # noqa: B006
+    questions: list = [],  # type: ignore[type-arg]  # noqa: B006
     model_name: str = "msinet",
     registry: str = "",
     run: str = "",
@@ -32,6 +33,7 @@ def evaluate_model(
         settings: Settings of the gate as a JSON object, such as {"gate": "cc"}.
         evaluate_base: Whether to evaluate on the validation images of base_data too.
         data_warnings: Sentences about the data, for the report.
+        questions: Those of them that hold a promotion.
         model_name: Name of the model in the registry.
         registry: Registry whose default version the model is compared with, as gs://, vertex:// or a folder.
         run: Name of the run, for the report.
@@ -60,6 +62,7 @@ def evaluate_model(
         scores, champion = evaluate_candidate(
             *(config, registry, model_name, model.path, data, evaluation.path, trained_on, run),
             data_warnings=data_warnings,
+            questions=questions,
         )
         write_report(evaluation.path, report.path)
         for name, value in comparable(scores).items():

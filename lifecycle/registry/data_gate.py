@@ -2,21 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 
-from lifecycle.registry.register import open_registry
+from lifecycle.registry.register import judge_of, open_registry
 from lifecycle.registry.settings import DataGateConfig
+from lifecycle.registry.versions import Version
 from trainer.data import prepared_data, statistics
 from trainer.errors import UserError, check
-from trainer.evaluation import gate
+from trainer.evaluation import data_check, gate, recorded
+from trainer.evaluation.recorded import Line
 from trainer.evaluation.reports.data_comparison import ComparedData
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.models import model_folder
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
 """Name of prepared data -> their title."""
 
 
 def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[ComparedData]:
-    """Compare prepared data with those that the current default of model `name` was trained on.
+    """Compare prepared data with those of the current default of model `name`, and ask the default about them.
 
     Args:
         location: The registry, as in `register.open_registry`.
@@ -24,54 +25,56 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
         data: `base`, `finetune` or `test` -> the folder of these data.
     """
     default = open_registry(location).default(name)
-    lineage = default.record.get("lineage", {}) if default else {}
-    known: set[str] = set()
-    for splits in model_folder.training_images(default.model).values() if default else ():
-        known.update(*splits.values())
-    compared = []
-    for step, folder in data.items():
-        manifest, earlier = prepared_data.Manifest.load(folder), lineage.get("data", {}).get(step, {})
-        now, last = statistics.read_statistics(folder), earlier.get("statistics")
-        if now is None:
-            raise UserError(f"{folder} has no statistics: {prepared_data.PREPARE_AGAIN}")
-        absent = ""
-        if default is None:
-            absent = "The current default is `pretrained`, whose data are not compared."
-        elif earlier.get("dataset", manifest.dataset) != manifest.dataset:
-            absent, last = f"The current default, version {default.number}, had {earlier['dataset']} here.", None
-        elif last is None:
-            absent = f"The current default, version {default.number}, has no statistics of these data."
-        is_known = known and last is not None and not manifest.is_test_set
-        added = statistics.read_statistics(folder, without=known) if is_known else None
-        if added and added["images"] == now["images"]:
-            added = None
-        compared.append(ComparedData(TITLES[step], manifest, now, last, added, absent))
-    return compared
+    known = recorded.read_recorded(default.model) if default else {}
+    return [_compared(step, folder, default, known.get(step, [])) for step, folder in data.items()]
 
 
-def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> list[str]:
-    """Return the warnings about large differences, which are printed too.
+def _compared(step: str, folder: str, default: Version | None, before: Sequence[Line]) -> ComparedData:
+    """The data of a step beside those of the default, which were `before`; empty if its images are not known."""
+    manifest = prepared_data.Manifest.load(folder)
+    earlier = default.record.get("lineage", {}).get("data", {}).get(step, {}) if default else {}
+    now, last = statistics.read_statistics(folder), earlier.get("statistics")
+    if now is None:
+        raise UserError(f"{folder} has no statistics: {prepared_data.PREPARE_AGAIN}")
+    absent = ""
+    if default is None:
+        absent = "The current default is `pretrained`, whose data are not compared."
+    elif earlier.get("dataset", manifest.dataset) != manifest.dataset:
+        absent, last = f"The current default, version {default.number}, had {earlier['dataset']} here.", None
+    elif last is None:
+        absent = f"The current default, version {default.number}, has no statistics of these data."
+    added = None
+    if last is not None and before and not manifest.is_test_set:
+        old = {pair.now["digest"] for pair in recorded.compare(recorded.read_lines(folder), before).pairs}
+        added = statistics.read_statistics(folder, without=old)
+    if added and added["images"] == now["images"]:
+        added = None
+    findings = data_check.ask_about(folder, judge_of(default), before if last is not None else [])
+    return ComparedData(TITLES[step], manifest, now, last, added, absent, findings)
+
+
+def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> tuple[list[str], list[str]]:
+    """Return all that was found, which is printed too, and what of it holds a promotion.
 
     Raises:
-        UserError: the fine-tuning data have too few images or observers, or a difference is large and the gate is
+        UserError: the fine-tuning data have too few images or observers, or there is a question and the gate is
             strict.
     """
     for each in compared:
         if each.title == TITLES["finetune"]:
             _require_enough(config, each)
     warnings = [text for each in compared for text in each.warnings]
+    questions = [text for each in compared for text in each.questions]
     check(
-        not warnings or config.data_gate != "strict",
-        f"data_gate is strict, and the data differ from those of the current default. {' '.join(warnings)} Look "
-        "at the report of this task; to train on them all the same, set data_gate=warn",
+        not questions or config.data_gate != "strict",
+        f"data_gate is strict, and the data raise a question. {' '.join(questions)} Look at the report of this "
+        "task; to train on them all the same, set data_gate=hold",
     )
     lines = [f"warning: {text}" for text in warnings]
-    if any(each.last for each in compared):
-        lines = lines or ["no large difference was found"]
-    else:
-        lines = [f"nothing to compare with: {text}" for text in dict.fromkeys(each.absent for each in compared)]
-    print(*lines, sep="\n")
-    return warnings
+    if not any(each.last for each in compared):
+        lines += [f"nothing to compare with: {text}" for text in dict.fromkeys(each.absent for each in compared)]
+    print(*(lines or ["no large difference was found"]), sep="\n")
+    return warnings, questions if config.data_gate == "hold" else []
 
 
 def check_gate(config: EvaluateConfig, data: Mapping[str, str]) -> None:

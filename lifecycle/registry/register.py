@@ -16,7 +16,7 @@ from lifecycle.registry.versions import Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data import prepared_data
 from trainer.errors import check
-from trainer.evaluation import evaluation_files
+from trainer.evaluation import evaluation_files, gate
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files, package_version
 from trainer.io.buckets import REMOTE, unmounted
@@ -186,6 +186,16 @@ def lineage(
     }
 
 
+def judge_of(default: Version | None) -> pathlib.Path:
+    """The folder of the model that a candidate is compared with: the default's, if that was trained on real data.
+
+    Until a version is better, it is `pretrained`, which also takes the place of a default that was trained on
+    generated shapes.
+    """
+    is_useful = default and not provenance.is_sample(default.model_config)
+    return default.model if default and is_useful else find_model(PRETRAINED)
+
+
 def evaluate_candidate(
     config: EvaluateConfig,
     location: str,
@@ -196,11 +206,9 @@ def evaluate_candidate(
     trained_on: Iterable[str] = (),
     run: str = "",
     data_warnings: Sequence[str] = (),
+    questions: Sequence[str] = (),
 ) -> tuple[dict[str, Any], int]:
-    """Evaluate a candidate and the current default of model `name` on the same images.
-
-    Until a version is better, `pretrained` is the default. It also takes the place of a default that was trained
-    on generated shapes, which is of no use on photographs.
+    """Evaluate a candidate and the current default of model `name` (`judge_of`) on the same images.
 
     Args:
         config: Settings of the evaluation.
@@ -212,6 +220,7 @@ def evaluate_candidate(
         trained_on: Folders of the data of all training steps.
         run: Name of the run.
         data_warnings: Sentences about the data, for the report.
+        questions: Those among them that hold a promotion.
 
     Returns the evaluation, and the number of the default version.
     """
@@ -220,9 +229,21 @@ def evaluate_candidate(
     registry = open_registry(location)
     default, decision = registry.default(name), decision_number(registry, name)
     folders = prepared_data.prepared_by_name(data)
-    is_useful = default and not provenance.is_sample(default.model_config)
-    champion = default.model if default and is_useful else find_model(PRETRAINED)
-    evaluation = evaluate(config, model, folders, output, champion, trained_on, run, decision, data_warnings)
+    champion = judge_of(default)
+    n_known = int(default.record.get("n_known", 0)) if default and champion == default.model else 0
+    evaluation = evaluate(
+        config,
+        model,
+        folders,
+        output,
+        champion,
+        trained_on,
+        run,
+        decision,
+        data_warnings=data_warnings,
+        questions=questions,
+        n_known=n_known,
+    )
     if location.startswith(VERTEX):
         write_shipped_map(model, pathlib.Path(output, evaluation_files.SHIPPED_MAP))
     return evaluation, default.number if default else PRETRAINED_VERSION
@@ -246,6 +267,21 @@ def decision_number(registry: Registry, name: str) -> int:
     return 1 + len(decided)
 
 
+def _decision_facts(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What a version's record says of its decision, beside whether it was promoted and why."""
+    deciding = results["datasets"][results["decides"]]
+    facts = {"decided": results.get("decided", True)}
+    facts |= {
+        key: results[key] for key in ("end", "known", "n_known", "decision", "could_find") if results.get(key)
+    }
+    if questions := results.get("questions"):
+        facts["findings"] = questions
+    if gain := deciding.get("decisive_gain"):
+        metric = gate.metric_of(results["gate"])
+        facts["gain"] = {"metric": metric, "spread": deciding.get("spread"), **gain}
+    return facts
+
+
 def register(
     registry: Registry, name: str, model: str, evaluation: str, compared_with: int, facts: Mapping[str, Any]
 ) -> tuple[int, str]:
@@ -267,7 +303,7 @@ def register(
         "compared_with": compared_with,
         "reason": results["reason"],
         "promote": results["promote"],
-        "decided": results.get("decided", True),
+        **_decision_facts(results),
         "lineage": facts,
     }
     number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], compared_with, folder)

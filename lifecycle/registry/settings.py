@@ -25,10 +25,12 @@ class DataGateConfig:
         ge=0,
     )
     data_gate: str = setting(
-        "warn",
-        "What large differences from the data of the current default do, in sizes, luminance, fixations or centre "
-        "bias: warn (a sentence in the report), or strict (the run ends before it trains).",
-        choices=("warn", "strict"),
+        "hold",
+        "What a question about the data does, such as recordings that changed since the current default, "
+        "positions that look upside down or moved, a person who agrees with nobody, or images of another kind: "
+        "hold (the candidate becomes the challenger, which a person may promote), warn (a sentence in the "
+        "report), or strict (the run ends before it trains).",
+        choices=("hold", "warn", "strict"),
     )
 
     def __post_init__(self) -> None:

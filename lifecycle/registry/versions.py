@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from trainer.errors import check
 from trainer.evaluation import evaluation_files
+from trainer.evaluation.evaluation_files import KNOWN, RECORDED
 from trainer.io import buckets, files, source_files
 from trainer.io.buckets import REMOTE
 from trainer.io.files import MOUNT
@@ -162,7 +163,7 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
         files[model_folder.TRAINING_IMAGES] = model / model_folder.TRAINING_IMAGES
     if evaluation is not None:
         files |= {name: evaluation / name for name in (model_folder.EVALUATION, model_folder.PER_IMAGE)}
-        for name in (model_folder.LEFT_OUT, evaluation_files.SHIPPED_MAP):
+        for name in (model_folder.LEFT_OUT, evaluation_files.SHIPPED_MAP, KNOWN, RECORDED):
             if (evaluation / name).exists():
                 files[name] = evaluation / name
     return files

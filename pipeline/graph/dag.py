@@ -64,6 +64,7 @@ from trainer.io.runtime import SHARED_MEMORY
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
     "fetch-dataset": ("8", "16G"),
+    "check-data": ("8", "16G"),
     "evaluate-model": ("8", "32G"),
     "collect-training": ("2", "8G"),
     "import-model": ("2", "8G"),
@@ -310,6 +311,7 @@ def _train_and_register(
         settings=run_check.outputs["evaluation"],
         evaluate_base=run_check.outputs["evaluate_base"],
         data_warnings=data_check.outputs["warnings"],
+        questions=data_check.outputs["questions"],
         model_name=parameters["model_name"],
         registry=run_check.outputs["registry"],
         run=run,

@@ -205,7 +205,7 @@ def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_it
     assert (tmp_path / "model.checkpoints").is_dir()
 
 
-OTHERS = {"evaluate_base": False, "data_warnings": []}
+OTHERS = {"evaluate_base": False, "data_warnings": [], "questions": []}
 
 
 def evaluate(folder, prepared, model, registry, tested=None, **changes):
@@ -309,7 +309,7 @@ def test_first_model_is_compared_with_pretrained_and_its_data_with_none(prepared
     gate = dataclasses.asdict(DataGateConfig())
     trainings = {"base_training": SETTINGS, "finetune_training": SETTINGS}
     place |= {"platform": "local", "location": "", "evaluation": {}, **trainings}
-    assert check_data.python_func(settings=gate, **place, **data, report=report) == ([],)
+    assert check_data.python_func(settings=gate, **place, **data, report=report) == ([], [])
     assert "The current default is `pretrained`" in pathlib.Path(report.path).read_text()
     with pytest.raises(SystemExit, match="min_images is 1,000"):
         check_data.python_func(settings=gate | {"min_images": 1000}, **place, **data, report=report)

@@ -178,9 +178,13 @@ def shift(feature: str, now: Statistics, last: Statistics) -> Shift:
     that both datasets have make it smaller, so that growing data are not named by chance.
     """
     ours, theirs = now["values"][feature], last["values"][feature]
-    n, m = now["images"], last["images"]
+    return shift_of(ours, theirs, now["images"], last["images"], FEATURES[feature].least_std)
+
+
+def shift_of(ours: Distribution, theirs: Distribution, n: int, m: int, least_std: float) -> Shift:
+    """Compare the values of n images with those of m others, as `shift` does."""
     pooled = math.sqrt((n * ours["std"] ** 2 + m * theirs["std"] ** 2) / max(1, n + m - 2))
-    effect = (ours["mean"] - theirs["mean"]) / max(FEATURES[feature].least_std, pooled)
+    effect = (ours["mean"] - theirs["mean"]) / max(least_std, pooled)
     error = math.sqrt((n + m) / (n * m) + effect**2 / (2 * (n + m)))
     return Shift(effect, abs(effect) - Z * error > LARGE)
 

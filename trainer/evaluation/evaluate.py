@@ -15,11 +15,13 @@ import numpy as np
 
 from trainer.data import prepared_data
 from trainer.errors import UserError, now
-from trainer.evaluation import confidence, evaluation_files, gate, per_image, seen
+from trainer.evaluation import confidence, evaluation_files, gate, known, per_image, recorded, seen
+from trainer.evaluation.evaluation_files import KNOWN, RECORDED
+from trainer.evaluation.gate import Known
 from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
-from trainer.evaluation.settings import EvaluateConfig
+from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig
 from trainer.io import files, package_version
 from trainer.io.files import StrPath
 from trainer.io.runtime import load_tensorflow
@@ -41,6 +43,8 @@ def evaluate(
     run: str = "",
     decision: int = 0,
     data_warnings: Sequence[str] = (),
+    questions: Sequence[str] = (),
+    n_known: int = 0,
 ) -> dict[str, Any]:
     """Evaluate models on validation and test images and decide whether the candidate is promoted.
 
@@ -56,6 +60,8 @@ def evaluate(
         run: Name of the run, if it is one of the pipeline.
         decision: Number of the decision among those of the last year, as of `gate.gate_level`.
         data_warnings: Sentences about the data of the run, for the report.
+        questions: Those among them that hold a promotion.
+        n_known: Number of known images that the current default was registered with (`trainer.evaluation.known`).
 
     Returns:
         The content of `model_folder.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
@@ -99,11 +105,16 @@ def evaluate(
             }
             if ceiling is not None:
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
-        evaluation = _conclude(config, results, decides, models, undecided)
+        known_before = known.open_known(champion) if champion is not None and config.known_images == KEEP else None
+        on_known = _on_known(config, known_before, predictors, models, datasets[decides], n_known)
+        evaluation = _conclude(config, results, decides, models, undecided, on_known, questions)
+        agrees = on_known is None or on_known.verdict == Known.NOT_WORSE
+        evaluation["n_known"] = _keep(partial, datasets, trained_on, decides, known_before if agrees else None)
         evaluation |= {
             "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
             "decision": decision,
             "data_warnings": list(data_warnings),
+            "questions": list(questions),
         }
         evaluation |= {"run": run, "date": now(), "code_version": package_version.code_version()}
         files.write_json(partial / model_folder.EVALUATION, evaluation)
@@ -150,8 +161,10 @@ def _score(
     table = scorer.score(f"evaluate {dataset}")
     per_image.append_scores(output / model_folder.PER_IMAGE, dataset, table)
     groups = _ranked(table) | _extremes(table) | ({} if decision is None else _extreme_gains(config, table))
-    decisive = {} if decision is None else _decisive(config, table, decision)
-    return _summary(config, table) | decisive | {"pictures": _draw(scorer, table, groups, output, dataset)}
+    summary = _summary(config, table)
+    if decision is not None and CHAMPION in table.scores:
+        _replace_by_decisive(config, table, summary, decision)
+    return summary | {"pictures": _draw(scorer, table, groups, output, dataset)}
 
 
 def _describe(
@@ -169,6 +182,56 @@ def _describe(
         "center_bias": [source.fingerprint, source.counts[source.bias_split]],
         "left_out": left_out,
     }
+
+
+def _on_known(
+    config: EvaluateConfig,
+    folder: pathlib.Path | None,
+    predictors: Mapping[str, Any],
+    models: Mapping[str, Seen],
+    data: StrPath,
+    n_known: int,
+) -> Known | None:
+    """The candidate's gain over the current default on the known images in a folder; None if there never were any.
+
+    `data` is the prepared data that decide, and `n_known` the number of images that there should be.
+    """
+    if config.known_images == FORGET:
+        return Known(Known.FORGOTTEN) if n_known else None
+    if folder is None:
+        return Known(Known.GONE, n_known) if n_known else None
+    from trainer.evaluation.scoring import Scorer
+
+    manifest = prepared_data.Manifest.load(folder)
+    # Images that the candidate was trained on flatter it, so they are left out if enough others are there.
+    trained_on = models[CANDIDATE].among(folder, splits=("train",))
+    enough = manifest.counts[manifest.held_out] - len(trained_on) >= gate.MIN_UNSEEN
+    table = Scorer(folder, manifest, predictors, left_out=trained_on if enough else ()).score(
+        "evaluate known images"
+    )
+    metric = gate.metric_of(config.gate)
+    gain = table.gains(CANDIDATE, CHAMPION, gate.KNOWN_LEVEL)[
+        metric if metric in table.scores[CANDIDATE] else LEAD
+    ]
+    shared = recorded.compare(recorded.read_lines(data), recorded.read_lines(folder))
+    return Known.of(gain, len(table.images), len(shared.pairs), len(shared.changed))
+
+
+def _keep(
+    output: pathlib.Path,
+    datasets: Mapping[str, StrPath],
+    trained_on: Iterable[StrPath],
+    decides: str,
+    before: pathlib.Path | None,
+) -> int:
+    """Write what a later run compares its data and its candidate with; returns the number of known images."""
+    first, *others = datasets.values()
+    by_step: dict[str, StrPath] = {}
+    for folder in (*trained_on, *others):
+        by_step["test" if prepared_data.Manifest.load(folder).is_test_set else "base"] = folder
+    recorded.write_recorded(output / RECORDED, {"finetune": first, **by_step})
+    scored = per_image.read_scores(output / model_folder.PER_IMAGE, "")[decides].images
+    return known.write_known(output / KNOWN, datasets[decides], scored, before)
 
 
 def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
@@ -190,10 +253,11 @@ def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
     }
 
 
-def _decisive(config: EvaluateConfig, table: PerImage, decision: int) -> dict[str, Any]:
-    """The gain that decides, over images alone, at the level of this decision; none without a current default."""
-    if CHAMPION not in table.scores:
-        return {}
+def _replace_by_decisive(config: EvaluateConfig, table: PerImage, summary: dict[str, Any], decision: int) -> None:
+    """Replace the gain in the gate's metric by the one that decides, so that all that is shown is one interval.
+
+    It holds for other images and the same people, at the level of this decision.
+    """
     metric = gate.measured_metric(config.gate, table.scores[CANDIDATE])
     models = table.values(CANDIDATE, metric), table.values(CHAMPION, metric)
     higher, level = METRICS[metric].higher_is_better, gate.gate_level(config, decision)
@@ -202,7 +266,13 @@ def _decisive(config: EvaluateConfig, table: PerImage, decision: int) -> dict[st
     # At the levels of many decisions a year, Student's interval promotes too often on skewed gains.
     ends = confidence.grouped_interval if gain.of_groups else confidence.skewed_interval
     low, high = ends(gains, gain.level) or (None, None)
-    return {"decisive_gain": dataclasses.asdict(dataclasses.replace(gain, low=low, high=high))}
+    decisive = dataclasses.replace(gain, low=low, high=high)
+    spread = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
+    summary |= {"decisive_gain": dataclasses.asdict(decisive), "spread": spread}
+    summary["gains"][metric] = summary["decisive_gain"]
+    others = [each for each in summary["worse"][CHAMPION] if each != metric]
+    is_worse = confidence.significance(decisive) == confidence.WORSE
+    summary["worse"][CHAMPION] = [*([metric] if is_worse else []), *others]
 
 
 def _conclude(
@@ -211,6 +281,8 @@ def _conclude(
     decides: str,
     models: Mapping[str, Seen],
     undecided: str,
+    on_known: Known | None,
+    questions: Sequence[str],
 ) -> dict[str, Any]:
     """The content of `model_folder.EVALUATION`: the results on each dataset, and the decision.
 
@@ -225,7 +297,7 @@ def _conclude(
     if CHAMPION in models and not reservation:
         reservation = models[CANDIDATE].caution(NAMES[CANDIDATE], deciding["manifest"]).removesuffix(".")
     default = (model_configs.get(CHAMPION) or {}).get("name", "")
-    decision = gate.decide(config, deciding["models"], gain, reservation, undecided, default)
+    decision = gate.decide(config, deciding["models"], gain, reservation, undecided, default, on_known, questions)
     remarks = []
     for name, result in results.items():
         if name == decides or prepared_data.TEST in result["manifest"]["counts"]:
@@ -245,6 +317,8 @@ def _conclude(
         "gate_confidence": config.gate_confidence,
         "shown_confidence": gate.shown_confidence(config),
         **dataclasses.asdict(decision),
+        "decided": decision.decided,
+        "known": dataclasses.asdict(on_known) if on_known else None,
         "reason": " ".join(filter(None, [decision.reason, decided if config.gate_on == "test" else "", *remarks])),
         "model_configs": model_configs,
     }

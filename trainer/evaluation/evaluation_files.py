@@ -11,6 +11,11 @@ PREDICTIONS = "predictions"
 SHIPPED_MAP = "shipped_map.png"
 """The candidate's map of an image of the package, which an endpoint must return; absent without an endpoint."""
 
+KNOWN = "known_images.zip"
+"""The images that decided, with their recordings, for the next candidate (`trainer.evaluation.known`)."""
+RECORDED = "recorded.csv"
+"""The images of a model's data: the lines of `prepared_data.IMAGES`, and which data they are of."""
+
 
 class DatasetScores(TypedDict):
     """The scores on one dataset."""
@@ -73,14 +78,41 @@ class ComparedEvaluation(TypedDict):
     code_version: NotRequired[str]
 
 
+class KnownScores(TypedDict):
+    """The gain on the images on which the current default was decided, as `gate.Known`."""
+
+    verdict: str
+    n_images: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    level: float
+    n_shared: int
+    n_changed: int
+
+
+class DecidingScores(DatasetScores):
+    """The scores on the dataset that decides, or on another one."""
+
+    decisive_gain: NotRequired[dict[str, Any]]
+    spread: NotRequired[float]
+
+
 class RegisteredEvaluation(TypedDict):
     """EVALUATION of a model that is registered."""
 
-    datasets: dict[str, DatasetScores]
+    datasets: dict[str, DecidingScores]
     decides: str
     promote: bool
     reason: str
+    gate: str
     decided: NotRequired[bool]
+    end: NotRequired[str]
+    known: NotRequired[KnownScores | None]
+    n_known: NotRequired[int]
+    decision: NotRequired[int]
+    could_find: NotRequired[float]
+    questions: NotRequired[list[str]]
 
 
 class _DecidedEvaluation(TypedDict):
@@ -96,6 +128,7 @@ class RunEvaluation(_DecidedEvaluation):
 
     datasets: dict[str, DatasetScores]
     data_warnings: NotRequired[list[str]]
+    end: NotRequired[str]
 
 
 class ReportedEvaluation(_DecidedEvaluation):
@@ -109,6 +142,8 @@ class ReportedEvaluation(_DecidedEvaluation):
     gate_confidence: float
     shown_confidence: float
     code_version: str
+    end: NotRequired[str]
+    known: NotRequired[KnownScores | None]
     run: NotRequired[str]
     date: NotRequired[str]
     data_warnings: NotRequired[list[str]]

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from trainer.data.prepared_data import TEST, Manifest
 from trainer.data.settings import SAMPLE
@@ -22,7 +22,73 @@ MIN_UNSEEN = 20
 MIN_GROUPS = 12
 """A decision about images that belong together needs so many groups. With fewer, too little is known of how groups
 differ: a year of decisions promotes models that are no better too often (`python -m research.promotions`)."""
+CONFIRM = (
+    "If the data are right, set the default to this version: `python -m pipeline registry set-default challenger`."
+)
 REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
+
+
+PROMOTED, CHALLENGER, UNDECIDED, HELD, DISAGREE = "promoted", "challenger", "not decided", "held", "disagree"
+"""How an evaluation ends: HELD by a question about the data, or DISAGREE if the candidate is better on new images
+and worse on known ones."""
+KNOWN_LEVEL = 0.9
+"""Level of the interval of the gain on known images. A candidate that is equal there is called worse in one case
+of twenty, which is the safe side."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """The gain of a candidate over the current default on the known images."""
+
+    verdict: str
+    """WORSE, NOT_WORSE, GONE or FORGOTTEN."""
+    n_images: int = 0
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float = KNOWN_LEVEL
+    n_shared: int = 0
+    """Number of the known images that are in the new data."""
+    n_changed: int = 0
+    """Number of those whose recordings are others now."""
+
+    WORSE: ClassVar[str] = "worse"
+    NOT_WORSE: ClassVar[str] = "not worse"
+    GONE: ClassVar[str] = "gone"
+    FORGOTTEN: ClassVar[str] = "forgotten"
+
+    @classmethod
+    def of(cls, gain: Gain, n_images: int, n_shared: int, n_changed: int) -> "Known":
+        """The gain, and whether it is significantly below 0."""
+        verdict = cls.WORSE if gain.high is not None and gain.high < 0 else cls.NOT_WORSE
+        return cls(verdict, n_images, gain.mean, gain.low, gain.high, gain.level, n_shared, n_changed)
+
+    @property
+    def text(self) -> str:
+        """What the gain is, as a clause; empty without known images."""
+        if self.mean is None:
+            return ""
+        ends = (
+            ""
+            if self.low is None
+            else f" ({confidence.percent(self.level)} interval {self.low:.4f} to {self.high:.4f})"
+        )
+        return f"the gain on the {self.n_images:,} known images is {self.mean:.4f}{ends}"
+
+    @property
+    def what_changed(self) -> str:
+        """Which of data and model changed, as a sentence."""
+        if self.n_changed:
+            return (
+                f"The data changed: the recordings of {self.n_changed:,} of the {self.n_shared:,} known images in "
+                "them are others now."
+            )
+        if self.n_shared:
+            return (
+                f"The model changed: the recordings of the {self.n_shared:,} known images in the data are the "
+                "same, so it has learned to do worse on them."
+            )
+        return "Which of them changed is not known: none of the known images is in the data."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +103,13 @@ class Decision:
     promote: bool
     reason: str
     """One or more sentences for people."""
-    decided: bool = True
-    """Whether there were enough images that neither model was trained on, in enough groups."""
+    end: str
+    """PROMOTED, CHALLENGER, UNDECIDED, HELD or DISAGREE."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether there were enough images that neither model was trained on, in enough groups."""
+        return self.end != UNDECIDED
 
 
 def metric_of(gate: str) -> str:
@@ -78,8 +149,10 @@ def decide(
     reservation: str = "",
     undecided: str = "",
     default: str = "",
+    known: Known | None = None,
+    questions: Collection[str] = (),
 ) -> Decision:
-    """Decide by the scores on the first dataset.
+    """Decide by the scores on the first dataset, by the known images and by what was found in the data.
 
     Args:
         config: The gate.
@@ -88,6 +161,8 @@ def decide(
         reservation: Why these scores do not count against the current default; empty if they do.
         undecided: Why the scores cannot be compared; empty if they can.
         default: Name of the current default, if it has one.
+        known: The gain on the images on which the default was decided; None if it has none.
+        questions: Sentences about the data that hold a promotion.
 
     Raises:
         UserError: the gate's metric could not be computed.
@@ -99,18 +174,31 @@ def decide(
         beats, comparison = _compare(config, ours, models[CHAMPION], gain)
     if all(_is_worse(metric, ours, bias) for metric in BASELINE_METRICS):
         numbers = " and in ".join(_against(metric, ours, bias) for metric in BASELINE_METRICS)
-        return Decision(False, beats, False, f"The candidate is worse than the centre bias in {numbers}.")
+        reason = f"The candidate is worse than the centre bias in {numbers}."
+        return Decision(False, beats, False, reason, CHALLENGER)
     if config.gate in ("always", "never"):
         promote = config.gate == "always"
         outcome = BECOMES if promote else "The candidate does not become the default"
         reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
-    elif undecided and CHAMPION in models:
-        return Decision(True, None, False, f"Not decided, so the {current} stays: {undecided}.", False)
-    else:
-        promote = not reservation and beats is not False
-        outcome = BECOMES if promote else f"The {current} stays"
-        reason = f"{outcome}: {reservation or comparison}."
-    return Decision(True, beats, promote, reason)
+        return Decision(True, beats, promote, reason, PROMOTED if promote else CHALLENGER)
+    if undecided and CHAMPION in models:
+        return Decision(True, None, False, f"Not decided, so the {current} stays: {undecided}.", UNDECIDED)
+    if reservation or beats is False:
+        return Decision(True, beats, False, f"The {current} stays: {reservation or comparison}.", CHALLENGER)
+    if known is not None and known.verdict == Known.GONE:
+        reason = (
+            f"The {current} stays: {comparison}, but the {known.n_images:,} known images on which it was decided "
+            "are not there any more. Restore them, or start anew with known_images=forget."
+        )
+        return Decision(True, beats, False, reason, HELD)
+    if known is not None and known.verdict == Known.WORSE:
+        reason = f"Data and model disagree, so the {current} stays: {comparison}, but {known.text}."
+        return Decision(True, beats, False, " ".join([reason, known.what_changed, *questions, CONFIRM]), DISAGREE)
+    if questions:
+        reason = f"Held by a question about the data, so the {current} stays: {comparison}."
+        return Decision(True, beats, False, " ".join([reason, *questions, CONFIRM]), HELD)
+    also = f"; {known.text}" if known is not None and known.text else ""
+    return Decision(True, beats, True, f"{BECOMES}: {comparison}{also}.", PROMOTED)
 
 
 def too_few_unseen(title: str, n_seen: int, n_images: int) -> str:

@@ -5,7 +5,7 @@ the prepared data of its trainings tells, if it is at hand, and a sentence says 
 """
 
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,15 +56,15 @@ class Seen:
             {split: frozenset(each) for split, each in digests.items()}, frozenset(listed), prepared, config
         )
 
-    def among(self, folder: StrPath) -> set[str]:
+    def among(self, folder: StrPath, splits: Collection[str] = ()) -> set[str]:
         """Return the names of the held-out images of prepared data that the model has seen.
 
         Images are equal if their pixels are, and with an image its group has been seen. For a test set, the images
         count that chose the model's epoch; for validation data, which chooses it again, only those that the model
-        was trained on.
+        was trained on. `splits` says otherwise, if it is not empty.
         """
         manifest = Manifest.load(folder)
-        splits = SPLITS if manifest.is_test_set else ("train",)
+        splits = splits or (SPLITS if manifest.is_test_set else ("train",))
         if not manifest.is_test_set and not pathlib.Path(folder, prepared_data.IMAGES).exists():
             return set()  # prepared by an earlier version
         seen = frozenset().union(*(self.digests[split] for split in splits))

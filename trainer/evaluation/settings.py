@@ -7,6 +7,7 @@ from trainer.evaluation.metric_table import DECIDING, DENSITY, LEAD, metrics_tha
 from trainer.settings.fields import check_ranges, setting
 
 GATE_ON = ("finetune", "test")
+KEEP, FORGET = "keep", "forget"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,14 @@ class EvaluateConfig:
         "Images on which the gate decides: finetune (the validation images of the fine-tuning data; in `evaluate` "
         "those of the first --dataset-dir), or test (the images of test_dataset).",
         choices=GATE_ON,
+    )
+
+    known_images: str = setting(
+        KEEP,
+        "What the images do on which the current default was decided: keep (a candidate that is significantly "
+        "worse on them is not promoted), or forget (once, to start anew: after a change of what people are asked "
+        "to do, or if the images had to be deleted).",
+        choices=(KEEP, FORGET),
     )
 
     def __post_init__(self) -> None:

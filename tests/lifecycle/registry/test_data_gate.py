@@ -8,13 +8,17 @@ import pytest
 from lifecycle.registry.data_gate import compare_data, require
 from lifecycle.registry.register import lineage, open_registry
 from lifecycle.registry.settings import DataGateConfig
+from tests.narrow import narrow_pretrained, narrowed
 from tests.small_sources import save
+from tests.trainer import predictable
 from trainer.data import prepared_data
 from trainer.data.fetch import fetch_dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
+from trainer.evaluation import per_image, recorded
+from trainer.evaluation.evaluation_files import RECORDED
+from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.reports.data_comparison import write_data_comparison
-from trainer.io import files
 from trainer.models import model_folder
 from trainer.models.find import PRETRAINED_VERSION
 
@@ -45,19 +49,42 @@ def first(tmp_path_factory):
     return prepare(tmp_path_factory.mktemp("first"), range(N))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def narrow():
+    """The default, and `pretrained`, are narrow networks that know nothing of these images."""
+    with narrowed(), narrow_pretrained():
+        yield
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory):
+    """A model as `train` leaves it, but for its SavedModel, which nothing reads here."""
+    folder = predictable.write_model(tmp_path_factory.mktemp("default") / "model", predictable.network(1))
+    (folder / model_folder.SAVED_MODEL).mkdir()
+    (folder / model_folder.SAVED_MODEL / "saved_model.pb").write_bytes(b"graph")
+    (folder / model_folder.HISTORY).write_text('{"epoch": 1}\n')
+    return folder
+
+
 @pytest.fixture
-def register(tmp_path, model):
+def register(tmp_path, default):
     """Registers a model as the default, with the data of its training; returns the registry."""
 
     def register(data, forget=()):
-        seen = prepared_data.images_to_train_on(data["finetune"])
-        files.write_json(model / model_folder.TRAINING_IMAGES, seen)
-        facts = lineage("run-1", data, str(model))
+        evaluation = tmp_path / "evaluation"
+        evaluation.mkdir()
+        recorded.write_recorded(evaluation / RECORDED, data)
+        (evaluation / model_folder.EVALUATION).write_text("{}")
+        held_out = [image.name for image in prepared_data.images(data["finetune"], ["valid"])]
+        scores = PerImage(held_out, {"candidate": {"kld": np.full(len(held_out), 0.5)}})
+        per_image.append_scores(evaluation / model_folder.PER_IMAGE, "custom", scores)
+        facts = lineage("run-1", data, str(default))
         for step in facts["data"].values():
             for name in forget:
                 del step[name]
         record = {"metrics": {"custom": {"kld": 0.5}}, "reason": "", "lineage": facts}
-        open_registry(str(tmp_path / "models")).add("msinet", model, record, True, PRETRAINED_VERSION)
+        registry = open_registry(str(tmp_path / "models"))
+        registry.add("msinet", default, record, True, PRETRAINED_VERSION, evaluation)
         return str(tmp_path / "models")
 
     return register
@@ -71,7 +98,7 @@ def compared(registry, folder):
 def test_the_first_model_has_nothing_to_be_compared_with(first, tmp_path, capsys):
     data = compared(str(tmp_path / "models"), first)
     assert (data.last, data.now["images"]) == (None, N)
-    assert require(STRICT, [data]) == []
+    assert require(STRICT, [data]) == ([], [])
     assert capsys.readouterr().out == f"nothing to compare with: {data.absent}\n"
 
 
@@ -81,7 +108,7 @@ def test_data_that_grow_are_compared_and_pass(first, register, tmp_path):
     assert len(json.dumps(version.record["lineage"]["data"])) < 5_000
     data = compared(registry, prepare(tmp_path / "grown", range(N + 10)))
     assert (data.last["images"], data.now["images"], data.added["images"]) == (N, N + 10, 10)
-    assert require(STRICT, [data]) == []
+    assert require(STRICT, [data]) == ([], [])
     same = compared(registry, first)
     assert (same.added, same.now) == (None, same.last)
 
@@ -98,7 +125,8 @@ def test_data_that_grow_are_compared_and_pass(first, register, tmp_path):
 def test_data_of_another_kind_are_named_and_end_a_strict_run(change, named, first, register, tmp_path, capsys):
     registry = register({"finetune": first})
     data = compared(registry, prepare(tmp_path / "other", range(1000, 1000 + N), **change))
-    warnings = require(DataGateConfig(), [data])
+    warnings, questions = require(DataGateConfig(), [data])
+    assert (questions, require(DataGateConfig(data_gate="warn"), [data])) == (warnings, (warnings, []))
     assert any(warning.startswith(f"Fine-tuning data (custom): {named}: ") for warning in warnings)
     assert f"warning: {warnings[0]}" in capsys.readouterr().out
     write_data_comparison([data], tmp_path / "page.html")
@@ -128,7 +156,7 @@ def test_a_default_of_an_earlier_version_or_of_another_dataset_is_not_compared(f
     data = compared(registry, first)
     assert data.last is None
     assert "version 1" in data.absent
-    assert require(STRICT, [data]) == []
+    assert require(STRICT, [data]) == ([], [])
 
 
 def test_a_default_that_was_trained_on_another_dataset_is_not_compared(first, register, tmp_path):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from trainer.data import statistics
 from trainer.data.prepared_data import Manifest, Statistics
 from trainer.data.statistics import FEATURES
 from trainer.errors import now, some
+from trainer.evaluation.data_check import Finding
 from trainer.evaluation.reports import gallery, pages
 from trainer.io.package_version import code_version
 
@@ -31,6 +32,8 @@ class ComparedData:
     """The statistics of the images that the current default was not trained on; None if that is not known."""
     absent: str
     """A sentence that says why nothing is compared; empty if something is."""
+    findings: list[Finding] = field(default_factory=list)
+    """What the current default says about the data."""
 
     @property
     def name(self) -> str:
@@ -39,9 +42,18 @@ class ComparedData:
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences about large differences."""
-        found = statistics.warnings(self.now, self.last, self.added) if self.last else []
-        return [f"{self.name}: {text}." for text in found]
+        """Sentences about all that a person should know."""
+        return [f"{self.name}: {each.text}." for each in self._found]
+
+    @property
+    def questions(self) -> list[str]:
+        """Those of `warnings` that hold a promotion."""
+        return [f"{self.name}: {each.text}." for each in self._found if each.is_large]
+
+    @property
+    def _found(self) -> list[Finding]:
+        differences = statistics.warnings(self.now, self.last, self.added) if self.last else []
+        return [*self.findings, *map(Finding, differences)]
 
 
 def write_data_comparison(compared: Sequence[ComparedData], html: str | os.PathLike[str]) -> None:

@@ -61,6 +61,12 @@ VERDICTS = {
     confidence.SAME: ("plain", "The same"),
 }
 """Significance -> colour and headline."""
+HEADLINES = {
+    gate.HELD: ("bad", "Held by a question about the data"),
+    gate.DISAGREE: ("bad", "Data and model disagree"),
+    gate.UNDECIDED: ("plain", "Not decided"),
+}
+"""End of an evaluation that promotes nothing -> colour and headline."""
 READING_PX = 320
 """Longer side of the images that show the readings of ambiguous recordings."""
 LARGEST_SHARE = 2.0
@@ -301,7 +307,7 @@ def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
         return "plain", "Not compared with a default model"
     if content["promote"]:
         return "good", "Becomes the default" if registers else "Would become the default"
-    return "plain", "Not promoted"
+    return HEADLINES.get(content.get("end", ""), ("plain", "Not promoted"))
 
 
 def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
@@ -357,6 +363,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
         "how": score_tables.how_measured(result),
         **score_tables.describe_scores(table, labels, result["models"], result["intervals"]),
         "gains": [score_tables.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
+        "decisive": score_tables.decisive_text(result, gate_metric),
         "who": who,
         "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
         "gallery": gallery.describe_gallery(
@@ -414,7 +421,10 @@ def _rule(content: Mapping[str, Any]) -> pages.Facts:
         if level
         else ", means only"
     )
-    return [("Gate", rule), ("Decided on", confidence.images_of(content["decides"]))]
+    facts = [("Gate", rule), ("Decided on", confidence.images_of(content["decides"]))]
+    if known := content.get("known"):
+        facts.append(("Known images", gate.Known(**known).text or str(known["verdict"])))
+    return facts
 
 
 # === A comparison ===

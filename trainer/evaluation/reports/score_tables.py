@@ -128,6 +128,8 @@ def decision_page(evaluation: Mapping[str, Any]) -> str:
     models = deciding["models"]
     groups = confidence.in_groups(deciding["n_units"], deciding["n_images"])
     heading = "Becomes the default" if evaluation["promote"] else "Does not become the default"
+    if evaluation["end"] in (gate.HELD, gate.DISAGREE):
+        heading += f": {evaluation['end']}"
     lines = [
         f"# {heading}",
         "",
@@ -299,6 +301,22 @@ def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float])
     return mark | {"left": left, "width": round(right - left, 2), "dot": dot}
 
 
+def decisive_text(result: Mapping[str, Any], metric: str) -> str:
+    """Say which interval of the gains decides, as a sentence; empty if none does.
+
+    Args:
+        result: The results on one dataset in `model_folder.EVALUATION`.
+        metric: The metric of the gate.
+    """
+    gain = result.get("decisive_gain")
+    if gain is None:
+        return ""
+    return (
+        f"{METRICS[metric].label} decides: its interval is at {confidence.percent(gain['level'])}, the share of a "
+        "year that this decision has, and holds for other images and the same people."
+    )
+
+
 def where_worse(result: Mapping[str, Any]) -> list[str]:
     """Say in which metrics the candidate is significantly worse than the centre bias and the current default.
 
@@ -385,8 +403,9 @@ def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bo
         covers = coverage(result.get("over_people", ()), means["candidate"])
         console.print(Text(f"{covers} {UNCORRECTED}"), soft_wrap=True)
         console.print(Text(how_measured(result), style="dim"), soft_wrap=True)
-        for text in where_worse(result):
-            console.print(Text(text), soft_wrap=True)
+        for text in (*where_worse(result), decisive_text(result, gate.metric_of(evaluation["gate"]))):
+            if text:
+                console.print(Text(text), soft_wrap=True)
         if "ceiling" in result:
             _print_ceiling(
                 console,

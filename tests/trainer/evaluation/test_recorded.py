@@ -1,0 +1,83 @@
+"""New recordings beside those that a model was made of."""
+
+import numpy as np
+import pytest
+
+from trainer.evaluation import recorded
+
+N = 20
+
+
+def lines(seed=0, **changes):
+    random = np.random.default_rng(seed)
+    made = []
+    for index in range(N):
+        x, y = random.uniform(0.2, 0.8, 2)
+        cells = {
+            "split": "train",
+            "image": f"{index}.png",
+            "digest": f"d{index}",
+            "hash": "",
+            "recording": f"a{index} b{index}",
+        }
+        made.append({**cells, "x": f"{x:.6g}", "y": f"{y:.6g}", "fixations": "40"} | changes)
+    return made
+
+
+def test_the_same_recordings_have_not_changed_and_people_may_be_added():
+    now = [{**line, "recording": f"c{i} {line['recording']}", "fixations": "60"} for i, line in enumerate(lines())]
+    now.append({**now[0], "image": "new.png", "digest": "other"})
+    compared = recorded.compare(now, lines())
+    assert (len(compared.pairs), len(compared.added), compared.n_gone, compared.changed) == (N, 1, 0, [])
+
+
+def changed(change, which=range(N)):
+    now = lines()
+    for index in which:
+        now[index] = {**now[index], "recording": f"other{index}", **change(now[index])}
+    return recorded.compare(now, lines())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda line: {"y": 1 - float(line["y"])}, "y is as if from the other side"),
+        (lambda line: {"x": 1 - float(line["x"])}, "x is as if from the other side"),
+        (lambda line: {"x": float(line["x"]) + 0.06}, "6% of the width to the right"),
+        (lambda line: {"y": float(line["y"]) - 0.1}, "10% of the height up"),
+        (lambda line: {"fixations": 20}, "0.5 times as many fixations"),
+        (lambda line: {}, ""),
+    ],
+)
+def test_how_recordings_changed_is_said(change, said):
+    compared = changed(change)
+    assert len(compared.changed) == N
+    assert said in compared.how()
+    assert said or not compared.how()
+
+
+def test_recordings_of_other_images_are_named():
+    now, before = lines(), lines()
+    for index in range(4):
+        now[index] = {**now[index], "recording": before[(index + 1) % 4]["recording"]}
+    compared = recorded.compare(now, before)
+    assert [pair.now["image"] for pair in compared.changed] == [f"{index}.png" for index in range(4)]
+    assert "0.png has that of 1.png" in compared.how()
+
+
+def test_images_that_are_gone_are_counted():
+    compared = recorded.compare(lines()[: N // 2], lines())
+    assert (compared.n_before, compared.n_gone) == (N, N // 2)
+
+
+def test_what_is_written_is_read(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    header = list(lines()[0])
+    rows = [",".join(header), *(",".join(line.values()) for line in lines())]
+    (folder / "images.csv").write_text("\n".join(rows))
+    recorded.write_recorded(tmp_path / "recorded.csv", {"finetune": folder, "test": folder})
+    found = recorded.read_recorded(tmp_path)
+    assert list(found) == ["finetune", "test"]
+    assert recorded.compare(recorded.read_lines(folder), found["test"]).changed == []
+    assert recorded.read_recorded(tmp_path / "of-an-earlier-version") == {}

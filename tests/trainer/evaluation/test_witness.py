@@ -1,0 +1,118 @@
+"""The witness: which reading of positions agrees with maps that know where people look."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import gaussian_filter
+
+from trainer.evaluation import witness
+from trainer.evaluation.witness import GRID, Looked, better_reading, odd_observers
+
+N, N_POINTS = 30, 60
+ASPECT = 4 / 3
+
+
+def scenes(n=N, seed=0):
+    """Densities with a few blobs of their own and a common one in the centre, and maps that know them with noise."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[: GRID[0], : GRID[1]]
+    centre = np.exp(-((y / GRID[0] - 0.5) ** 2 + (x / GRID[1] - 0.5) ** 2) / 0.08)
+    densities, maps = [], []
+    for _ in range(n):
+        spots = np.zeros(GRID)
+        spots[random.integers(4, GRID[0] - 4, 3), random.integers(4, GRID[1] - 4, 3)] = 1
+        density = 400 * gaussian_filter(spots, 3) + centre
+        densities.append(density / density.sum())
+        maps.append(density + gaussian_filter(random.normal(size=GRID), 2) + 5 * centre)
+    return densities, maps
+
+
+def draw(density, n, random):
+    flat = random.choice(density.size, n, p=density.ravel())
+    return (np.stack(np.divmod(flat, GRID[1]), 1) + random.random((n, 2))) / GRID
+
+
+@pytest.fixture(scope="module")
+def world():
+    random = np.random.default_rng(1)
+    densities, maps = scenes()
+    return maps, [draw(density, N_POINTS, random) for density in densities], densities
+
+
+def looked(points, change):
+    return [Looked(np.clip(change(each), 0, 0.999), np.full(len(each), 1 / len(each)), ASPECT) for each in points]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda p: p, ""),
+        (lambda p: p + (0, 0.01), ""),
+        (lambda p: np.stack([1 - p[:, 0], p[:, 1]], 1), "y were upside down"),
+        (lambda p: np.stack([p[:, 0], 1 - p[:, 1]], 1), "x were from right to left"),
+        (lambda p: 1 - p, "they were turned by 180 degrees"),
+        (lambda p: p[:, ::-1] * (ASPECT, 1 / ASPECT), "x and y were exchanged"),
+        (lambda p: p + (0, 0.08), "all were moved by 8% of the width to the right"),
+        (lambda p: p - (0.1, 0), "all were moved by 10% of the height up"),
+        (lambda p: p * 0.8, "they were scaled by 0.8 from the upper left corner"),
+        (lambda p: (p - 0.5) / 2 + 0.5, "they were scaled by 0.5 from the centre"),
+    ],
+)
+def test_a_wrong_reading_is_named_and_a_right_one_is_not(change, text, world):
+    maps, points, _ = world
+    for n in (witness.FEWEST, N):
+        reading = better_reading(maps[:n], looked(points[:n], change))
+        assert (reading.text if reading else "") == text
+    assert better_reading(maps[: witness.FEWEST - 1], looked(points[: witness.FEWEST - 1], change)) is None
+
+
+def test_a_habit_that_all_images_share_is_no_evidence(world):
+    """People look to the upper left of each image, the maps at their centre; nothing else is known."""
+    random = np.random.default_rng(2)
+    maps = [world[0][0] + gaussian_filter(random.normal(size=GRID), 2) for _ in range(N)]
+    points = [random.normal(0.25, 0.1, (N_POINTS, 2)) for _ in range(N)]
+    assert better_reading(maps, looked(points, lambda p: p)) is None
+
+
+def test_densities_are_read_as_fixations_are(world):
+    maps, _, densities = world
+    levels = [np.uint8(255 * each / each.max()) for each in densities]
+    honest = [Looked.of_density(each, (240, 320)) for each in levels]
+    assert better_reading(maps, honest) is None
+    reading = better_reading(maps, [Looked.of_density(each[::-1], (240, 320)) for each in levels])
+    assert reading.text == "y were upside down"
+    assert honest[0].weights.sum() == pytest.approx(1)
+
+
+def test_agreement_is_the_same_for_maps_of_any_scale(world):
+    maps, points, _ = world
+    where = looked(points, lambda p: p)
+    found = witness.agreement(maps, where)
+    assert found == pytest.approx(witness.agreement([3 * each + 7 for each in maps], where))
+    assert found.mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda p, random: p, None),
+        (lambda p, random: p + (0, 0.2), "all were moved by 20% of the width to the right"),
+        (lambda p, random: np.stack([1 - p[:, 0], p[:, 1]], 1), "y were upside down"),
+        (lambda p, random: random.random(p.shape), ""),
+    ],
+)
+def test_a_person_who_disagrees_with_the_others_is_found(change, text, world):
+    _, _, densities = world
+    random = np.random.default_rng(3)
+    images = []
+    for density in densities:
+        each = [draw(density, 6, random) for _ in range(10)]
+        each[4] = np.clip(change(each[4], random), 0, 0.999)
+        images.append((np.concatenate(each), np.repeat(np.arange(10), 6), ASPECT))
+    odd = odd_observers(images)
+    assert set(odd) == (set() if text is None else {4})
+    if text is not None:
+        assert (odd[4].text if odd[4] else "") == text
+
+
+def test_one_person_alone_is_compared_with_nobody(world):
+    assert odd_observers([(each, np.zeros(len(each), np.int64), ASPECT) for each in world[1]]) == {}

@@ -1,0 +1,144 @@
+"""The images and recordings that a model was made of, kept with it, and how those of new data differ from them.
+
+An image is the same if its pixels are equal, or if it is a copy by the rule of `trainer.data.copies`. Its
+recording is the same if every person who was recorded before has the same fixations: people may be added.
+"""
+
+import csv
+import dataclasses
+import pathlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from trainer.data import copies, prepared_data
+from trainer.data.prepared_data import IMAGES
+from trainer.errors import some
+from trainer.evaluation.evaluation_files import RECORDED
+from trainer.io.files import StrPath
+
+FEWEST_ALIKE = 0.8
+"""Share of the changed recordings that changed in one way, for it to be named."""
+REVERSED = -0.9
+"""Correlation of positions before and now by which an axis is upside down."""
+LEAST_MOVED = 0.01
+"""Share of an image's side by which a mean position moves at least."""
+
+Line = Mapping[str, str]
+"""A line of IMAGES: column -> cell."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """An image that a model's data had, too."""
+
+    now: Line
+    before: Line
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a person's recording of before is not there now."""
+        return bool(Counter(self.before["recording"].split()) - Counter(self.now["recording"].split()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """New data beside the data of a model."""
+
+    pairs: list[Pair]
+    added: list[Line]
+    """The images that are new."""
+    n_before: int
+    """Number of images that the model's data had."""
+
+    @property
+    def n_gone(self) -> int:
+        """Number of images that are not there any more."""
+        return self.n_before - len({(pair.before["split"], pair.before["image"]) for pair in self.pairs})
+
+    @property
+    def changed(self) -> list[Pair]:
+        """The images whose recordings are others now."""
+        return [pair for pair in self.pairs if pair.has_changed]
+
+    def how(self) -> str:
+        """Say how the recordings changed, as a clause; empty if they did not change in one way."""
+        changed = self.changed
+        elsewhere = {pair.before["recording"]: pair.before["image"] for pair in self.pairs}
+        moved = [pair for pair in changed if pair.now["recording"] in elsewhere]
+        if len(moved) >= FEWEST_ALIKE * len(changed):
+            names = [f"{pair.now['image']} has that of {elsewhere[pair.now['recording']]}" for pair in moved]
+            return f"they are now those of other images ({some(names)})"
+        clauses = []
+        for column, side, words in (
+            ("x", "width", ("to the right", "to the left")),
+            ("y", "height", ("down", "up")),
+        ):
+            now, before = _columns(changed, column)
+            if len(now) < 3:
+                continue
+            if np.std(now) and np.std(before) and np.corrcoef(now, before)[0, 1] < REVERSED:
+                clauses.append(f"{column} is as if from the other side")
+            elif abs(step := float(np.median(now - before))) >= LEAST_MOVED:
+                spread = np.abs(now - before - step)
+                if (spread < max(LEAST_MOVED, abs(step) / 2)).mean() >= FEWEST_ALIKE:
+                    clauses.append(f"they moved by {abs(step):.0%} of the {side} {words[step < 0]}")
+        now, before = _columns(changed, "fixations")
+        if len(now) and (ratio := float(np.median(now / np.maximum(before, 1)))) != 1:
+            clauses.append(f"they have {ratio:.2g} times as many fixations")
+        return " and ".join(clauses)
+
+
+def write_recorded(path: pathlib.Path, data: Mapping[str, StrPath]) -> None:
+    """Write the images of a model's data: `data` is its name, such as `finetune` -> prepared folder."""
+    lines = [{"data": name, **line} for name, folder in data.items() for line in read_lines(folder)]
+    columns = dict.fromkeys(column for line in lines for column in line)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def read_recorded(model: StrPath) -> dict[str, list[Line]]:
+    """Name of the data -> images that the model in a folder was made of; empty for one of an earlier version."""
+    path = pathlib.Path(model, RECORDED)
+    if not path.is_file():
+        return {}
+    found: dict[str, list[Line]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            found.setdefault(line["data"], []).append(line)
+    return found
+
+
+def read_lines(folder: StrPath) -> list[Line]:
+    """The lines of IMAGES of prepared data."""
+    with pathlib.Path(folder, IMAGES).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
+    """Pair the images of new data with those of a model's data, by their pixels or as copies of them."""
+    by_digest = {line["digest"]: line for line in before}
+    rest = [line for line in now if line["digest"] not in by_digest]
+    twins = copies.match(
+        [prepared_data.bits_of(line["hash"]) for line in rest],
+        [prepared_data.bits_of(line["hash"]) for line in before],
+    )
+    found = {line["digest"]: before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
+    pairs, added = [], []
+    for line in now:
+        same = by_digest.get(line["digest"]) or found.get(line["digest"])
+        if same is None:
+            added.append(line)
+        else:
+            pairs.append(Pair(line, same))
+    return Compared(pairs, added, len(before))
+
+
+def _columns(pairs: Sequence[Pair], column: str) -> tuple[np.ndarray, np.ndarray]:
+    """A feature of the images of pairs now and before, where it is known."""
+    known = [pair for pair in pairs if pair.now.get(column) and pair.before.get(column)]
+    now, before = ([float(getattr(pair, when)[column]) for pair in known] for when in ("now", "before"))
+    return np.array(now), np.array(before)
