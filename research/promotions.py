@@ -1,130 +1,240 @@
 """How often weekly retraining promotes a model that is not better: `python -m research.promotions`.
 
 Simulates years of 52 decisions by the gate's own rule (`trainer.evaluation.confidence`). Each week has a candidate
-of its own and other validation images, which is the worst case: what weeks share only makes errors coincide. The
-gains on images have the spread of two trainings of one network, paired, as in results.md: from 0.03
-KLD (base training with and without a setting) to 0.2 (before and after fine-tuning). They are normal, or skewed to
-either side as a gamma distribution of shape 4 (skewness 1). The second table has images in groups of 2 to 60, such
-as pages of a site, whose gains correlate: groups of unequal sizes, and few of them. The third table has candidates
-that are better each week.
+of its own and other validation images, which is the worst case: what weeks share only makes errors coincide. Gains
+on images are drawn from `GAINS`; they have a mean of 0 and, where it matters, the spread of two trainings of one
+network, paired, as in results.md: from 0.03 KLD (base training with and without a setting) to 0.2 (before and after
+fine-tuning). The first table is about images, the second about groups of 2 to 60, such as pages of a site, whose
+gains correlate: groups of unequal sizes, and few of them. The others have candidates that are better each week.
 """
+
+import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy import stats
 
-from trainer.evaluation.confidence import DECISIONS_A_YEAR, decision_level, grouped_interval, skewed_interval
+from trainer.evaluation.confidence import (
+    DECISIONS_A_YEAR,
+    MIN_DECIDING,
+    decision_level,
+    detectable_gain,
+    lower_ends,
+)
 
 YEARS = 4000
-SPREADS = (0.03, 0.1)
-IMAGES = (75, 300, 1000)
-GROUPS = (8, 10, 12, 20, 30, 60)
+IMAGES = (20, MIN_DECIDING, 50, 75, 150, 300)
+GROUPS = (20, MIN_DECIDING, 60)
 GROUP_SIZES = (2, 60)
 """The sizes of groups are between these, their logarithms in equal shares."""
 CORRELATIONS = (0.0, 0.1, 0.3, 0.6)
 """The correlations of the gains on two images of a group."""
-GAINS = (0.01, 0.02, 0.05)
-LEVELS = np.array([decision_level(0.95, decision) for decision in range(1, DECISIONS_A_YEAR + 1)])
+WORSE = 0.1
+"""So many spreads are models of the last column worse."""
+SPREADS = (0.03, 0.1)
+MEANS = (0.01, 0.02, 0.05)
+SAMPLES = 2000
+"""Samples behind a probability of a promotion."""
+ALPHAS = [(1 - decision_level(0.95, decision)) / 2 for decision in range(1, DECISIONS_A_YEAR + 1)]
+
+Size = tuple[int, ...]
+Draw = Callable[[np.random.Generator, Size], np.ndarray]
+Rule = Callable[[np.ndarray, float], np.ndarray]
+"""Whether the mean of each row, (k, n), is found to be above 0 with an error of `alpha` at most: (k,)."""
 
 
-def draws(rng: np.random.Generator, shape: str, size: tuple[int, int]) -> np.ndarray:
-    """Standardized gains: mean 0 and variance 1."""
-    if shape == "normal":
-        return rng.standard_normal(size)
-    skewed = (rng.gamma(4.0, size=size) - 4) / 2
-    return skewed if shape == "right" else -skewed
+# === Gains ===
 
 
-def is_promoted(rng: np.random.Generator, shape: str, years: int, n: int) -> tuple[np.ndarray, ...]:
-    """Whether weekly gains on n images of models that are no better lead to a promotion, each (years,).
+def normal(rng: np.random.Generator, size: Size) -> np.ndarray:
+    """The gains that Student's t assumes."""
+    return rng.standard_normal(size)
 
-    By the gate's interval, by Student's at the same levels, and by Student's 95% interval each week.
+
+def gamma(shape: float) -> Draw:
+    """Gains with a long tail on the winning side; their skewness is 2 / sqrt(shape)."""
+    return lambda rng, size: (rng.gamma(shape, size=size) - shape) / math.sqrt(shape)
+
+
+def lognormal(sigma: float) -> Draw:
+    """Gains with a heavier tail on the winning side."""
+    mean, spread = math.exp(sigma**2 / 2), math.sqrt(math.exp(sigma**2) * (math.exp(sigma**2) - 1))
+    return lambda rng, size: (rng.lognormal(0, sigma, size) - mean) / spread
+
+
+def students(freedom: float) -> Draw:
+    """Gains with heavy tails on both sides."""
+    return lambda rng, size: rng.standard_t(freedom, size) / math.sqrt(freedom / (freedom - 2))
+
+
+def losses(share: float, spreads: float) -> Draw:
+    """Normal gains, but for a share of the images, which lose so many spreads of the others."""
+
+    def draw(rng: np.random.Generator, size: Size) -> np.ndarray:
+        gains = rng.standard_normal(size) - spreads * (rng.random(size) < share)
+        return np.asarray((gains + share * spreads) / math.sqrt(1 + share * (1 - share) * spreads**2))
+
+    return draw
+
+
+def mirrored(draw: Draw) -> Draw:
+    """The same with the tail on the losing side."""
+    return lambda rng, size: -draw(rng, size)
+
+
+GAINS: dict[str, Draw] = {
+    "normal": normal,
+    "gamma, to the right": gamma(4),
+    "gamma, to the left": mirrored(gamma(4)),
+    "lognormal, to the right": lognormal(1),
+    "lognormal, to the left": mirrored(lognormal(1)),
+    "t with 3 degrees": students(3),
+    "5% lose four spreads": losses(0.05, 4),
+    # Not what the rule was made for, but for its number.
+    "exponential, to the left": mirrored(gamma(1)),
+    "lognormal 1.3, to the left": mirrored(lognormal(1.3)),
+    "5% lose six spreads": losses(0.05, 6),
+    "10% lose five spreads": losses(0.1, 5),
+    "2% lose eight spreads": losses(0.02, 8),
+}
+OF_GROUPS = list(GAINS)[:7]
+OF_POWER = ("normal", "gamma, to the right", "gamma, to the left", "t with 3 degrees", "5% lose four spreads")
+
+
+def group_means(draw: Draw, correlation: float, n_groups: int) -> Draw:
+    """Mean gains of groups; what the images of a group share and what each has of its own is drawn alike."""
+
+    def means(rng: np.random.Generator, size: Size) -> np.ndarray:
+        least, most = GROUP_SIZES
+        sizes = np.exp(rng.uniform(np.log(least), np.log(most + 1), size)).astype(int)
+        own = draw(rng, (int(sizes.sum()),))
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        of_images = np.add.reduceat(own, starts).reshape(size) / sizes
+        return np.asarray(np.sqrt(correlation) * draw(rng, size) + np.sqrt(1 - correlation) * of_images)
+
+    return means
+
+
+# === Rules ===
+
+
+def gate(gains: np.ndarray, alpha: float) -> np.ndarray:
+    """The rule of the gate."""
+    return lower_ends(gains, alpha) > 0
+
+
+def student(gains: np.ndarray, alpha: float) -> np.ndarray:
+    """Student's t."""
+    n = gains.shape[1]
+    return np.asarray(gains.mean(1) / gains.std(1, ddof=1) * np.sqrt(n) > stats.t.isf(alpha, n - 1))
+
+
+def hall(gains: np.ndarray, alpha: float, margin: float = 0.0) -> np.ndarray:
+    """Hall's transformation of Student's t (Journal of the Royal Statistical Society B 54, 1992).
+
+    It decided until 2026-11-28; with `margin`, a less favourable skewness, and Student's t besides for groups.
     """
-    promoted = np.zeros((3, years), bool)
-    for level in LEVELS:
-        gains = draws(rng, shape, (years, n))
+    n, mean = gains.shape[1], gains.mean(1) / gains.std(1, ddof=1)
+    skewness = stats.skew(gains, axis=1, bias=False) - margin
+    t = np.sqrt(n) * (mean + skewness / 3 * mean**2 + skewness**2 / 27 * mean**3 + skewness / (6 * n))
+    return np.asarray(t > stats.t.isf(alpha, n - 1))
+
+
+def hall_of_groups(gains: np.ndarray, alpha: float) -> np.ndarray:
+    """What decided on groups."""
+    return hall(gains, alpha, 0.6) & student(gains, alpha)
+
+
+# === Tables ===
+
+
+def years(
+    rng: np.random.Generator, draw: Draw, n: int, rules: list[Rule], shift: float = 0.0, n_years: int = YEARS
+) -> list[float]:
+    """The share of years with a promotion by each rule, of models whose mean gain is `shift`."""
+    promoted = np.zeros((len(rules), n_years), bool)
+    for alpha in ALPHAS:
+        gains = draw(rng, (n_years, n)) + shift
+        # Only where Student's t or its neighbourhood excludes 0 can another rule do so.
         t = gains.mean(1) / gains.std(1, ddof=1) * np.sqrt(n)
-        least = stats.t.ppf([(1 + level) / 2, 0.975], n - 1)
-        promoted[1:] |= t > least[:, None]
-        # Only where Student's interval or its neighbourhood excludes 0 can the other one do so.
-        for year in np.flatnonzero(t > 0.6 * least[0]):
-            low, _ = skewed_interval(gains[year], level) or (0.0, 0.0)
-            promoted[0, year] |= low > 0
-    return tuple(promoted)
+        likely = np.flatnonzero(t > 0.5 * stats.t.isf(alpha, n - 1))
+        for row, rule in zip(promoted, rules, strict=True):
+            row[likely] |= rule(gains[likely], alpha)
+    return [float(row.mean()) for row in promoted]
 
 
-def group_means(
-    rng: np.random.Generator, shape: str, correlation: float, years: int, n_groups: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes and mean gains of groups, (years, n_groups) each; the gains of single images are standardized."""
-
-    def means(n_images: np.ndarray) -> np.ndarray:
-        if shape == "normal":
-            return np.asarray(rng.standard_normal(n_images.shape) / np.sqrt(n_images))
-        skewed = np.asarray((rng.gamma(4.0 * n_images) / n_images - 4) / 2)
-        return skewed if shape == "right" else -skewed
-
-    least, most = GROUP_SIZES
-    sizes = np.exp(rng.uniform(np.log(least), np.log(most + 1), (years, n_groups))).astype(int)
-    shared = means(np.ones_like(sizes))
-    return sizes, np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * means(sizes)
+def found(gains: np.ndarray, rule: Rule, alpha: float) -> float:
+    """The mean gain with which the rule promotes half of these samples, (k, n), which have a mean gain of 0."""
+    low, high = 0.0, 8.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rule(gains + middle, alpha).mean() >= 0.5 else (middle, high)
+    return high
 
 
-def is_promoted_by_groups(
-    rng: np.random.Generator, shape: str, correlation: float, years: int, n_groups: int
-) -> tuple[np.ndarray, ...]:
-    """Whether weekly gains in groups, of models that are no better, lead to a promotion, each (years,).
+def print_row(*cells: object) -> None:
+    """Print a row of a table at once."""
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
-    By the gate's interval, by Hall's and by Student's of the groups' means, and by the robust standard error of
-    the mean over images (CR1, Student's t with one degree of freedom less than groups).
-    """
-    promoted = np.zeros((4, years), bool)
-    for level in LEVELS:
-        sizes, gains = group_means(rng, shape, correlation, years, n_groups)
-        least = stats.t.ppf((1 + level) / 2, n_groups - 1)
-        t = gains.mean(1) / gains.std(1, ddof=1) * np.sqrt(n_groups)
-        promoted[2] |= t > least
-        for year in np.flatnonzero(t > 0.5 * least):
-            ends = [of(gains[year], level) or (0.0, 0.0) for of in (grouped_interval, skewed_interval)]
-            promoted[:2, year] |= [low > 0 for low, _ in ends]
-        shares = sizes / sizes.sum(1, keepdims=True)
-        mean = (shares * gains).sum(1, keepdims=True)
-        variance = n_groups / (n_groups - 1) * ((shares * (gains - mean)) ** 2).sum(1)
-        promoted[3] |= mean[:, 0] / np.sqrt(variance) > least
-    return tuple(promoted)
+
+def print_header(*cells: str) -> None:
+    """Print the head of a table."""
+    print()
+    print_row(*cells)
+    print_row(*["---"] * len(cells))
+
+
+def print_promises() -> None:
+    """Years with a promotion of models that are no better, or worse: images, then groups."""
+    rng = np.random.default_rng(0)
+    print_header("gains", "rule", *(f"{n} images" for n in IMAGES))
+    for name, draw in GAINS.items():
+        rows = [years(rng, draw, n, [gate, hall, student]) for n in IMAGES]
+        worse = [years(rng, draw, n, [gate, hall], -WORSE) for n in IMAGES]
+        for label, of_images in zip(("the gate", "Hall", "Student"), zip(*rows, strict=True), strict=True):
+            print_row(name, label, *(f"{share:.1%}" for share in of_images))
+        for label, of_images in zip(("the gate, worse", "Hall, worse"), zip(*worse, strict=True), strict=True):
+            print_row(name, label, *(f"{share:.1%}" for share in of_images))
+    print_header("gains", "correlation", *(f"{n} groups: the gate, before" for n in GROUPS))
+    for name in OF_GROUPS:
+        for correlation in CORRELATIONS:
+            cells = []
+            for n in GROUPS:
+                draw = group_means(GAINS[name], correlation, n)
+                cells.append(years(rng, draw, n, [gate, hall_of_groups], n_years=YEARS // 4))
+            print_row(name, correlation, *(f"{now:.1%}, {before:.1%}" for now, before in cells))
+
+
+def print_power() -> None:
+    """Gains that are found half of the time, and how often a better model is promoted."""
+    rng = np.random.default_rng(1)
+    counts, decisions = (MIN_DECIDING, 50, 75, 100, 300), (1, 12, DECISIONS_A_YEAR)
+    print_header("gains", "images", *(f"decision {number}: the gate, Hall" for number in decisions), "expected")
+    for name in OF_POWER:
+        for n in counts:
+            gains = GAINS[name](rng, (SAMPLES, n))
+            cells = []
+            for number in decisions:
+                rates = [found(gains, rule, ALPHAS[number - 1]) for rule in (gate, hall)]
+                cells.append("{:.2f}, {:.2f}".format(*rates))
+            expected = [detectable_gain(1.0, n, decision_level(0.95, number)) for number in decisions]
+            print_row(name, n, *cells, ", ".join(f"{gain:.2f}" for gain in expected))
+    print_header("gain, KLD", "spread", "images", "1st decision", "12th", "52nd", "within 12", "Hall: 1st", "12th")
+    for mean in MEANS:
+        for spread in SPREADS:
+            for n in (50, 75, 100, 300, 1000):
+                gains = rng.standard_normal((SAMPLES // 2, n)) + mean / spread
+                powers = [float(gate(gains, alpha).mean()) for alpha in (*ALPHAS[:12], ALPHAS[-1])]
+                before = [float(hall(gains, alpha).mean()) for alpha in (ALPHAS[0], ALPHAS[11])]
+                within = 1 - math.prod(1 - power for power in powers[:12])
+                cells = [powers[0], powers[11], powers[12], within, *before]
+                print_row(mean, spread, n, *(f"{cell:.0%}" for cell in cells))
 
 
 def main() -> None:
     """Print the tables of research/results.md."""
-    rng = np.random.default_rng(0)
-    print("| images | gains | year with a false promotion | by Student's t | with a 95% interval each week |")
-    print("|---|---|---|---|---|")
-    for n in IMAGES:
-        for shape in ("normal", "right", "left"):
-            rates = [promoted.mean() for promoted in is_promoted(rng, shape, YEARS, n)]
-            print(f"| {n} | {shape} | {' | '.join(f'{rate:.1%}' for rate in rates)} |", flush=True)
-    print()
-    print(
-        "| groups | correlation | gains | year with a false promotion | by Hall | by Student | over images (CR1) |"
-    )
-    print("|---|---|---|---|---|---|---|")
-    for n in GROUPS:
-        for correlation in CORRELATIONS:
-            for shape in ("normal", "right", "left"):
-                years = is_promoted_by_groups(rng, shape, correlation, YEARS, n)
-                shares = " | ".join(f"{promoted.mean():.1%}" for promoted in years)
-                print(f"| {n} | {correlation} | {shape} | {shares} |", flush=True)
-    print()
-    print("| gain, KLD | spread | images | 1st decision | 12th | 52nd | within 12 | 95% interval |")
-    print("|---|---|---|---|---|---|---|---|")
-    for gain in GAINS:
-        for spread in SPREADS:
-            for n in IMAGES:
-                shift = gain / spread * np.sqrt(n)
-                power = stats.nct.sf(stats.t.ppf((1 + LEVELS) / 2, n - 1), n - 1, shift)
-                plain = stats.nct.sf(stats.t.ppf(0.975, n - 1), n - 1, shift)
-                within = 1 - np.prod(1 - power[:12])
-                cells = (power[0], power[11], power[51], within, plain)
-                print(f"| {gain} | {spread} | {n} | {' | '.join(f'{cell:.0%}' for cell in cells)} |")
+    print_promises()
+    print_power()
 
 
 if __name__ == "__main__":

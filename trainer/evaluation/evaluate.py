@@ -74,8 +74,8 @@ def evaluate(
     models = {model: Seen.by(folder, [*datasets.values(), *trained_on]) for model, folder in folders.items()}
     left_out = {name: _left_out(datasets[name], manifest, models) for name, manifest in manifests.items()}
     n_images = manifests[decides].counts[manifests[decides].held_out]
-    undecided = gate.too_few_unseen(confidence.images_of(decides), len(left_out[decides]), n_images)
-    if len(left_out[decides]) == n_images:  # then all are scored, and nothing is decided
+    n_seen = len(left_out[decides])
+    if n_seen == n_images:  # then all are scored, and nothing is decided
         left_out[decides] = []
     load_tensorflow()
     from trainer.data.tfrecords import MAP_SIZE
@@ -107,7 +107,7 @@ def evaluate(
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
         known_before = known.open_known(champion) if champion is not None and config.known_images == KEEP else None
         on_known = _on_known(config, known_before, predictors, models, datasets[decides], n_known)
-        evaluation = _conclude(config, results, decides, models, undecided, on_known, questions)
+        evaluation = _conclude(config, results, decides, models, n_seen, on_known, questions)
         agrees = on_known is None or on_known.verdict == Known.NOT_WORSE
         evaluation["n_known"] = _keep(partial, datasets, trained_on, decides, known_before if agrees else None)
         evaluation |= {
@@ -205,7 +205,7 @@ def _on_known(
     manifest = prepared_data.Manifest.load(folder)
     # Images that the candidate was trained on flatter it, so they are left out if enough others are there.
     trained_on = models[CANDIDATE].among(folder, splits=("train",))
-    enough = manifest.counts[manifest.held_out] - len(trained_on) >= gate.MIN_UNSEEN
+    enough = manifest.counts[manifest.held_out] - len(trained_on) >= confidence.MIN_DECIDING
     table = Scorer(folder, manifest, predictors, left_out=trained_on if enough else ()).score(
         "evaluate known images"
     )
@@ -263,9 +263,7 @@ def _replace_by_decisive(config: EvaluateConfig, table: PerImage, summary: dict[
     higher, level = METRICS[metric].higher_is_better, gate.gate_level(config, decision)
     gain = confidence.gain(*models, higher, level, of_groups=table.is_grouped)
     gains = confidence.gains_of(*models, higher)
-    # At the levels of many decisions a year, Student's interval promotes too often on skewed gains.
-    ends = confidence.grouped_interval if gain.of_groups else confidence.skewed_interval
-    low, high = ends(gains, gain.level) or (None, None)
+    low, high = confidence.deciding_interval(gains, gain.level) or (None, None)
     decisive = dataclasses.replace(gain, low=low, high=high)
     spread = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
     summary |= {"decisive_gain": dataclasses.asdict(decisive), "spread": spread}
@@ -280,17 +278,19 @@ def _conclude(
     results: dict[str, dict[str, Any]],
     decides: str,
     models: Mapping[str, Seen],
-    undecided: str,
+    n_seen: int,
     on_known: Known | None,
     questions: Sequence[str],
 ) -> dict[str, Any]:
     """The content of `model_folder.EVALUATION`: the results on each dataset, and the decision.
 
-    `undecided` says why nothing can be decided; it is empty if something can.
+    `n_seen` is the number of deciding images that one of the models was trained on. If it was on all, all are scored.
     """
     deciding = results[decides]
     n_images, n_units = deciding["n_images"], deciding["n_units"]
-    undecided = undecided or gate.too_few_groups(confidence.images_of(decides), n_units, n_images, config)
+    n_all = n_images + len(deciding["left_out"])
+    n_unseen = n_units if n_seen < n_all else 0
+    undecided = gate.too_few(confidence.images_of(decides), n_all, n_seen, n_unseen, config)
     gain = confidence.Gain(**deciding["decisive_gain"]) if CHAMPION in models else None
     model_configs = {model: each.model_config for model, each in models.items()}
     reservation = gate.reservation(deciding["manifest"], model_configs.get(CHAMPION))

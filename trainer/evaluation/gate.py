@@ -17,11 +17,6 @@ from trainer.io.files import StrPath
 from trainer.models import provenance
 
 BECOMES = "The candidate becomes the default"
-MIN_UNSEEN = 20
-"""A decision needs so many images if others were left out, because a model was trained on them."""
-MIN_GROUPS = 12
-"""A decision about images that belong together needs so many groups. With fewer, too little is known of how groups
-differ: a year of decisions promotes models that are no better too often (`python -m research.promotions`)."""
 CONFIRM = (
     "If the data are right, set the default to this version: `python -m pipeline registry set-default challenger`."
 )
@@ -181,7 +176,7 @@ def decide(
         outcome = BECOMES if promote else "The candidate does not become the default"
         reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
         return Decision(True, beats, promote, reason, PROMOTED if promote else CHALLENGER)
-    if undecided and CHAMPION in models:
+    if undecided and not reservation and CHAMPION in models:
         return Decision(True, None, False, f"Not decided, so the {current} stays: {undecided}.", UNDECIDED)
     if reservation or beats is False:
         return Decision(True, beats, False, f"The {current} stays: {reservation or comparison}.", CHALLENGER)
@@ -201,20 +196,27 @@ def decide(
     return Decision(True, beats, True, f"{BECOMES}: {comparison}{also}.", PROMOTED)
 
 
-def too_few_unseen(title: str, n_seen: int, n_images: int) -> str:
-    """Say that too few images are left to decide on; empty if enough are, or if none was left out.
+def too_few(title: str, n_images: int, n_seen: int, n_units: int, config: EvaluateConfig) -> str:
+    """Say that there are too few images to decide on; empty if there are enough, or if only means decide.
 
     Args:
         title: Name of the images, such as `validation images of osie`.
-        n_seen: Number of those that one of the models was trained on.
         n_images: Number of all.
+        n_seen: Number of those that one of the models was trained on.
+        n_units: Number of the others, where a group counts as one; 0 if there are none.
+        config: The gate.
     """
-    if not n_seen or n_images - n_seen >= MIN_UNSEEN:
+    if n_units >= confidence.MIN_DECIDING or not (config.gate_confidence or n_seen):
         return ""
-    return (
-        f"one of the two models was trained on {n_seen:,} of the {n_images:,} {title}, or on others of their "
-        f"groups, and a decision needs {MIN_UNSEEN} that neither has seen"
-    )
+    facts = f"there are {n_images:,} {title}"
+    if n_seen:
+        facts = (
+            f"one of the two models was trained on {n_seen:,} of the {n_images:,} {title}, or on others of their "
+            f"groups, which leaves {confidence.count_text(n_units, n_units < n_images - n_seen)}"
+        )
+    elif n_units < n_images:
+        facts = f"the {n_images:,} {title} belong to {n_units:,} groups"
+    return f"{facts}, and a decision needs {confidence.MIN_DECIDING}"
 
 
 def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:
@@ -270,20 +272,6 @@ def center_bias_text(result: Mapping[str, Any]) -> str:
     return f"Centre bias: the smoothed {kind} of the {of}{without}."
 
 
-def too_few_groups(title: str, n_groups: int, n_images: int, config: EvaluateConfig) -> str:
-    """Say that the images belong to too few groups to decide on; empty if they do not, or if only means decide.
-
-    Args:
-        title: Name of the images, such as `validation images of osie`.
-        n_groups: Number of their groups, where an image of its own is one.
-        n_images: Number of the images.
-        config: The gate.
-    """
-    if n_groups == n_images or n_groups >= MIN_GROUPS or not config.gate_confidence:
-        return ""
-    return f"the {n_images:,} {title} belong to {n_groups:,} groups, and a decision needs {MIN_GROUPS}"
-
-
 def _is_worse(metric: str, ours: Scores, theirs: Scores) -> bool:
     higher, lower = (theirs, ours) if METRICS[metric].higher_is_better else (ours, theirs)
     return higher[metric] > lower[metric]
@@ -318,7 +306,8 @@ def _difference(config: EvaluateConfig, gain: Gain) -> str:
     if not config.gate_confidence:
         return f"{difference} (gate_margin is {margin:g})" if margin else difference
     if gain.low is None or gain.high is None:
-        return f"{difference}, but {confidence.too_few(gain.n_images, gain.level, gain.of_groups)}"
+        least = confidence.MIN_DECIDING
+        return f"{difference}, but {confidence.too_few(gain.n_images, gain.level, gain.of_groups, least)}"
     interval = (
         f"{confidence.percent(gain.level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
     )

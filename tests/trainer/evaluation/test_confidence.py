@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from research import promotions
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import (
     MIN_IMAGES,
@@ -13,7 +14,6 @@ from trainer.evaluation.confidence import (
     holm,
     mean_interval,
     share,
-    skewed_interval,
 )
 
 
@@ -64,28 +64,6 @@ def test_interval_of_equal_scores_is_their_mean(values, p_value):
     result = gain(values, np.zeros(len(values)), higher_is_better=True)
     assert (result.mean, result.low, result.high, result.p_value) == (*[values.mean()] * 3, p_value)
     assert (result.better_on, result.worse_on) == (np.count_nonzero(values), 0)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_interval_of_skewed_scores_misses_the_mean_equally_often_on_both_sides(sign):
-    """Student's misses it 1.75% of the time on one side, and 0.5% on the other."""
-    rng = np.random.default_rng(0)
-    samples = sign * (rng.gamma(4.0, size=(4000, 50)) - 4)
-    skewed = np.array([skewed_interval(sample, 0.98) for sample in samples])
-    plain = stats.ttest_1samp(samples, 0, axis=1).confidence_interval(0.98)  # `mean_interval` of them all at once
-    above, below = (skewed[:, 0] > 0).mean(), (skewed[:, 1] < 0).mean()
-    often, seldom = ((plain.high < 0).mean(), (plain.low > 0).mean())[::sign]
-    assert often > 3 * seldom
-    # Each side is missed with a probability of 1%, whose standard error is 0.16%.
-    assert 0.006 < above < 0.014
-    assert 0.006 < below < 0.014
-
-
-def test_interval_of_scores_without_skewness_is_students():
-    scores = np.concatenate([np.arange(1.0, 11), -np.arange(1.0, 11)])
-    assert skewed_interval(scores, 0.99) == pytest.approx(mean_interval(scores, 0.99))
-    for few in (scores[:9], [0.5] * 20):
-        assert skewed_interval(few) == mean_interval(few)
 
 
 def test_interval_needs_two_images():
@@ -167,16 +145,110 @@ def test_all_decisions_of_a_year_spend_its_error_and_later_ones_never_more(confi
     assert spent[51] == pytest.approx(0.0097968069 * (1 - confidence), rel=1e-8)
 
 
-def test_the_interval_of_groups_contains_the_others_and_comes_close_to_them_with_many():
-    for seed, n in ((0, 12), (1, 30), (2, 3000)):
-        values = 4 - np.random.default_rng(seed).gamma(4, size=n)
-        low, high = confidence.grouped_interval(values, 0.99)
-        others = [confidence.mean_interval(values, 0.99), confidence.skewed_interval(values, 0.99)]
-        assert low <= min(each[0] for each in others)
-        assert high >= max(each[1] for each in others)
-    assert high - low == pytest.approx(others[1][1] - others[1][0], rel=0.05)
+# === The interval that decides ===
 
 
-@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 4.0], [0.3] * 20])
-def test_the_interval_of_few_or_equal_groups_is_students(values):
-    assert confidence.grouped_interval(values) == confidence.mean_interval(values)
+def years_of_promotions(name, n, rules, n_years=400, shift=0.0):
+    draw = promotions.GAINS[name]
+    return promotions.years(np.random.default_rng(3), draw, n, rules, shift, n_years)
+
+
+@pytest.mark.parametrize("name", promotions.OF_GROUPS)
+@pytest.mark.parametrize("n", [confidence.MIN_DECIDING, 75])
+def test_models_that_are_no_better_are_promoted_in_few_years_whatever_their_gains(name, n):
+    """At most 6%, whose standard error is 1.2%; a model that is worse still less often."""
+    (share,) = years_of_promotions(name, n, [promotions.gate])
+    assert share <= 0.06
+    assert years_of_promotions(name, n, [promotions.gate], shift=-0.1)[0] <= share
+
+
+def test_other_intervals_promote_models_that_are_no_better():
+    """What the test above finds in the rules that decided before."""
+    heavy = years_of_promotions("lognormal, to the left", 30, [promotions.hall, promotions.student])
+    rare = years_of_promotions("5% lose four spreads", 75, [promotions.hall, promotions.student])
+    assert min(heavy) > 0.2
+    assert min(rare) > 0.08
+
+
+def test_models_of_groups_that_are_no_better_are_promoted_in_few_years():
+    for name in ("normal", "lognormal, to the left"):
+        draw = promotions.group_means(promotions.GAINS[name], 0.3, confidence.MIN_DECIDING)
+        shares = promotions.years(
+            np.random.default_rng(0), draw, confidence.MIN_DECIDING, [promotions.gate], n_years=60
+        )
+        assert shares[0] <= 0.06, name
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.01, 0.001])
+@pytest.mark.parametrize("n", [30, 200])
+def test_the_end_is_a_quantile_of_means_with_random_weights(alpha, n):
+    """The definition of Gaffke's bound, with 400,000 drawn weights."""
+    rng = np.random.default_rng(n)
+    for values in (rng.standard_normal(n), rng.lognormal(size=n), -rng.lognormal(size=n)):
+        (end,) = confidence.lower_ends(values[None], alpha)
+        below, above = values - values.mean(), values.mean() - values
+        spread = np.sqrt(2 * (below[below < 0] ** 2).sum() / (n - 1))
+        reach = max(1, above.max() / below.max())
+        bounded = np.append(values, values.min() - 2.5 * spread * reach) - end
+        is_below = [rng.standard_exponential((20_000, n + 1)) @ bounded <= 0 for _ in range(20)]
+        share = np.mean(is_below)
+        assert share == pytest.approx(alpha, abs=4 * np.sqrt(alpha / 400_000), rel=0.05)
+
+
+@pytest.mark.parametrize(("wins", "n"), [(3, 30), (15, 30), (29, 30), (60, 200)])
+def test_the_end_of_wins_and_losses_is_that_of_clopper_and_pearson(wins, n, monkeypatch):
+    """If nothing is thought to lie beyond the sample, and its values are 0 and 1."""
+    monkeypatch.setattr(confidence, "UNSEEN", 0.0)
+    values = np.repeat([1.0, 0.0], [wins, n - wins])
+    for level in (0.9, 0.99, 0.999):
+        exact = stats.binomtest(wins, n).proportion_ci(level, "exact")
+        assert confidence.deciding_interval(values, level) == pytest.approx([exact.low, exact.high], rel=0.01)
+
+
+def test_the_deciding_interval_follows_scale_offset_and_sign():
+    values = np.random.default_rng(1).gamma(2.0, size=40)
+    low, high = confidence.deciding_interval(values, 0.999)
+    assert low < values.mean() < high
+    for scale in (10.0, 1e-9):
+        assert confidence.deciding_interval(scale * values, 0.999) == pytest.approx([scale * low, scale * high])
+    assert confidence.deciding_interval(values - 100, 0.999) == pytest.approx([low - 100, high - 100])
+    assert confidence.deciding_interval(-values, 0.999) == pytest.approx([-high, -low])
+    assert confidence.deciding_interval(values[::-1], 0.999) == pytest.approx([low, high])
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_deciding_interval_is_finite_and_wider_at_higher_levels():
+    for seed in range(5):
+        values = np.random.default_rng(seed).standard_t(2, size=30)
+        ends = np.array([confidence.deciding_interval(values, level) for level in (0, 0.5, 0.9, 0.999, 1 - 1e-9, 1)])
+        assert np.isfinite(ends).all()
+        assert (np.diff(ends[:, 0]) < 0).all()
+        assert (np.diff(ends[:, 1]) > 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [0.0, 0.3, -2.0])
+def test_equal_gains_are_their_mean_and_one_that_differs_widens_the_interval(value):
+    values = np.full(30, value)
+    assert confidence.deciding_interval(values, 0.999) == pytest.approx([value, value], abs=1e-15)
+    values[0] += 1e-17
+    assert confidence.deciding_interval(values, 0.999) == pytest.approx([value, value], abs=1e-15)
+    values[0] -= 0.1
+    low, high = confidence.deciding_interval(values, 0.999)
+    assert low < values.mean() < high
+
+
+def test_there_is_no_deciding_interval_of_few_values():
+    values = scores(confidence.MIN_DECIDING)
+    assert confidence.deciding_interval(values) is not None
+    assert confidence.deciding_interval(values[1:]) is None
+    assert confidence.detectable_gain(1.0, confidence.MIN_DECIDING - 1, 0.95) == float("inf")
+
+
+@pytest.mark.parametrize("n", [30, 50, 300])
+@pytest.mark.parametrize("decision", [1, 12, 52])
+def test_the_detectable_gain_is_found_half_of_the_time(n, decision):
+    level = decision_level(0.95, decision)
+    gains = np.random.default_rng(2).normal(confidence.detectable_gain(0.1, n, level), 0.1, (1000, n))
+    found = (confidence.lower_ends(gains, (1 - level) / 2) > 0).mean()
+    assert found == pytest.approx(0.5, abs=0.08)
