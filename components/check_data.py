@@ -29,7 +29,7 @@ def check_data(
     """
     from lifecycle.machines.settings import Target
     from lifecycle.machines.training_job import check_trainings
-    from lifecycle.registry.data_gate import check_gate, compare_data, require
+    from lifecycle.registry.data_gate import check_gate, compare_data, require, what_could_be_found
     from lifecycle.registry.register import fetched_of
     from lifecycle.registry.settings import DataGateConfig
     from trainer.errors import reported
@@ -42,7 +42,9 @@ def check_data(
         fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
         trainings = {"base": base_training, "finetune": finetune_training}
         check_trainings(trainings, fetched, Target(platform, location, ""))
-        check_gate(configs_of(evaluation, EvaluateConfig)[0], fetched)
+        (gate,) = configs_of(evaluation, EvaluateConfig)
+        check_gate(gate, fetched)
         compared = compare_data(registry, model_name, fetched)
         write_data_comparison(compared, report.path)
+        print(what_could_be_found(gate, registry, model_name, fetched))
         return require(config, compared)

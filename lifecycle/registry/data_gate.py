@@ -10,7 +10,9 @@ from trainer.errors import UserError, check
 from trainer.evaluation import data_check, gate, recorded
 from trainer.evaluation.recorded import Line
 from trainer.evaluation.reports.data_comparison import ComparedData
+from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import EvaluateConfig
+from trainer.models import provenance
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
 """Name of prepared data -> their title."""
@@ -75,6 +77,20 @@ def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> tuple[l
         lines += [f"nothing to compare with: {text}" for text in dict.fromkeys(each.absent for each in compared)]
     print(*(lines or ["no large difference was found"]), sep="\n")
     return warnings, questions if config.data_gate == "hold" else []
+
+
+def what_could_be_found(config: EvaluateConfig, location: str, name: str, data: Mapping[str, str]) -> str:
+    """Say which gain over the current default of model `name` this run could find (`gate.what_could_be_found`)."""
+    registry = open_registry(location)
+    default = registry.default(name)
+    folder = data["test" if config.gate_on == "test" else "finetune"]
+    manifest = prepared_data.Manifest.load(folder)
+    if provenance.is_sample(vars(manifest)):
+        return ""
+    n_seen = len(Seen.by(judge_of(default), []).among(folder))
+    gain = default.record.get("gain", {}) if default else {}
+    spread = gain.get("spread") if gain.get("metric") == config.gate else None
+    return gate.what_could_be_found(config, manifest, n_seen, registry.next_decision(name), spread)
 
 
 def check_gate(config: EvaluateConfig, data: Mapping[str, str]) -> None:

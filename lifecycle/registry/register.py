@@ -271,14 +271,14 @@ def _decision_facts(results: Mapping[str, Any]) -> dict[str, Any]:
     """What a version's record says of its decision, beside whether it was promoted and why."""
     deciding = results["datasets"][results["decides"]]
     facts = {"decided": results.get("decided", True)}
-    facts |= {
-        key: results[key] for key in ("end", "known", "n_known", "decision", "could_find") if results.get(key)
-    }
+    facts |= {key: results[key] for key in ("end", "known", "n_known", "decision") if results.get(key)}
     if questions := results.get("questions"):
         facts["findings"] = questions
     if gain := deciding.get("decisive_gain"):
         metric = gate.metric_of(results["gate"])
         facts["gain"] = {"metric": metric, "spread": deciding.get("spread"), **gain}
+    if could_find := deciding.get("could_find"):
+        facts["could_find"] = could_find
     return facts
 
 

@@ -265,8 +265,11 @@ def _replace_by_decisive(config: EvaluateConfig, table: PerImage, summary: dict[
     gains = confidence.gains_of(*models, higher)
     low, high = confidence.deciding_interval(gains, gain.level) or (None, None)
     decisive = dataclasses.replace(gain, low=low, high=high)
-    spread = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
-    summary |= {"decisive_gain": dataclasses.asdict(decisive), "spread": spread}
+    summary["decisive_gain"] = dataclasses.asdict(decisive)
+    if low is not None:
+        spread = float(gains.std(ddof=1))
+        summary["spread"] = spread
+        summary["could_find"] = confidence.detectable_gain(spread, len(gains), gain.level)
     summary["gains"][metric] = summary["decisive_gain"]
     others = [each for each in summary["worse"][CHAMPION] if each != metric]
     is_worse = confidence.significance(decisive) == confidence.WORSE

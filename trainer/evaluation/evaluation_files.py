@@ -96,6 +96,9 @@ class DecidingScores(DatasetScores):
 
     decisive_gain: NotRequired[dict[str, Any]]
     spread: NotRequired[float]
+    """Standard deviation of the gains on images."""
+    could_find: NotRequired[float]
+    """The mean gain that the decision finds half of the time."""
 
 
 class RegisteredEvaluation(TypedDict):
@@ -111,7 +114,6 @@ class RegisteredEvaluation(TypedDict):
     known: NotRequired[KnownScores | None]
     n_known: NotRequired[int]
     decision: NotRequired[int]
-    could_find: NotRequired[float]
     questions: NotRequired[list[str]]
 
 

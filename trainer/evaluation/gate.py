@@ -219,6 +219,33 @@ def too_few(title: str, n_images: int, n_seen: int, n_units: int, config: Evalua
     return f"{facts}, and a decision needs {confidence.MIN_DECIDING}"
 
 
+def what_could_be_found(
+    config: EvaluateConfig, manifest: Manifest, n_seen: int, decision: int, spread: float | None
+) -> str:
+    """Say which gain a decision could find, as a sentence; empty if only means decide.
+
+    Args:
+        config: The gate.
+        manifest: The data that decide.
+        n_seen: Number of their held-out images that the current default was trained on.
+        decision: Number of the decision among those of the last year.
+        spread: Standard deviation of the gains on images at the last decision; None if that is not known.
+    """
+    n_images = manifest.counts[manifest.held_out] - n_seen
+    if not config.gate_confidence or config.gate not in METRICS:
+        return ""
+    if n_images < confidence.MIN_DECIDING:
+        return (
+            f"Nothing will be decided: there are {n_images:,} held-out images that the current default was not "
+            f"trained on, and a decision needs {confidence.MIN_DECIDING}. Add images, or promote the candidate "
+            "yourself by `python -m pipeline registry set-default`."
+        )
+    in_spreads = confidence.detectable_gain(1.0, n_images, gate_level(config, decision))
+    label = METRICS[config.gate].label
+    gain = f"{in_spreads:.2f} spreads of {label}" if spread is None else f"{in_spreads * spread:.3f} in {label}"
+    return f"With {n_images:,} images, as decision {decision:,} of this year, a gain of {gain} is found half of the time."
+
+
 def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:
     """Say why scores on a dataset do not count against the current default; empty if they do.
 

@@ -220,7 +220,9 @@ def test_the_deciding_interval_follows_scale_offset_and_sign():
 def test_the_deciding_interval_is_finite_and_wider_at_higher_levels():
     for seed in range(5):
         values = np.random.default_rng(seed).standard_t(2, size=30)
-        ends = np.array([confidence.deciding_interval(values, level) for level in (0, 0.5, 0.9, 0.999, 1 - 1e-9, 1)])
+        ends = np.array(
+            [confidence.deciding_interval(values, level) for level in (0, 0.5, 0.9, 0.999, 1 - 1e-9, 1)]
+        )
         assert np.isfinite(ends).all()
         assert (np.diff(ends[:, 0]) < 0).all()
         assert (np.diff(ends[:, 1]) > 0).all()

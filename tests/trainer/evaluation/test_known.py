@@ -19,7 +19,7 @@ from trainer.models import model_folder
 from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")
-N = 24
+N = 32
 
 
 @pytest.fixture(scope="module")
