@@ -11,7 +11,7 @@ from typing import Any
 from lifecycle import argo, vertex_api, webhook
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import open_registry
-from lifecycle.registry.versions import Registry, Version
+from lifecycle.registry.versions import Registry, Version, what_followed
 from lifecycle.vertex_run import failed_tasks, titles_of_job
 from trainer.models.find import PRETRAINED_VERSION
 from trainer.models.model_names import DEFAULT
@@ -35,7 +35,7 @@ class End:
     why: str
     """One or more sentences."""
     earlier: str = ""
-    """A sentence about the last promotion before; empty if there was none."""
+    """A sentence about the last move of the default before; empty if there was none."""
 
     @property
     def is_failure(self) -> bool:
@@ -71,7 +71,9 @@ def of_version(registry: Registry, name: str, version: Version) -> End:
     if registry.aliases(name).get(DEFAULT) == version.number:
         result = PROMOTED
     elif result == PROMOTED:
-        result, why = CHALLENGER, f"{why} But another run has moved the default since."
+        moves = registry.default_moves(name)
+        was_default = any(move.version == version.number for move in moves)
+        result, why = PROMOTED if was_default else CHALLENGER, f"{why} {what_followed(version, moves)}".strip()
     return End(f"{name}@{version.number}", result, why, earlier(registry, name, version.number))
 
 
@@ -85,19 +87,28 @@ def of_failure(registry: Registry, name: str, tasks: Mapping[str, str], version:
 def of_unchanged(registry: Registry, name: str) -> End:
     """The end of a run that found nothing to train."""
     default = registry.aliases(name).get(DEFAULT, PRETRAINED_VERSION)
-    why = f"The default, version {default}, or the challenger already is this model."
+    why = (
+        f"A version was made of the same data, settings, code and start, and how it compares with the default, "
+        f"version {default}, is known."
+    )
     return End(name, UNCHANGED, why, earlier(registry, name))
 
 
-def earlier(registry: Registry, name: str, number: int = PRETRAINED_VERSION) -> str:
-    """A sentence about the last promotion of a version other than `number`; empty if there was none."""
-    moves = [move for move in registry.default_moves(name) if move[1] != number]
-    if not moves:
+def earlier(registry: Registry, name: str, number: int | None = None) -> str:
+    """A sentence about the last move of the default to a version other than `number`; empty if there was none."""
+    moves = registry.default_moves(name)
+    place = next((place for place in reversed(range(len(moves))) if moves[place].version != number), None)
+    if place is None:
         return ""
-    since, version = moves[-1]
-    weeks = (datetime.datetime.now(datetime.UTC) - since).days // 7
+    move = moves[place]
+    before = moves[place - 1].version if place else PRETRAINED_VERSION
+    weeks = (datetime.datetime.now(datetime.UTC) - move.since).days // 7
     ago = f"{weeks} week{'' if weeks == 1 else 's'} ago" if weeks else "less than a week ago"
-    return f"Last promotion before this run: version {version}, {ago}."
+    if not move.by_person:
+        return f"Last promotion before this run: version {move.version}, {ago}."
+    if move.version < before:
+        return f"Rolled back to version {move.version} by a person, {ago}."
+    return f"Version {move.version} was made the default by a person, {ago}."
 
 
 # === On Vertex AI and Kubeflow ===

@@ -1,7 +1,7 @@
 """Registries in TensorFlow Serving's layout: in a folder of this machine or of a mounted volume, or in a bucket.
 
     <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
-    <root>/<name>/defaults.json             [{"version": 3, "since": "2026-03-02T10:00:00+00:00"}]
+    <root>/<name>/defaults.json             [{"version": 3, "since": "2026-03-02T10:00:00+00:00", "by": "gate"}]
     <root>/<name>/<version>/                a SavedModel
     <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
                                             history), the scores of each image, and version.json: metrics and
@@ -9,15 +9,14 @@
     <root>/<name>/serving/<version>/        a copy of the default's SavedModel, and of no other
 
 TensorFlow Serving takes the highest number that it finds in a folder: of <root>/<name> the newest version, of
-<root>/<name>/serving the default.
+<root>/<name>/serving the default. As long as `pretrained` is the default, `aliases.json` has none; it is served as
+`serving/0` once a person has made it the default.
 """
 
 import abc
 import dataclasses
-import datetime
 import fcntl
 import functools
-import json
 import os
 import pathlib
 import re
@@ -29,9 +28,12 @@ from typing import Any, Self
 
 from lifecycle.registry import version_records
 from lifecycle.registry.address import check_bucket
+from lifecycle.registry.state_files import KINDS, REMEDIES, read_in_bucket, update_in_bucket
+from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
     GRAPH,
     READERS,
+    DefaultMove,
     Version,
     check_model,
     copy_version,
@@ -41,6 +43,8 @@ from lifecycle.registry.versions import (
     mounted,
     promoted,
     record_bytes,
+    recorded_moves,
+    with_move,
 )
 from trainer.errors import ContentError, UserError, check
 from trainer.io import buckets, files
@@ -55,13 +59,6 @@ from trainer.models.registry_layout import ALIASES, DEFAULTS, SERVING, VERSION_E
 
 FilesByVersion = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
-KINDS = {ALIASES: registry_layout.Aliases, DEFAULTS: list[registry_layout.Move]}
-"""JSON file of a model -> type of its content, for pydantic. No file is the same as an empty one."""
-REMEDIES = {
-    ALIASES: "remove it, then set the default with `python -m pipeline registry set-default VERSION`",
-    DEFAULTS: "remove it",
-}
-"""JSON file of a model -> what to do if it cannot be read."""
 LOCK = ".lock"
 """File in a model's folder that a writer locks."""
 FILE_OF_VERSION = re.compile(r"(\d+)/(.+)")
@@ -86,12 +83,13 @@ class NumberedRegistry(abc.ABC):
         with ThreadPoolExecutor(READERS) as pool:
             return list(pool.map(lambda number: self._version(name, number, models), sorted(models)))
 
-    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
-        """When the default moved, and to which version, oldest first; see `Registry.default_moves`."""
-        kept = self._read_json(name, DEFAULTS)
-        moves = [(datetime.datetime.fromisoformat(each["since"]), each["version"]) for each in kept]
+    def default_moves(self, name: str) -> list[DefaultMove]:
+        """The moves of the default, oldest first; see `Registry.default_moves`."""
         # Without the file, which is removed if it is damaged, what the versions themselves say is known.
-        return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
+        return recorded_moves(self._read_json(name, DEFAULTS)) or self._told_by_versions(name)
+
+    def _told_by_versions(self, name: str) -> list[DefaultMove]:
+        return promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:
         """The default version, or None; see `Registry.default`."""
@@ -122,17 +120,18 @@ class NumberedRegistry(abc.ABC):
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`; see `Registry.set_alias`."""
-        self._version(name, version, self._models(name))
+        models = self._models(name)
+        if version == PRETRAINED_VERSION and alias == DEFAULT and models:
+            exported_pretrained()  # first: if it cannot be made, nothing has changed
+        else:
+            self._version(name, version, models)
         with self._locked(name):
-            self._move(name, version, lambda aliases: alias)
+            self._move(name, version, lambda aliases: alias, by_person=True)
 
     def serve_default(self, name: str) -> None:
         """Write `serving/` again, as after a registration that was killed; see `Registry.serve_default`."""
-        check(
-            self._default_version(name) is not None,
-            f"the default of model {name!r} is `pretrained`, which {self.address} does not hold; name one with "
-            "`python -m pipeline registry set-default VERSION`",
-        )
+        if self._default_version(name) is None:
+            exported_pretrained()  # before other writers wait for it
         with self._locked(name):
             self._serve(name)
 
@@ -148,15 +147,19 @@ class NumberedRegistry(abc.ABC):
 
         Raises `UserError` if the alias names a version that does not exist.
         """
-        number = self.aliases(name).get(DEFAULT)
-        return None if number is None else self._version(name, number, self._models(name))
+        number = self._default_number(name)
+        return None if number == PRETRAINED_VERSION else self._version(name, number, self._models(name))
+
+    def _default_number(self, name: str) -> int:
+        return self.aliases(name).get(DEFAULT, PRETRAINED_VERSION)
 
     def _version(self, name: str, number: int, models: FilesByVersion) -> Version:
         """A version. Raises `UserError` if it does not exist, or if files are missing."""
+        known = [PRETRAINED_VERSION, *sorted(models)] if models else []
         check(
             number in models,
             f"model {name!r} has no version {number} in {self.address} "
-            f"(versions: {versions_text(sorted(models)) or 'none'}); set the default to another with "
+            f"(versions: {versions_text(known) or 'none'}); set the default to another with "
             "`python -m pipeline registry set-default VERSION`, or without a version remove "
             f"{registry_layout.ALIASES}",
         )
@@ -184,15 +187,21 @@ class NumberedRegistry(abc.ABC):
             found = pool.map(is_same, numbers)
             return next((number for number, same in zip(numbers, found, strict=True) if same), None)
 
-    def _move(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
+    def _move(
+        self, name: str, version: int, choose: Callable[[Mapping[str, int]], str], by_person: bool = False
+    ) -> str:
         """Let the alias that `choose` selects, given all aliases, name the version; returns that alias.
 
         If it is the default, `serving/` gets the version and `defaults.json` an entry more.
         """
+        earlier: list[DefaultMove] = []
+        if not self._read_json(name, DEFAULTS):
+            with suppress(ContentError):  # a damaged version, which is no reason to move nothing
+                earlier = self._told_by_versions(name)
         alias = self._point(name, version, choose)
         if alias == DEFAULT:
             self._serve(name)
-            self._add_move(name, version)
+            self._update_json(name, DEFAULTS, lambda moves: with_move(moves, earlier, version, by_person))
         return alias
 
     def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
@@ -202,20 +211,11 @@ class NumberedRegistry(abc.ABC):
         def change(aliases: Mapping[str, int]) -> Mapping[str, int]:
             nonlocal alias
             alias = choose(aliases)
-            return {**aliases, alias: version}
+            others = {each: number for each, number in aliases.items() if each != alias}
+            return others if version == PRETRAINED_VERSION else {**others, alias: version}
 
         self._update_json(name, ALIASES, change)
         return alias
-
-    def _add_move(self, name: str, version: int) -> None:
-        """Append to `defaults.json` that this version became the default now, unless its last entry is it."""
-        since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-        def change(moves: list[registry_layout.Move]) -> list[registry_layout.Move]:
-            is_last = bool(moves) and moves[-1]["version"] == version
-            return moves if is_last else [*moves, {"version": version, "since": since}]
-
-        self._update_json(name, DEFAULTS, change)
 
     # === Files ===
 
@@ -301,23 +301,10 @@ class BucketRegistry(NumberedRegistry):
         return buckets.storage_client(write=True)
 
     def _read_json(self, name: str, file: str) -> Any:
-        return self._read_json_state(name, file)[0]
-
-    def _read_json_state(self, name: str, file: str) -> tuple[Any, int]:
-        """The content of a JSON file of the model, and the generation of its object; 0 if there is none."""
-        address = f"{self.root}/{name}/{file}"
-        content, generation = buckets.read_state(address, self._client)
-        if not generation:
-            return KINDS[file](), 0
-        return parse_json(content, address, REMEDIES[file], KINDS[file]), generation
+        return read_in_bucket(f"{self.root}/{name}", file, self._client)[0]
 
     def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
-        while True:
-            value, generation = self._read_json_state(name, file)
-            content = json.dumps(change(value), indent=2) + "\n"
-            with suppress(ChangedObjectError):
-                buckets.replace_state(f"{self.root}/{name}/{file}", content.encode(), generation, self._client)
-                return
+        update_in_bucket(f"{self.root}/{name}", file, change, self._client)
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
         """Number of each version, also of those that are being written -> name of a file below it -> its size."""
@@ -371,9 +358,11 @@ class BucketRegistry(NumberedRegistry):
     def _serve(self, name: str) -> None:
         served = f"{self.root}/{name}/{SERVING}"
         while True:
-            number = self.aliases(name)[DEFAULT]
+            number = self._default_number(name)
             there = self._names(served)
-            if f"{number}/{GRAPH}" not in there:
+            if f"{number}/{GRAPH}" not in there and number == PRETRAINED_VERSION:
+                copy_version(f"{served}/{number}", exported_pretrained() / SAVED_MODEL, {}, self._client)
+            elif f"{number}/{GRAPH}" not in there:
                 files = [path for path in self._files(name)[number] if not path.startswith(f"{VERSION_EXTRA}/")]
                 for path in sorted(files, key=lambda path: path == GRAPH):
                     source = f"{self.root}/{name}/{number}/{path}"
@@ -382,7 +371,7 @@ class BucketRegistry(NumberedRegistry):
                 if not path.startswith(f"{number}/"):
                     buckets.remove_object(f"{served}/{path}", self._client)
             # Another writer may have moved the default meanwhile, and each has removed what the other wrote.
-            if self.aliases(name)[DEFAULT] == number and f"{number}/{GRAPH}" in self._names(served):
+            if self._default_number(name) == number and f"{number}/{GRAPH}" in self._names(served):
                 return
 
     def _names(self, address: str) -> list[str]:
@@ -460,12 +449,14 @@ class LocalRegistry(NumberedRegistry):
         return number
 
     def _serve(self, name: str) -> None:
-        number = str(self.aliases(name)[DEFAULT])
+        number = str(self._default_number(name))
+        is_ours = number != str(PRETRAINED_VERSION)
+        source = self.root / name / number if is_ours else exported_pretrained() / SAVED_MODEL
         served = self.root / name / SERVING
         files.remove_leftovers(served)
         if not files.is_taken(served / number):
             with files.replacing(served / number, last=GRAPH) as partial:
-                shutil.copytree(self.root / name / number, partial, ignore=shutil.ignore_patterns(VERSION_EXTRA))
+                shutil.copytree(source, partial, ignore=shutil.ignore_patterns(VERSION_EXTRA))
         for other in served.iterdir():
             if other.name != number:
                 with suppress(OSError):  # a mounted bucket renames no folder

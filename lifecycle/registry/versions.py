@@ -5,8 +5,8 @@ import datetime
 import json
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from trainer.errors import check
 from trainer.evaluation import evaluation_files
@@ -20,6 +20,9 @@ from trainer.models.model_names import PRETRAINED
 
 READERS = 8
 """Threads that read the records of several versions."""
+GATE: Final = "gate"
+PERSON: Final = "person"
+"""Who moved the default."""
 GRAPH = "saved_model.pb"
 """The file of a SavedModel that makes it one."""
 OWNER = {"managed_by": "msinet-pipelines"}
@@ -56,6 +59,17 @@ class Version:
         return config
 
 
+@dataclasses.dataclass(frozen=True)
+class DefaultMove:
+    """The default of a model became a version."""
+
+    since: datetime.datetime
+    version: int
+    """Its number; PRETRAINED_VERSION for `pretrained`."""
+    by_person: bool = False
+    """Whether a person chose it; otherwise the gate promoted it."""
+
+
 class Registry(Protocol):
     """The interface of a registry. Its methods raise `UserError` if the registry cannot be read or written."""
 
@@ -68,10 +82,10 @@ class Registry(Protocol):
     def default(self, name: str) -> Version | None:
         """The version that the alias `default` names; None as long as `pretrained` is the default."""
 
-    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
-        """When the default moved, and to which version, oldest first.
+    def default_moves(self, name: str) -> list[DefaultMove]:
+        """The moves of the default, oldest first.
 
-        Of a registry on Vertex AI, only the moves by the gate are known.
+        Before the first one that the registry has written down, only those by the gate are known.
         """
 
     def add(
@@ -91,9 +105,9 @@ class Registry(Protocol):
         """
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Let `alias` name `version`; what serves the default follows it.
+        """Let `alias` name `version`, as a person wants it; what serves the default follows it.
 
-        Raises `UserError` if there is no such version.
+        The default may be PRETRAINED_VERSION too. Raises `UserError` if there is no such version.
         """
 
     def serve_default(self, name: str) -> None:
@@ -122,10 +136,73 @@ def numbered(versions: Iterable[Version]) -> dict[int, Version]:
     return found
 
 
-def promoted(versions: Iterable[Version], default: int | None) -> list[tuple[datetime.datetime, int]]:
-    """List the versions that the gate promoted, or that are the `default` now: time of registration and number."""
+def promoted(versions: Iterable[Version], default: int | None) -> list[DefaultMove]:
+    """The moves of the default that the versions' records tell: to those that the gate promoted, and the default.
+
+    They count from a version's registration.
+    """
     chosen = [each for each in versions if each.record.get("promote") or each.number == default]
-    return [(version.created, version.number) for version in chosen]
+    return [DefaultMove(each.created, each.number, each.record.get("promote") is False) for each in chosen]
+
+
+def recorded_moves(content: Iterable[registry_layout.Move]) -> list[DefaultMove]:
+    """The moves in the content of `registry_layout.DEFAULTS`.
+
+    An entry that does not say who moved it was written by the gate, unless an earlier version became the default:
+    the gate promotes the newest alone.
+    """
+    moves: list[DefaultMove] = []
+    for each in content:
+        newest = max((move.version for move in moves), default=PRETRAINED_VERSION)
+        by_person = each["by"] == PERSON if "by" in each else each["version"] <= newest
+        moves.append(DefaultMove(datetime.datetime.fromisoformat(each["since"]), each["version"], by_person))
+    return moves
+
+
+def with_move(
+    content: list[registry_layout.Move], earlier: Iterable[DefaultMove], version: int, by_person: bool
+) -> list[registry_layout.Move]:
+    """The content of `registry_layout.DEFAULTS` after the default has become `version` now, if it is another one.
+
+    `earlier` are the moves before the first that was written down.
+    """
+    moves = content or [_entry(move) for move in earlier]
+    if version == (moves[-1]["version"] if moves else PRETRAINED_VERSION):
+        return moves
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    return [*moves, _entry(DefaultMove(now, version, by_person))]
+
+
+def _entry(move: DefaultMove) -> registry_layout.Move:
+    return {
+        "version": move.version,
+        "since": move.since.isoformat(timespec="seconds"),
+        "by": PERSON if move.by_person else GATE,
+    }
+
+
+def what_followed(version: Version, moves: Sequence[DefaultMove]) -> str:
+    """What happened with a version as the default, a sentence; empty if the gate's decision still stands.
+
+    Args:
+        version: The version.
+        moves: All moves of the default, oldest first.
+    """
+    places = [place for place, move in enumerate(moves) if move.version == version.number]
+    if not places:
+        if version.record.get("promote") and moves and moves[0].since <= version.created:
+            return "It did not become the default: that had moved since it was compared with it."
+        return ""
+    if places[-1] + 1 == len(moves):
+        move = moves[-1]
+        return f"A person made it the default on {move.since:%Y-%m-%d}." if move.by_person else ""
+    before, move = moves[places[-1]], moves[places[-1] + 1]
+    day = f"{move.since:%Y-%m-%d}"
+    if not move.by_person:
+        return f"Version {move.version} replaced it on {day}."
+    if move.version < before.version:
+        return f"A person rolled it back to version {move.version} on {day}."
+    return f"A person made version {move.version} the default on {day}."
 
 
 def dated(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,17 +6,23 @@ of our own, laid out as in a local registry, from which the next run evaluates t
 <artifacts>/1/                 a SavedModel
 <artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
 
+Beside them, `defaults.json` has the moves of the default, as in a local registry.
+
 The artifacts are what the container that serves the version is given: <root>/<name>/<run>/tensorflow.serving.
 TensorFlow Serving takes nothing but a folder of numbered ones. Google's container wants the SavedModel itself: for
 it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
+
+`pretrained`, version 0, is no version of Vertex AI. As long as it is the default, the version with Vertex AI's own
+alias `default` has the alias UNPROMOTED too. Endpoints that follow the default answer with a version that is
+uploaded for them, once, and has the label SHIPPED: it is none of the registry's.
 """
 
 import dataclasses
-import datetime
 import functools
 import os
 import pathlib
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +32,13 @@ from typing import Any
 from lifecycle import vertex_api
 from lifecycle.registry import version_records
 from lifecycle.registry.address import ADDRESS_SYNTAX, Address
-from lifecycle.registry.endpoint import Endpoints
+from lifecycle.registry.endpoint import Endpoints, write_shipped_map
+from lifecycle.registry.state_files import read_in_bucket, update_in_bucket
+from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
     OWNER,
     READERS,
+    DefaultMove,
     Version,
     check_model,
     copy_version,
@@ -39,17 +48,20 @@ from lifecycle.registry.versions import (
     mounted,
     promoted,
     record_bytes,
+    recorded_moves,
+    with_move,
 )
 from trainer.errors import UserError, check
 from trainer.evaluation.evaluation_files import SHIPPED_MAP
-from trainer.io import buckets
+from trainer.io import buckets, files
 from trainer.io.buckets import REMOTE, ChangedObjectError
 from trainer.io.files import MOUNT, parse_json
 from trainer.io.folder_or_bucket import Folder
-from trainer.models import provenance
-from trainer.models.find import PRETRAINED_VERSION, VERSION, model_at
+from trainer.models import find, model_folder, provenance
+from trainer.models.find import PRETRAINED_VERSION, VERSION, model_at, versions_text
 from trainer.models.model_folder import SAVED_MODEL
-from trainer.models.model_names import CHALLENGER, DEFAULT
+from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
+from trainer.models.registry_layout import DEFAULTS
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
@@ -67,8 +79,10 @@ NUMBERED = "tensorflow.serving"
 RUN_LABEL = "run"
 """Key of the label that says which run has made a version."""
 UNPROMOTED = "unpromoted"
-"""Alias of a first version that the gate did not promote. Vertex AI gives the first version of a model the alias
-`default` in any case; beside this one it does not count."""
+"""Alias of a version whose alias `default` does not count, so that `pretrained` is the default: of a first version
+that the gate did not promote, since Vertex AI gives it `default` in any case, or of one before `pretrained`."""
+SHIPPED = "pretrained"
+"""Key of the label of `pretrained` as an endpoint's version; the value begins its weights' checksum."""
 POLL_S = 1.0
 
 
@@ -79,7 +93,7 @@ class VertexRegistry(Address):
     def versions(self, name: str) -> list[Version]:
         """All versions of model `name`, oldest first; see `Registry.versions`."""
         with vertex_api.reported_errors():
-            entries = vertex_api.retried(lambda: self._entries(name))
+            entries = _trained(vertex_api.retried(lambda: self._entries(name)))
             with ThreadPoolExecutor(READERS) as pool:
                 records = list(pool.map(functools.partial(_record, client=buckets.storage_client()), entries))
         return [
@@ -92,9 +106,12 @@ class VertexRegistry(Address):
         with vertex_api.reported_errors():
             return _aliases(vertex_api.retried(lambda: self._entries(name)))
 
-    def default_moves(self, name: str) -> list[tuple[datetime.datetime, int]]:
-        """When the gate moved the default, and to which version, oldest first; see `Registry.default_moves`."""
-        return promoted(self.versions(name), self.aliases(name).get(DEFAULT))
+    def default_moves(self, name: str) -> list[DefaultMove]:
+        """The moves of the default, oldest first; see `Registry.default_moves`."""
+        with vertex_api.reported_errors():
+            home = _home(vertex_api.retried(lambda: self._entries(name)))
+        moves = recorded_moves(read_in_bucket(home, DEFAULTS, buckets.storage_client())[0]) if home else []
+        return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
@@ -133,12 +150,13 @@ class VertexRegistry(Address):
         check_model(model)
         run = label(record["lineage"]["run"])
         root = f"{root_of(model, self.staging)}/{name}"
-        uri = f"{root}/{run}" if self.is_served_by_google else f"{root}/{run}/{NUMBERED}"
+        uri = self._uri(f"{root}/{run}")
         version_dir = _address_of(uri)
         client = buckets.storage_client(write=True)
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
+            moves = self._unrecorded_moves(name, entries)
             if entry is None:
                 copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), client)
                 buckets.write_object(f"{model_at(version_dir)}/{VERSION}", record_bytes(record), client)
@@ -146,48 +164,101 @@ class VertexRegistry(Address):
                 with locked_object(f"{root}/{LOCK}", client):
                     entry = self._upload(name, uri, record, promote, compared_with)
             self._attach(entry, record)
-        return int(entry.version_id), DEFAULT if DEFAULT in _aliases([entry]) else CHALLENGER
+        number, alias = int(entry.version_id), DEFAULT if DEFAULT in _aliases([entry]) else CHALLENGER
+        if alias == DEFAULT:
+            _record_move(_home([*entries, entry]), moves, number, by_person=False)
+        return number, alias
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`; see `Registry.set_alias`."""
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
-            numbers = [entry.version_id for entry in entries]
+            numbers = [int(entry.version_id) for entry in _trained(entries)]
+            if numbers and alias == DEFAULT:
+                numbers.insert(0, PRETRAINED_VERSION)
             check(
-                str(version) in numbers,
+                version in numbers,
                 f"model {name!r} has no version {version} in {self.project}, {self.location} "
-                f"(versions: {', '.join(numbers) or 'none'})",
+                f"(versions: {versions_text(numbers) or 'none'})",
             )
-            changes = [alias]
-            if alias == DEFAULT:
-                entry = next(entry for entry in entries if entry.version_id == str(version))
-                # First the endpoint: if the version does not answer as it should, nothing has changed.
-                self._move_endpoints(name, entry)
-                changes += [f"-{UNPROMOTED}"] if UNPROMOTED in entry.version_aliases else []
-            resource = f"{_parent(entries)}@{version}"
-            # Idempotent; an alias of another version is moved.
-            vertex_api.retried(
-                lambda: self._client().merge_version_aliases(name=resource, version_aliases=changes)
-            )
+            if alias != DEFAULT:
+                self._change_aliases(_numbered(entries, version), [alias])
+                return
+            moves = self._unrecorded_moves(name, entries)
+            # First the endpoint: if the version does not answer as it should, nothing has changed.
+            self._move_endpoints(name, entries, version)
+            if version == PRETRAINED_VERSION:
+                while default := _default_of(vertex_api.retried(lambda: self._entries(name))):
+                    self._change_aliases(default, [UNPROMOTED])  # another run may have promoted one meanwhile
+            else:
+                entry = _numbered(entries, version)
+                removed = [f"-{UNPROMOTED}"] if UNPROMOTED in entry.version_aliases else []
+                self._change_aliases(entry, [DEFAULT, *removed])
+        try:
+            _record_move(_home(entries), moves, version, by_person=True)
+        except UserError as error:  # the default has moved nevertheless
+            print(f"warning: when the default moved is not written down: {error}", file=sys.stderr)
+
+    def _change_aliases(self, entry: Any, changes: list[str]) -> None:
+        """Give a version aliases, which others lose, or take them with a `-` before their names; idempotent."""
+        resource = f"{_parent([entry])}@{entry.version_id}"
+        vertex_api.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=changes))
+
+    def _unrecorded_moves(self, name: str, entries: list[Any]) -> list[DefaultMove]:
+        """The moves of the default before the first that is written down; none if one is."""
+        home = _home(entries)
+        if not home or read_in_bucket(home, DEFAULTS, buckets.storage_client())[1]:
+            return []
+        return promoted(self.versions(name), _aliases(entries).get(DEFAULT))
 
     def serve_default(self, name: str) -> None:
         """Give the default all traffic of the endpoints that follow it; see `Registry.serve_default`."""
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
-            default = _default_of(entries)
+            default = _aliases(entries).get(DEFAULT, PRETRAINED_VERSION)
             check(
-                default is not None and self._move_endpoints(name, default),
+                bool(entries) and self._move_endpoints(name, entries, default),
                 f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}; name one "
                 "with --endpoint",
             )
 
-    def _move_endpoints(self, name: str, entry: Any) -> bool:
+    def _move_endpoints(self, name: str, entries: list[Any], version: int) -> bool:
         """Let this version alone answer at every endpoint that follows the default; whether there is one."""
         endpoints = Endpoints(self, name)
         following = endpoints.following()
-        for endpoint in following:
-            endpoints.move(endpoint.name, entry, _expected_map(entry))
+        if following:
+            entry = _numbered(entries, version) if version else self._shipped(name, entries)
+            for endpoint in following:
+                endpoints.move(endpoint.name, entry, _expected_map(entry))
         return bool(following)
+
+    def _shipped(self, name: str, entries: list[Any]) -> Any:
+        """The entry of `pretrained` for endpoints; it is uploaded if it is not there.
+
+        Its SavedModel and its SHIPPED_MAP are kept beside the folders of the other versions.
+        """
+        source = find.find_model(PRETRAINED)
+        config = files.read_json(
+            source / model_folder.MODEL_CONFIG, model_folder.MODEL_REMEDY, model_folder.ModelConfig
+        )
+        weights = label(config[model_folder.WEIGHTS_SHA256][:12])
+        for entry in entries:
+            if entry.labels.get(SHIPPED) == weights:
+                return entry
+        self.check_serving()
+        model = exported_pretrained()
+        shipped_map = model / SHIPPED_MAP
+        write_shipped_map(str(source), shipped_map)
+        uri = self._uri(f"{_home(entries)}/{PRETRAINED}-{weights}")
+        client = buckets.storage_client(write=True)
+        copy_version(_address_of(uri), model / SAVED_MODEL, {SHIPPED_MAP: shipped_map}, client)
+        about = f"{PRETRAINED}, the model that comes with the package: version 0, for endpoints."
+        fields = {"version_description": about, "labels": {SHIPPED: weights, **OWNER}}
+        return self._send(name, uri, entries, fields)
+
+    def _uri(self, folder: str) -> str:
+        """The address of the artifacts in a version's folder."""
+        return folder if self.is_served_by_google else f"{folder}/{NUMBERED}"
 
     def check_endpoint(self, name: str, endpoint: str) -> Any:
         """The endpoint of this name or ID. Raises `UserError` unless it exists and has no model but `name`."""
@@ -209,7 +280,7 @@ class VertexRegistry(Address):
         followed = self.follow(name, endpoint)
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
-            entry = next(entry for entry in entries if entry.version_id == str(version))
+            entry = _numbered(entries, version)
             Endpoints(self, name).deploy(followed, entry, _expected_map(entry), traffic)
 
     def resource(self, name: str, number: int) -> str:
@@ -260,16 +331,18 @@ class VertexRegistry(Address):
         # Another run may have moved the default after this model was compared with it.
         is_better = promote and _aliases(entries).get(DEFAULT, PRETRAINED_VERSION) == compared_with
         challenger = [CHALLENGER] if entries else [CHALLENGER, UNPROMOTED]
-        model = {
-            "display_name": name,
-            "artifact_uri": uri,
-            "container_spec": self.container_spec,
+        fields = {
             "version_aliases": [DEFAULT] if is_better else challenger,
             "version_description": description_of(record),
             "labels": labels_of(record),
         }
         if job := record["lineage"].get("pipeline_job"):
-            model["pipeline_job"] = job
+            fields["pipeline_job"] = job
+        return self._send(name, uri, entries, fields)
+
+    def _send(self, name: str, uri: str, entries: list[Any], fields: Mapping[str, Any]) -> Any:
+        """Upload the artifacts at `uri`, to the model that has `entries` if there are any; returns the entry."""
+        model = {"display_name": name, "artifact_uri": uri, "container_spec": self.container_spec, **fields}
         request = {"parent": vertex_api.parent_of(self), "model": model}
         if entries:
             request["parent_model"] = _parent(entries)
@@ -334,9 +407,18 @@ def locked_object(address: str, connected: Any) -> Iterator[None]:
 
 def _aliases(entries: list[Any]) -> dict[str, int]:
     """The number of the version that each alias names; `default` is absent if it names the UNPROMOTED version."""
-    aliases = {alias: int(entry.version_id) for entry in entries for alias in entry.version_aliases}
+    aliases = {alias: int(entry.version_id) for entry in _trained(entries) for alias in entry.version_aliases}
     unpromoted = aliases.pop(UNPROMOTED, None)
     return {alias: number for alias, number in aliases.items() if alias != DEFAULT or number != unpromoted}
+
+
+def _trained(entries: list[Any]) -> list[Any]:
+    """The entries of the registry's own versions: without `pretrained` for endpoints."""
+    return [entry for entry in entries if SHIPPED not in entry.labels]
+
+
+def _numbered(entries: list[Any], version: int) -> Any:
+    return next(entry for entry in entries if entry.version_id == str(version))
 
 
 def _default_of(entries: list[Any]) -> Any:
@@ -355,6 +437,19 @@ def _parent(entries: list[Any]) -> str:
 
 
 # === Folders ===
+
+
+def _home(entries: list[Any]) -> str:
+    """The `gs://` folder of the model: that of its oldest version's folder; empty if it has none there."""
+    found = (entry.artifact_uri.removesuffix(f"/{NUMBERED}").rpartition("/")[0] for entry in entries)
+    return next((folder for folder in found if folder.startswith(REMOTE)), "")
+
+
+def _record_move(home: str, earlier: list[DefaultMove], version: int, by_person: bool) -> None:
+    """Write down that the default became this version; `earlier` moves if none is written down yet."""
+    if home:
+        client = buckets.storage_client(write=True)
+        update_in_bucket(home, DEFAULTS, lambda moves: with_move(moves, earlier, version, by_person), client)
 
 
 def root_of(model: pathlib.Path, configured: str) -> str:

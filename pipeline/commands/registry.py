@@ -2,7 +2,7 @@
 List the versions in the model registry, show one, set the default, or let it answer alone.
 
 Version 0 of every model is `pretrained`, the model that comes with the package. It is the default until a version
-is better, and no registry holds it.
+is better, and again after `set-default 0`; no registry holds it.
 
 VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The scores in
 the list are those on the data that decided whether the version became the default. --json prints whole records,
@@ -22,7 +22,7 @@ from typing import Any
 
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
-from lifecycle.registry.versions import Version, numbered
+from lifecycle.registry.versions import DefaultMove, Version, numbered, what_followed
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import UsageError, check, printable
@@ -35,6 +35,8 @@ from trainer.settings.flags import Parser, add_settings, settings
 HELP = "list model versions, show one, set the default, or give it all traffic"
 COLUMNS = ("version", "date", "data", *map(str.upper, SHOWN), "alias", "place")
 """The headings of the table of versions."""
+BECOMES, BECAME = "The candidate becomes the default", "The candidate became the default"
+"""How a reason of the gate begins, and how it is told afterwards. `gate.BECOMES` is the same, but loads SciPy."""
 UNKNOWN = "-"
 """A cell of which nothing is known."""
 
@@ -65,24 +67,21 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         )
     # Other commands take NAME@VERSION, and the list prints it.
     chosen = (parsed.version or "").removeprefix(f"{name}@")
+    chosen = str(PRETRAINED_VERSION) if chosen == PRETRAINED else chosen
     if parsed.action == "show":
         number = number_of(f"model {name!r}", chosen or DEFAULT, list(versions), aliases)
         if parsed.json:
             print(json.dumps(version_as_json(name, versions[number], aliases), indent=2))
         else:
-            print("\n".join(version_facts(name, versions[number], aliases)))
+            facts = version_facts(name, versions[number], aliases, registry.default_moves(name))
+            print("\n".join(facts))
         _tell(versions[number])
         return 0
     if parsed.action == "set-default":
         check(bool(chosen), "name the version: `python -m pipeline registry set-default VERSION`")
-        others = [number for number in versions if number != PRETRAINED_VERSION]
-        number = number_of(f"model {name!r}", chosen, others, aliases)
-        check(
-            number != PRETRAINED_VERSION,
-            f"no registry holds version 0, so it cannot be set; write {PRETRAINED} where a model is asked for",
-        )
+        number = number_of(f"model {name!r}", chosen, list(versions), aliases)
         registry.set_alias(name, DEFAULT, number)
-        aliases = registry.aliases(name)
+        aliases = {DEFAULT: PRETRAINED_VERSION, **registry.aliases(name)}
         if _tell(versions[number]):
             print(f"note: commands that name no model, and the gate, go on with {PRETRAINED}", file=sys.stderr)
     if parsed.action == "promote":
@@ -119,8 +118,10 @@ def versions_table(name: str, versions: Iterable[Version], aliases: Mapping[str,
     return ["  ".join(row).rstrip() for row in cells]
 
 
-def version_facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
-    """A version in about ten lines; unknown facts are left out."""
+def version_facts(
+    name: str, version: Version, aliases: Mapping[str, int], moves: Sequence[DefaultMove]
+) -> list[str]:
+    """A version in about ten lines, with what the `moves` of the default say of it; unknown facts are left out."""
     record, lineage = version.record, version.record.get("lineage", {})
     names = _aliases_of(version, aliases)
     folder = lineage.get("folder", "")
@@ -130,7 +131,8 @@ def version_facts(name: str, version: Version, aliases: Mapping[str, int]) -> li
         "Created": str(record.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
         "Data": "; ".join(_data(step, data) for step, data in lineage.get("data", {}).items()),
         **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
-        "Decision": record.get("reason", ""),
+        "Decision": record.get("reason", "").replace(BECOMES, BECAME, 1),
+        "Since": what_followed(version, moves),
         "Code": lineage.get("code_version", ""),
         "Run": lineage.get("run", ""),
         "Report": str(report) if report and report.is_file() else "",

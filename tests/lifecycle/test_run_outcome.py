@@ -20,6 +20,7 @@ from pipeline.vertex import submit
 from tests.vertex import NAMES, PROJECT, ApiError, route
 from trainer.io.files import read_json, write_json
 from trainer.models.find import PRETRAINED_VERSION
+from trainer.models.model_names import DEFAULT
 from trainer.models.registry_layout import DEFAULTS
 
 REASON = "The current default stays: KLD worse by 0.1 (interval -0.2 to 0.0). 3 of the 90 images are left out."
@@ -82,6 +83,28 @@ def test_version_is_told_with_the_decision_the_reason_and_the_weeks_since_the_la
     assert "version 1, 6 weeks ago" in text
     added("run-5", True, 1)  # compared with 1, but the default is 4
     assert told("run-5", "SUCCEEDED").startswith("msinet@5: challenger. ")
+
+
+def test_move_by_a_person_is_told_as_one(registry, added, told):
+    added("run-1", True)
+    added("run-2", True, 1)
+    registry.set_alias("msinet", DEFAULT, 1)
+    aged(registry, weeks=3, days=1)
+    added("run-3", False, 1)
+    text = told("run-3", "SUCCEEDED")
+    assert "Rolled back to version 1 by a person, 3 weeks ago." in text
+    assert "promotion" not in text
+    text = told("run-4", "SUCCEEDED")  # unchanged
+    assert "Rolled back to version 1 by a person, 3 weeks ago." in text
+    assert "is this model" not in text
+    registry.set_alias("msinet", DEFAULT, 3)
+    assert "Version 3 was made the default by a person, less than a week ago." in told("run-4", "SUCCEEDED")
+    registry.set_alias("msinet", DEFAULT, PRETRAINED_VERSION)
+    assert "Rolled back to version 0 by a person, less than a week ago." in told("run-4", "SUCCEEDED")
+    # The run that made version 2 had promoted it.
+    text = told("run-2", "SUCCEEDED")
+    assert text.startswith("msinet@2: promoted. ")
+    assert "A person rolled it back to version 1" in text
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,8 @@ def find_model(name: str = "") -> pathlib.Path:
         return find_model(PRETRAINED)
     model = model_in(folder / str(number))
     if not (model / WEIGHTS).is_file():
-        raise UserError(f"{model} has no {WEIGHTS}; name another version of {versions_text(numbers)}")
+        others = versions_text([PRETRAINED_VERSION, *numbers])
+        raise UserError(f"{model} has no {WEIGHTS}; name another version of {others}")
     return model
 
 
@@ -256,13 +257,14 @@ def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str
     Raises `UserError` if it names none of them.
     """
     aliases = {DEFAULT: PRETRAINED_VERSION, **aliases}
-    known = (PRETRAINED_VERSION, *numbers)
+    known = {PRETRAINED_VERSION, *numbers}
     number = {**aliases, **{str(each): each for each in known}}.get(version)
     if number in known:
         return number
     targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items()))
     raise UserError(
-        f"{model} has no version {shown(version)}; it has {versions_text(numbers)} ({targets}): name one of these"
+        f"{model} has no version {shown(version)}; it has {versions_text(sorted(known))} ({targets}): name one of "
+        "these"
     )
 
 
@@ -360,7 +362,7 @@ def _default() -> Answering:
     if not version_numbers(REGISTERED):
         reason = f"there is no model in {REGISTERED}"
     elif read_aliases(REGISTERED).get(DEFAULT, PRETRAINED_VERSION) == PRETRAINED_VERSION:
-        reason = f"no version in {REGISTERED} has become the default"
+        reason = f"the default of {REGISTERED} is version {PRETRAINED_VERSION}"
     if reason and _has_pretrained():
         return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     folder = find_model("")

@@ -1,5 +1,7 @@
 """A registry on disk or in a bucket: the names of its files, in the layout of TensorFlow Serving."""
 
+from typing import Literal, NotRequired
+
 from typing_extensions import TypedDict
 
 VERSION_EXTRA = "assets.extra"
@@ -19,3 +21,5 @@ class Move(TypedDict):
 
     version: int
     since: str
+    by: NotRequired[Literal["gate", "person"]]
+    """Who moved it; entries of earlier versions do not say it."""

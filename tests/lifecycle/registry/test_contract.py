@@ -156,11 +156,72 @@ def test_pretrained_is_the_default_until_a_version_is_promoted_or_chosen(registr
     assert command("show")[0].split()[1] == "msinet@0"
     assert add(registry, model, "msinet-2", promote=False) == (2, CHALLENGER)
     assert registry.aliases("msinet") == {CHALLENGER: 2}
-    with pytest.raises(UserError, match="no registry holds version 0"):
-        command("set-default", "0")
     command("set-default", "1")
     assert registry.aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
     assert registry.default("msinet").number == 1
+
+
+@pytest.mark.parametrize("name", ["0", "pretrained", "msinet@0"])
+def test_pretrained_becomes_the_default_again(registry, location, model, command, name):
+    for number in (1, 2):
+        add(registry, model, f"msinet-{number}", default=number - 1)
+    _, shipped, *others = command("set-default", name)
+    assert shipped.split()[-2:] == [DEFAULT, "pretrained"]
+    assert not any(DEFAULT in line for line in others)
+    assert (registry.default("msinet"), registry.aliases("msinet")) == (None, {})
+    assert resolve_base_model("msinet@default", location) == ("pretrained", "msinet@0")
+    command("set-default", name)
+    assert [(move.version, move.by_person) for move in registry.default_moves("msinet")] == [
+        (1, False),
+        (2, False),
+        (0, True),
+    ]
+    # The gate goes on from it, and a person too.
+    assert add(registry, model, "msinet-3", default=2) == (3, CHALLENGER)
+    assert add(registry, model, "msinet-4", default=PRETRAINED_VERSION) == (4, DEFAULT)
+    command("set-default", "2")
+    assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 3}
+
+
+def test_default_of_pretrained_that_never_moved_is_no_move(registry, model, command):
+    add(registry, model, promote=False)
+    command("set-default", "0")
+    assert registry.aliases("msinet") == {CHALLENGER: 1}
+    assert registry.default_moves("msinet") == []
+
+
+def test_look_at_what_a_default_before_was_made_of_meets_pretrained_again(look, registry):
+    first, second = ({"base_model_uri": "pretrained", "seed": seed} for seed in (1, 2))
+    assert [look(True, **first), look(True, **second)] == [1, 2]
+    registry.set_alias("msinet", DEFAULT, PRETRAINED_VERSION)
+    assert look(**first) is None  # its comparison with `pretrained` is known
+    assert look(**second) == 3
+
+
+def test_what_happened_to_a_version_since_its_promotion_is_shown(registry, model, command):
+    for number, promote in enumerate((True, True, False, True), 1):
+        content = record(f"msinet-{number}") | {
+            "promote": promote,
+            "compared_with": 2 if number == 4 else number - 1,
+        }
+        registry.add("msinet", model, content, promote, content["compared_with"])
+
+    def since(number):
+        lines = dict(line.split(":", 1) for line in command("show", str(number)))
+        assert "becomes the default" not in lines["Decision"]
+        return lines.get("Since", "").strip().split(" on ")[0]
+
+    assert [since(number) for number in (1, 2, 3, 4)] == [
+        "Version 2 replaced it",
+        "Version 4 replaced it",
+        "",
+        "",
+    ]
+    command("set-default", "2")
+    assert since(4) == "A person rolled it back to version 2"
+    assert since(2) == "A person made it the default"
+    command("set-default", "3")
+    assert since(2) == "A person made version 3 the default"
 
 
 @pytest.mark.parametrize(("promote", "default"), [(False, 1), (True, PRETRAINED_VERSION)])
@@ -268,9 +329,19 @@ def test_moves_of_the_default_are_kept_in_order(registry, model):
     registry.add("msinet", model, {**record("msinet-3"), "promote": True}, True, 1)
     registry.add("msinet", model, {**record("msinet-3"), "promote": True}, True, 1)  # again
     moves = registry.default_moves("msinet")
-    assert [version for _, version in moves] == [1, 3]
-    assert moves == sorted(moves)
-    assert all(since.tzinfo for since, _ in moves)
+    assert [(move.version, move.by_person) for move in moves] == [(1, False), (3, False)]
+    assert [move.since for move in moves] == sorted(move.since for move in moves)
+    assert all(move.since.tzinfo for move in moves)
+
+
+def test_moves_by_hand_are_kept_as_such(registry, model):
+    for number, promote in enumerate((True, True, False), 1):
+        content = {**record(f"msinet-{number}"), "promote": promote}
+        registry.add("msinet", model, content, promote, number - 1)
+    for number in (1, 3, 3, 2):
+        registry.set_alias("msinet", DEFAULT, number)
+    moves = [(move.version, move.by_person) for move in registry.default_moves("msinet")]
+    assert moves == [(1, False), (2, False), (1, True), (3, True), (2, True)]
 
 
 def test_version_is_shown_by_number_or_alias(registry, model, command):
@@ -285,13 +356,17 @@ def test_version_is_shown_by_number_or_alias(registry, model, command):
 def test_version_that_does_not_exist_is_named_and_changes_nothing(registry, model, command):
     add(registry, model)
     for version in ("9", "newest", "other@1"):
-        # Version 0, `pretrained`, can be shown, and not set.
-        for action, offered in {"show": "0, 1", "set-default": "1"}.items():
-            with pytest.raises(UserError, match=f"has no version {version}; it has {offered} "):
+        for action in ("show", "set-default"):
+            with pytest.raises(UserError, match=f"has no version {version}; it has 0, 1 "):
                 command(action, version)
-    for name, number in (("msinet", 5), ("msient", 1)):
-        with pytest.raises(UserError, match=f"has no version {number}|msient"):
-            registry.set_alias(name, DEFAULT, number)
+    for name, alias, number in (
+        ("msinet", DEFAULT, 5),
+        ("msinet", CHALLENGER, 0),
+        ("msient", DEFAULT, 1),
+        ("msient", DEFAULT, 0),
+    ):
+        with pytest.raises(UserError, match=f"'{name}' has no version {number}"):
+            registry.set_alias(name, alias, number)
     assert registry.aliases("msinet") == {DEFAULT: 1}
 
 

@@ -124,6 +124,38 @@ def test_promote_gives_the_default_all_traffic_and_removes_the_others(vertex, re
     assert deployed(endpoint) == [2]
 
 
+def test_endpoint_answers_with_pretrained_which_is_uploaded_once(
+    vertex, registry, endpoint, add, command, bucket, capsys
+):
+    answer = vertex.state["answer"]
+
+    def answer_of_either(version, body):
+        """The container of `pretrained` returns its map, as the others return that of their graph."""
+        if "pretrained" not in version["labels"]:
+            return answer(version, body)
+        path = version["artifactUri"].removeprefix(f"gs://{bucket.name}/")
+        own = bucket.blob(f"{path}/1/assets.extra/{evaluation_files.SHIPPED_MAP}").download_as_bytes()
+        return 200, {"predictions": [{"b64": base64.b64encode(own).decode()}]}
+
+    vertex.state["answer"] = answer_of_either
+    add(1)
+    command("promote", "--endpoint", "maps")
+    command("set-default", "0")
+    assert answering(vertex, endpoint) == {2: 100}
+    uploaded = vertex.kept("models")["4000"]["versions"]["2"]["artifactUri"]
+    assert bucket.blob(f"{uploaded.removeprefix(f'gs://{bucket.name}/')}/1/saved_model.pb").exists()
+    # It is none of the registry's versions.
+    assert [version.number for version in registry.versions("msinet")] == [1]
+    assert (registry.aliases("msinet"), registry.default("msinet")) == ({}, None)
+    with pytest.raises(UserError, match="has no version 2; it has 0, 1 "):
+        command("set-default", "2")
+    command("set-default", "1")
+    assert answering(vertex, endpoint) == {1: 100}
+    command("set-default", "0")
+    assert answering(vertex, endpoint) == {2: 100}
+    assert len(vertex.sent("POST", "models:upload")) == 2
+
+
 @pytest.mark.parametrize("promoted", [False, True])
 def test_default_and_endpoint_go_back_together(vertex, registry, endpoint, add, command, promoted):
     add(1)

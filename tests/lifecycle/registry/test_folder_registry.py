@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import json
 import multiprocessing
 import os
 import pathlib
@@ -12,11 +13,12 @@ import pytest
 
 from lifecycle.registry.folder_registry import LOCK, BucketRegistry, LocalRegistry
 from lifecycle.registry.register import check_shared, lineage, open_registry
+from lifecycle.registry.version_zero import exported_pretrained
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once
 from trainer.errors import UserError
 from trainer.io.files import PARTIAL
-from trainer.models import model_folder, registry_layout
+from trainer.models import model_folder, model_names, registry_layout
 from trainer.models.find import PRETRAINED_VERSION, find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.models.weight_sources import fingerprint_weights
@@ -71,13 +73,24 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
         assert fingerprint_weights(f"{registry.address}/msinet{alias}") == fingerprint_weights(str(model))
 
 
-def test_moves_of_the_default_by_hand_are_kept_too(registry, stored, model):
-    add(registry, model)
-    add(registry, model, 2)
+def test_moves_without_their_file_are_told_by_the_versions(registry, stored, model):
+    for number in (1, 2):
+        registry.add("msinet", model, {**made(f"msinet-{number}", str(number)), "promote": True}, True, number - 1)
     registry.set_alias("msinet", DEFAULT, 1)
-    assert [version for _, version in registry.default_moves("msinet")] == [1, 2, 1]
     stored.remove("msinet/defaults.json")  # as its remedy says
-    assert [version for _, version in registry.default_moves("msinet")] == [1]
+    assert [move.version for move in registry.default_moves("msinet")] == [1, 2]
+    registry.set_alias("msinet", DEFAULT, 2)
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert [move.version for move in registry.default_moves("msinet")] == [1, 2, 1]
+
+
+def test_moves_of_an_earlier_version_do_not_say_who_moved(registry, stored, model):
+    for number in (1, 2):
+        add(registry, model, number)
+    since = "2026-03-02T10:00:00+00:00"
+    stored.write("msinet/defaults.json", json.dumps([{"version": v, "since": since} for v in (1, 2, 1)]).encode())
+    moves = [(move.version, move.by_person) for move in registry.default_moves("msinet")]
+    assert moves == [(1, False), (2, False), (1, True)]
 
 
 # === Damaged ===
@@ -110,7 +123,7 @@ def test_removed_default_is_named_with_a_remedy(registry, stored, model):
     for number in (1, 2):
         add(registry, model, number)
     stored.remove("msinet/2")
-    with pytest.raises(UserError, match=r"no version 2 .*versions: 1\).*set-default VERSION"):
+    with pytest.raises(UserError, match=r"no version 2 .*versions: 0, 1\).*set-default VERSION"):
         registry.default("msinet")
 
 
@@ -176,13 +189,34 @@ def test_only_the_default_is_served_also_when_it_goes_back(registry, stored, mod
 
 
 def test_registry_of_an_earlier_version_serves_its_default_once_it_is_promoted(registry, stored, model):
-    with pytest.raises(UserError, match="the default of model 'msinet' is `pretrained`"):
-        registry.serve_default("msinet")
     add(registry, model)
     stored.remove("msinet/serving")
     assert registry.default("msinet").number == 1
     registry.serve_default("msinet")
     assert served(stored) == {"1": WHOLE}
+
+
+def test_pretrained_is_served_once_it_is_the_default_again(registry, stored, model):
+    add(registry, model)
+    registry.set_alias("msinet", DEFAULT, PRETRAINED_VERSION)
+    assert list(served(stored)) == ["0"]
+    stored.remove("msinet/serving")
+    registry.serve_default("msinet")
+    assert list(served(stored)) == ["0"]
+    exported = exported_pretrained() / model_folder.SAVED_MODEL
+    assert stored.read("msinet/serving/0/saved_model.pb") == (exported / "saved_model.pb").read_bytes()
+    assert len(served(stored)["0"]) == len([path for path in exported.rglob("*") if path.is_file()])
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert served(stored) == {"1": WHOLE}
+
+
+def test_pretrained_that_cannot_be_exported_changes_nothing(registry, stored, model, monkeypatch, tmp_path):
+    add(registry, model)
+    exported_pretrained.cache_clear()
+    monkeypatch.setattr(model_names, "PRETRAINED_FOLDER", tmp_path / "gone")
+    with pytest.raises(UserError, match="pretrained"):
+        registry.set_alias("msinet", DEFAULT, PRETRAINED_VERSION)
+    assert (registry.aliases("msinet"), served(stored)) == ({DEFAULT: 1}, {"1": WHOLE})
 
 
 def _set_default_and_die(address, number, at):
@@ -267,7 +301,7 @@ def test_version_of_a_killed_writer_is_none(remote, stored, model):
     for path in (RECORD, "assets.extra/model.weights.h5", "saved_model.pb"):
         stored.write(f"msinet/2/{path}", b"" if path == RECORD else b"half")
     assert [version.number for version in remote.versions("msinet")] == [1]
-    with pytest.raises(UserError, match=r"has no version 2; it has 1 "):
+    with pytest.raises(UserError, match=r"has no version 2; it has 0, 1 "):
         find_model(f"{remote.root}/msinet@2")
     # A server that has seen the folder may have given up on it: its number is not used again.
     assert add(remote, model, 2) == (3, DEFAULT)

@@ -15,6 +15,7 @@ from pipeline.local import run_folder
 from tests.lifecycle.registry.test_contract import add
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
 from trainer.errors import UserError
+from trainer.io import buckets
 from trainer.models.model_names import CHALLENGER, DEFAULT
 
 GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
@@ -139,6 +140,46 @@ def test_first_version_that_was_not_promoted_has_an_alias_beside_the_default_of_
     assert (first["versionAliases"], second["versionAliases"]) == ([UNPROMOTED, DEFAULT], [CHALLENGER])
     registry.set_alias("msinet", DEFAULT, 1)
     assert first["versionAliases"] == [DEFAULT]
+
+
+def test_version_before_pretrained_keeps_the_default_of_vertex_ai_which_does_not_count(vertex, registry, model):
+    for number in (1, 2):
+        add(registry, model, f"msinet-{number}", default=number - 1)
+    registry.set_alias("msinet", DEFAULT, 0)
+    ((first, second),) = [model["versions"].values() for model in vertex.kept("models").values()]
+    assert (first["versionAliases"], second["versionAliases"]) == ([], [DEFAULT, UNPROMOTED])
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+    registry.set_alias("msinet", DEFAULT, 2)
+    assert (first["versionAliases"], second["versionAliases"]) == ([], [DEFAULT])
+
+
+def test_promotion_meanwhile_does_not_undo_the_way_back_to_pretrained(vertex, registry, model, monkeypatch):
+    for number in (1, 2):
+        add(registry, model, f"msinet-{number}", default=number - 1)
+    change, late = VertexRegistry._change_aliases, []
+
+    def promoted_meanwhile(self, entry, changes):
+        if not late:
+            late.append(add(registry, model, "msinet-3", default=2))
+        change(self, entry, changes)
+
+    monkeypatch.setattr(VertexRegistry, "_change_aliases", promoted_meanwhile)
+    registry.set_alias("msinet", DEFAULT, 0)
+    assert (late, registry.default("msinet")) == ([(3, DEFAULT)], None)
+
+
+def test_default_moves_even_if_the_bucket_may_not_be_written(vertex, registry, model, monkeypatch, capsys):
+    for number in (1, 2):
+        add(registry, model, f"msinet-{number}", default=number - 1)
+
+    def refused(*_):
+        raise UserError("no permission to write")
+
+    monkeypatch.setattr(buckets, "replace_state", refused)
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+    assert "warning: when the default moved is not written down: no permission" in capsys.readouterr().err
 
 
 def test_alias_is_moved(vertex, registry, model):

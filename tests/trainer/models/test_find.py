@@ -80,7 +80,7 @@ def test_version_that_there_is_not_is_named_whatever_its_length(version):
     register(OSIE, 2)
     with pytest.raises(UserError, match="models/msinet has no version"):
         find_model(f"msinet@{version}")
-    with pytest.raises(UserError, match="it has 2"):
+    with pytest.raises(UserError, match="it has 0, 2"):
         find.number_of("msinet", version * 30, [2], {})
 
 
@@ -135,7 +135,7 @@ def test_pretrained_answers_until_a_version_is_the_default(capsys, bucket):
     write_json(model.parents[1] / ALIASES, {"challenger": 1})
     answering, said = answer("", capsys)
     assert (answering.name, answering.folder) == ("pretrained", find_model("pretrained"))
-    assert said.endswith("; no version in models/msinet has become the default)\n")
+    assert said.endswith("; the default of models/msinet is version 0)\n")
     upload(bucket, model.parents[2], "models")
     remote = f"gs://{bucket.name}/models/msinet"
     names = ("msinet", "msinet@default", "msinet@0", remote, f"{remote}@0")

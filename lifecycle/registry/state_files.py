@@ -1,0 +1,52 @@
+"""The JSON files that a registry keeps beside the versions of a model, and how those in a bucket are replaced.
+
+No file is the same as an empty one.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from trainer.io import buckets
+from trainer.io.buckets import ChangedObjectError
+from trainer.io.files import parse_json
+from trainer.models import registry_layout
+from trainer.models.registry_layout import ALIASES, DEFAULTS
+
+KINDS = {ALIASES: registry_layout.Aliases, DEFAULTS: list[registry_layout.Move]}
+"""File -> type of its content, for pydantic."""
+REMEDIES = {
+    ALIASES: "remove it, then set the default with `python -m pipeline registry set-default VERSION`",
+    DEFAULTS: "remove it",
+}
+"""File -> what to do if it cannot be read."""
+
+
+def read_in_bucket(folder: str, file: str, client: Any) -> tuple[Any, int]:
+    """The content of a file of KINDS at gs://FOLDER/FILE, and the generation of its object; 0 if there is none.
+
+    Raises `UserError` if it cannot be read, or is damaged.
+    """
+    address = f"{folder}/{file}"
+    content, generation = buckets.read_state(address, client)
+    if not generation:
+        return KINDS[file](), 0
+    return parse_json(content, address, REMEDIES[file], KINDS[file]), generation
+
+
+def update_in_bucket(folder: str, file: str, change: Callable[[Any], Any], client: Any) -> None:
+    """Replace the content of a file of KINDS by what `change` makes of it, unless that is the same.
+
+    If another process replaces it meanwhile, `change` is called again with the new content. `client` is a
+    `buckets.storage_client(write=True)`. Raises `UserError` if it cannot be read or written.
+    """
+    while True:
+        value, generation = read_in_bucket(folder, file, client)
+        changed = change(value)
+        if changed == value:
+            return
+        content = json.dumps(changed, indent=2) + "\n"
+        with suppress(ChangedObjectError):
+            buckets.replace_state(f"{folder}/{file}", content.encode(), generation, client)
+            return

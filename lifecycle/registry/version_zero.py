@@ -1,0 +1,34 @@
+"""`pretrained` as version 0 of every registry: its SavedModel, which is made where it has to answer.
+
+No registry holds version 0, since the package has it: but not as a SavedModel, which servers need.
+"""
+
+import functools
+import pathlib
+
+from trainer.io import files
+from trainer.models import find, model_folder
+from trainer.models.model_names import PRETRAINED
+
+
+@functools.cache
+def exported_pretrained() -> pathlib.Path:
+    """A folder with `pretrained` as `model_folder.SAVED_MODEL`; it is removed when this process ends.
+
+    It takes half a minute, once for each process. Raises `UserError` if it cannot be made, such as without
+    TensorFlow.
+    """
+    from trainer.io.runtime import announce, load_tensorflow
+
+    announce(f"exporting {PRETRAINED}, which takes half a minute")
+    load_tensorflow()
+    from trainer.models.load import load_model, trained
+    from trainer.models.saved_model import write_saved_model
+
+    source, folder = find.find_model(PRETRAINED), files.folder_for_now()
+    config = files.read_json(
+        source / model_folder.MODEL_CONFIG, model_folder.MODEL_REMEDY, model_folder.ModelConfig
+    )
+    model = trained(load_model(source).network, model_folder.for_kind(config, model_folder.PICTURE))
+    write_saved_model(model, find.image_size_of(source), folder / model_folder.SAVED_MODEL)
+    return folder
