@@ -2,6 +2,7 @@
 
     <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
     <root>/<name>/defaults.json             [{"version": 3, "since": "2026-03-02T10:00:00+00:00", "by": "gate"}]
+    <root>/<name>/decisions.json            the decisions about the default in the last 365 days
     <root>/<name>/<version>/                a SavedModel
     <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
                                             history), the scores of each image, and version.json: metrics and
@@ -15,6 +16,7 @@ TensorFlow Serving takes the highest number that it finds in a folder: of <root>
 
 import abc
 import dataclasses
+import datetime
 import fcntl
 import functools
 import os
@@ -26,8 +28,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Self
 
-from lifecycle.registry import version_records
+from lifecycle.registry import decisions, version_records
 from lifecycle.registry.address import check_bucket
+from lifecycle.registry.decisions import Look
 from lifecycle.registry.state_files import KINDS, REMEDIES, read_in_bucket, update_in_bucket
 from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
@@ -55,7 +58,7 @@ from trainer.models import find, model_folder, registry_layout
 from trainer.models.find import NEEDED, PRETRAINED_VERSION, VERSION, is_claim, model_at, model_in, versions_text
 from trainer.models.model_folder import SAVED_MODEL
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
-from trainer.models.registry_layout import ALIASES, DEFAULTS, SERVING, VERSION_EXTRA
+from trainer.models.registry_layout import ALIASES, DECISIONS, DEFAULTS, SERVING, VERSION_EXTRA
 
 FilesByVersion = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
@@ -139,6 +142,29 @@ class NumberedRegistry(abc.ABC):
         """Raise `UserError` if no version could be added; see `Registry.check_writable`."""
         self._probe(name)
         self._default_version(name)
+
+    def decide(self, name: str, look: Look) -> int:
+        """The number of a decision; see `Registry.decide`."""
+        number, versions, now = 0, self.versions(name), datetime.datetime.now(datetime.UTC)
+
+        def change(ledger: list[registry_layout.LedgerEntry]) -> list[registry_layout.LedgerEntry]:
+            nonlocal number
+            ledger, number = decisions.take(ledger, versions, look, now)
+            return ledger
+
+        with self._locked(name):
+            self._update_json(name, DECISIONS, change)
+        return number
+
+    def undecided(self, name: str, look: Look) -> None:
+        """Give the number of a decision back; see `Registry.undecided`."""
+        with self._locked(name):
+            self._update_json(name, DECISIONS, lambda ledger: decisions.give_back(ledger, look))
+
+    def next_decision(self, name: str) -> int:
+        """The number that the next decision would have; see `Registry.next_decision`."""
+        now = datetime.datetime.now(datetime.UTC)
+        return decisions.free_number(self._read_json(name, DECISIONS), self.versions(name), now)
 
     # === Rules ===
 

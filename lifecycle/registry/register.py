@@ -1,6 +1,6 @@
 """Use of a registry by the pipeline: connect to it, compare a model with its default, register the model."""
 
-import datetime
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 from lifecycle import vertex_api
 from lifecycle.registry.address import VERTEX
+from lifecycle.registry.decisions import Look, folder_of
 from lifecycle.registry.endpoint import write_shipped_map
 from lifecycle.registry.folder_registry import BucketRegistry, LocalRegistry
+from lifecycle.registry.version_records import UNKNOWN
 from lifecycle.registry.versions import Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data import prepared_data
@@ -29,8 +31,6 @@ DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 REGISTERED_NAME = re.compile(r"([A-Za-z0-9_-]+)@([A-Za-z0-9_-]+)")
 """A base model by its name in the run's registry, such as msinet@default or msinet@3."""
 Key = TypeVar("Key")
-UNKNOWN = "unknown"
-"""Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""
 
 
 def open_registry(location: str = "") -> Registry:
@@ -170,8 +170,7 @@ def lineage(
     manifests = {step: prepared_data.Manifest.load(folder) for step, folder in data.items()}
     return {
         "run": run,
-        # A resumed run on this machine has another name, but the same folder.
-        "folder": model.partition(f"/{run}/")[0],
+        "folder": folder_of(run, model),
         "code_version": package_version.code_version(),
         "inputs": inputs,
         "base_version": base_version,
@@ -218,7 +217,7 @@ def evaluate_candidate(
         data: Folders of prepared datasets; the first one decides, or the test set.
         output: Folder for the evaluation.
         trained_on: Folders of the data of all training steps.
-        run: Name of the run.
+        run: Name of the run; without one, the evaluation decides nothing and has no number of its own.
         data_warnings: Sentences about the data, for the report.
         questions: Those among them that hold a promotion.
 
@@ -227,10 +226,13 @@ def evaluate_candidate(
     from trainer.evaluation.evaluate import evaluate
 
     registry = open_registry(location)
-    default, decision = registry.default(name), decision_number(registry, name)
-    folders = prepared_data.prepared_by_name(data)
+    default, folders = registry.default(name), prepared_data.prepared_by_name(data)
+    compared_with = default.number if default else PRETRAINED_VERSION
     champion = judge_of(default)
     n_known = int(default.record.get("n_known", 0)) if default and champion == default.model else 0
+    look = Look(run, pathlib.Path(model), compared_with, _made_of(config, model, folders))
+    # Before the evaluation: a run that is killed after it has looked.
+    decision = registry.decide(name, look) if run else registry.next_decision(name)
     evaluation = evaluate(
         config,
         model,
@@ -244,27 +246,23 @@ def evaluate_candidate(
         questions=questions,
         n_known=n_known,
     )
+    if run and not evaluation["decided"]:
+        registry.undecided(name, look)
     if location.startswith(VERTEX):
         write_shipped_map(model, pathlib.Path(output, evaluation_files.SHIPPED_MAP))
-    return evaluation, default.number if default else PRETRAINED_VERSION
+    return evaluation, compared_with
 
 
-def decision_number(registry: Registry, name: str) -> int:
-    """The number, from 1, of the next decision about the default of model `name` among those of the last 365 days.
-
-    Each version that a run has registered was one, but a model that was made again and compared with the same
-    version is no other. The more there are, the more certain must the next be
-    (see `trainer.evaluation.confidence.decision_level`).
-    """
-    year_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=365)
-    decided = set()
-    for version in registry.versions(name):
-        if "compared_with" in version.record and version.created >= year_ago:
-            lineage = version.record.get("lineage", {})
-            inputs = lineage.get("inputs", UNKNOWN)
-            made_of = version.number if inputs == UNKNOWN else (inputs, lineage.get("base_version", ""))
-            decided.add((made_of, version.record["compared_with"]))
-    return 1 + len(decided)
+def _made_of(config: EvaluateConfig, model: str, folders: Mapping[str, pathlib.Path]) -> str:
+    """The digest of what the comparison of a model depends on; empty if what the model is made of is not known."""
+    trained = files.read_json(
+        pathlib.Path(model, model_folder.MODEL_CONFIG), "train the model again", model_folder.ModelConfig
+    )
+    data = [prepared_data.Manifest.load(folder).fingerprint for folder in folders.values()]
+    digest = digest_of_inputs(
+        json.dumps([dataclasses.asdict(config), trained.get("identity"), data], sort_keys=True)
+    )
+    return digest if trained.get("identity") and digest != UNKNOWN else ""
 
 
 def _decision_facts(results: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,18 @@ from trainer.io import buckets
 from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import parse_json
 from trainer.models import registry_layout
-from trainer.models.registry_layout import ALIASES, DEFAULTS
+from trainer.models.registry_layout import ALIASES, DECISIONS, DEFAULTS
 
-KINDS = {ALIASES: registry_layout.Aliases, DEFAULTS: list[registry_layout.Move]}
+KINDS = {
+    ALIASES: registry_layout.Aliases,
+    DEFAULTS: list[registry_layout.Move],
+    DECISIONS: list[registry_layout.LedgerEntry],
+}
 """File -> type of its content, for pydantic."""
 REMEDIES = {
     ALIASES: "remove it, then set the default with `python -m pipeline registry set-default VERSION`",
     DEFAULTS: "remove it",
+    DECISIONS: "remove it; then the decisions that registered a version count",
 }
 """File -> what to do if it cannot be read."""
 

@@ -7,6 +7,9 @@ from typing_extensions import TypedDict
 from trainer.data.prepared_data import Statistics
 from trainer.models.model_folder import ModelConfig
 
+UNKNOWN = "unknown"
+"""Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""
+
 
 class DataRecord(TypedDict, total=False):
     """Prepared data that a version was trained on."""

@@ -6,7 +6,7 @@ import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trainer.errors import check
 from trainer.evaluation import evaluation_files
@@ -17,6 +17,9 @@ from trainer.io.files import MOUNT
 from trainer.models import model_folder, model_names, registry_layout
 from trainer.models.find import PRETRAINED_VERSION, model_at, model_in
 from trainer.models.model_names import PRETRAINED
+
+if TYPE_CHECKING:
+    from lifecycle.registry.decisions import Look
 
 READERS = 8
 """Threads that read the records of several versions."""
@@ -103,6 +106,19 @@ class Registry(Protocol):
         compared with, `PRETRAINED_VERSION` without one; otherwise its alias is `challenger`. A model that the same
         run has registered already gets its alias, but no second version.
         """
+
+    def decide(self, name: str, look: "Look") -> int:
+        """Write down that a candidate is compared with the default; the number of this decision, from 1.
+
+        To be called before the evaluation. Two looks at once have two numbers, and the same look has the same one
+        again; see `lifecycle.registry.decisions`.
+        """
+
+    def undecided(self, name: str, look: "Look") -> None:
+        """Take a look out again that has decided nothing: its number is free."""
+
+    def next_decision(self, name: str) -> int:
+        """The number that the next decision would have; nothing is written."""
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`, as a person wants it; what serves the default follows it.

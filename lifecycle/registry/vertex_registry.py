@@ -6,7 +6,7 @@ of our own, laid out as in a local registry, from which the next run evaluates t
 <artifacts>/1/                 a SavedModel
 <artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
 
-Beside them, `defaults.json` has the moves of the default, as in a local registry.
+Beside them, `defaults.json` and `decisions.json` are as in a local registry.
 
 The artifacts are what the container that serves the version is given: <root>/<name>/<run>/tensorflow.serving.
 TensorFlow Serving takes nothing but a folder of numbered ones. Google's container wants the SavedModel itself: for
@@ -18,20 +18,22 @@ uploaded for them, once, and has the label SHIPPED: it is none of the registry's
 """
 
 import dataclasses
+import datetime
 import functools
 import os
 import pathlib
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from lifecycle import vertex_api
-from lifecycle.registry import version_records
+from lifecycle.registry import decisions, version_records
 from lifecycle.registry.address import ADDRESS_SYNTAX, Address
+from lifecycle.registry.decisions import Look
 from lifecycle.registry.endpoint import Endpoints, write_shipped_map
 from lifecycle.registry.state_files import read_in_bucket, update_in_bucket
 from lifecycle.registry.version_zero import exported_pretrained
@@ -61,7 +63,7 @@ from trainer.models import find, model_folder, provenance
 from trainer.models.find import PRETRAINED_VERSION, VERSION, model_at, versions_text
 from trainer.models.model_folder import SAVED_MODEL
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
-from trainer.models.registry_layout import DEFAULTS
+from trainer.models.registry_layout import DECISIONS, DEFAULTS, LedgerEntry
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
@@ -168,6 +170,41 @@ class VertexRegistry(Address):
         if alias == DEFAULT:
             _record_move(_home([*entries, entry]), moves, number, by_person=False)
         return number, alias
+
+    def decide(self, name: str, look: Look) -> int:
+        """The number of a decision; see `Registry.decide`."""
+        number, versions, now = 0, self.versions(name), datetime.datetime.now(datetime.UTC)
+
+        def change(ledger: list[LedgerEntry]) -> list[LedgerEntry]:
+            nonlocal number
+            ledger, number = decisions.take(ledger, versions, look, now)
+            return ledger
+
+        self._update_ledger(name, look, change)
+        return number
+
+    def undecided(self, name: str, look: Look) -> None:
+        """Give the number of a decision back; see `Registry.undecided`."""
+        self._update_ledger(name, look, lambda ledger: decisions.give_back(ledger, look))
+
+    def _update_ledger(
+        self, name: str, look: Look, change: Callable[[list[LedgerEntry]], list[LedgerEntry]]
+    ) -> None:
+        with vertex_api.reported_errors():
+            home = _home(vertex_api.retried(lambda: self._entries(name)))
+        home = home or f"{root_of(look.model, self.staging)}/{name}"  # where the first version will be
+        update_in_bucket(home, DECISIONS, change, buckets.storage_client(write=True))
+
+    def next_decision(self, name: str) -> int:
+        """The number that the next decision would have; see `Registry.next_decision`.
+
+        Before the first version, decisions are known only if the registry's address has a folder for versions.
+        """
+        with vertex_api.reported_errors():
+            home = _home(vertex_api.retried(lambda: self._entries(name)))
+        home = home or (self.staging and f"{self.staging.rstrip('/')}/{name}")
+        ledger = read_in_bucket(home, DECISIONS, buckets.storage_client())[0] if home else []
+        return decisions.free_number(ledger, self.versions(name), datetime.datetime.now(datetime.UTC))
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`; see `Registry.set_alias`."""

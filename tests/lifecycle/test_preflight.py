@@ -23,7 +23,7 @@ from lifecycle.parameters import (
     parameter_name,
     values_of,
 )
-from lifecycle.registry import register
+from lifecycle.registry import version_records
 from pipeline.__main__ import main
 from pipeline.graph.compiled import Template, write_pipeline
 from pipeline.graph.dag import build_pipeline
@@ -372,7 +372,7 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
     assert preflight.digest_of_run(DEFAULTS, "other data") != digest
     for unknown in ("1.0+abc-dirty", "1.0"):
         monkeypatch.setattr(package_version, "code_version", lambda: unknown)  # noqa: B023
-        assert preflight.digest_of_run(DEFAULTS, "data") == register.UNKNOWN
+        assert preflight.digest_of_run(DEFAULTS, "data") == version_records.UNKNOWN
 
 
 # === Places ===

@@ -1,15 +1,20 @@
 """What every registry does: in a folder, in a bucket, and on Vertex AI."""
 
-import dataclasses
+import functools
 import json
+import multiprocessing
+import queue
+import threading
 
 import pytest
 
 from lifecycle import preflight
 from lifecycle.machines.settings import Target
 from lifecycle.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
-from lifecycle.registry.register import decision_number, open_registry, register, resolve_base_model
+from lifecycle.registry.decisions import Look
+from lifecycle.registry.register import open_registry, register, resolve_base_model
 from pipeline.__main__ import main
+from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from trainer.errors import UsageError, UserError
 from trainer.io import files, package_version
 from trainer.models import model_folder, weight_sources
@@ -388,26 +393,67 @@ def test_the_images_that_a_version_was_trained_on_are_kept_with_it(registry, mod
     assert (first.number, second.number) == (1, 2)
 
 
-def test_each_version_that_a_run_has_registered_was_a_decision_unless_it_was_the_same_again(
-    registry, model, monkeypatch
-):
-    assert decision_number(registry, "msinet") == 1
+def a_look(run, model, compared_with=PRETRAINED_VERSION):
+    return Look(f"msinet-{run}", model, compared_with)
+
+
+def _decide(location, run, model, start, results):
+    registry = open_registry(location)
+    start.wait()
+    results.put(registry.decide("msinet", a_look(run, model)))
+
+
+def test_looks_at_once_have_different_numbers_and_a_killed_one_keeps_its_own(location, registry, model):
+    look = functools.partial(a_look, model=model.with_name("elsewhere") / "model")
+    assert registry.decide("msinet", look(0)) == 1  # its run is killed before it registers anything
+    runs = range(1, 5)
+    spawn = multiprocessing.get_context("spawn")
+    # The server of Vertex AI answers this process alone.
+    kinds = (threading.Thread, threading.Barrier, queue.Queue)
+    worker_of, barrier, results_of = kinds if "vertex" in location else (spawn.Process, spawn.Barrier, spawn.Queue)
+    start, results = barrier(len(runs)), results_of()
+    places = {run: model / str(run) for run in runs}
+    workers = [worker_of(target=_decide, args=(location, run, places[run], start, results)) for run in runs]
+    for worker in workers:
+        worker.start()
+    numbers = sorted(results.get(timeout=120) for _ in workers)
+    for worker in workers:
+        worker.join()
+    assert numbers == [2, 3, 4, 5]
+    assert registry.decide("msinet", look(0)) == 1
+    assert registry.next_decision("msinet") == 6
+
+
+def test_undecided_look_does_not_count(registry, model):
+    first, second, third = (a_look(run, model / str(run)) for run in (1, 2, 3))
+    assert [registry.decide("msinet", each) for each in (first, second)] == [1, 2]
+    registry.undecided("msinet", second)
+    assert registry.next_decision("msinet") == 2
+    registry.add("msinet", model, {**record("msinet-2"), "decided": False}, False, PRETRAINED_VERSION)
+    assert registry.next_decision("msinet") == 2
+    assert [registry.decide("msinet", each) for each in (third, second)] == [2, 3]
+
+
+def test_look_and_the_version_that_it_registered_are_one_decision(registry, model):
+    for run in (1, 2):
+        assert registry.decide("msinet", a_look(run, model / str(run), run - 1)) == run
+        content = record(f"msinet-{run}") | {"compared_with": run - 1}
+        registry.add("msinet", model, content, True, run - 1)
+    assert registry.next_decision("msinet") == 3
+
+
+def test_versions_of_a_registry_without_a_ledger_count(registry, model):
+    assert registry.next_decision("msinet") == 1
     for number, compared_with in enumerate((PRETRAINED_VERSION, 1, 1), 1):
         content = record(f"msinet-{number}") | {"compared_with": compared_with}
         registry.add("msinet", model, content, number == 1, compared_with)
-    assert decision_number(registry, "msinet") == 4
-    for number, compared_with in enumerate((1, 1, 2), 4):
-        content = record(f"msinet-{number}") | {"compared_with": compared_with}
-        content["lineage"]["inputs"] = "digest"
-        registry.add("msinet", model, content, False, compared_with)
-    assert decision_number(registry, "msinet") == 6  # the second is the first again
-    long_ago = [
-        dict(version.record, created="2020-01-01T00:00:00+00:00") for version in registry.versions("msinet")
-    ]
-    assert all("created" in content for content in long_ago)
-    versions = [
-        dataclasses.replace(version, record=content)
-        for version, content in zip(registry.versions("msinet"), long_ago, strict=True)
-    ]
-    monkeypatch.setattr(type(registry), "versions", lambda *_: versions)
-    assert decision_number(registry, "msinet") == 1
+    assert registry.next_decision("msinet") == registry.decide("msinet", a_look(9, model, 1)) == 4
+
+
+def test_damaged_ledger_is_named_with_a_remedy(registry, model, location):
+    registry.decide("msinet", a_look(1, model))
+    staging = getattr(registry, "staging", location)
+    kept = BucketFiles if staging.startswith("gs://") else FolderFiles
+    kept(staging).write("msinet/decisions.json", b"[{}]")
+    with pytest.raises(UserError, match=r"decisions\.json is damaged .*remove it"):
+        registry.decide("msinet", a_look(1, model))

@@ -1,0 +1,119 @@
+"""The decisions about the default of a model: which number each of them has among those of a year.
+
+A decision is a look at whether a candidate is better than the default. The more there are, the more certain must
+the next be (`trainer.evaluation.confidence.decision_level`). So each takes a number before its evaluation starts,
+in a ledger that the registry keeps beside the versions: two that run at once have two numbers, and one that was
+killed before its model was registered has one.
+
+A number is free again after 365 days. No two decisions of any 365 days share one, so the errors that their levels
+allow add up to no more than for the numbers 1, 2, 3 and so on.
+"""
+
+import dataclasses
+import datetime
+import itertools
+import pathlib
+from collections.abc import Iterable
+
+from lifecycle.registry.version_records import UNKNOWN
+from lifecycle.registry.versions import Version
+from trainer.models.registry_layout import LedgerEntry
+
+YEAR = datetime.timedelta(days=365)
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """A comparison of a candidate with the default of a model."""
+
+    run: str
+    """Name of the run that made the candidate."""
+    model: pathlib.Path
+    """Folder of the candidate, as a task sees it."""
+    compared_with: int
+    """Number of the default."""
+    made_of: str = ""
+    """Digest of all that the comparison depends on beside the default; empty if that is not known."""
+
+    def entry(self, number: int = 0, since: str = "") -> LedgerEntry:
+        """The look in a ledger."""
+        return {
+            "number": number,
+            "since": since,
+            "run": self.run,
+            "folder": folder_of(self.run, str(self.model)),
+            "made_of": self.made_of,
+            "compared_with": self.compared_with,
+        }
+
+
+def folder_of(run: str, model: str) -> str:
+    """The folder of a run, by that of its model: a resumed run on this machine has another name, but this one."""
+    return model.partition(f"/{run}/")[0]
+
+
+def take(
+    ledger: list[LedgerEntry], versions: Iterable[Version], look: Look, now: datetime.datetime
+) -> tuple[list[LedgerEntry], int]:
+    """Give a look a number; returns the ledger with it, without what is over a year old, and the number.
+
+    A look that is in the ledger keeps its number: of the same run, or of the same inputs, compared with the same
+    version.
+    """
+    kept = [each for each in ledger if _is_within_a_year(each, now)]
+    number = free_number(kept, versions, now)
+    entry = look.entry(number, now.isoformat(timespec="seconds"))
+    for each in kept:
+        if _is_same(each, entry):
+            return ledger, each["number"]
+    return [*kept, entry], number
+
+
+def give_back(ledger: list[LedgerEntry], look: Look) -> list[LedgerEntry]:
+    """The ledger without a look that has decided nothing."""
+    return [each for each in ledger if not _is_same(each, look.entry())]
+
+
+def free_number(ledger: Iterable[LedgerEntry], versions: Iterable[Version], now: datetime.datetime) -> int:
+    """The least number, from 1, that no decision of the last 365 days has, in the ledger or by the versions.
+
+    A version that is not in the ledger, since it was registered before there was one, was a decision unless
+    nothing could be decided. A model that was made again and compared with the same version is no other.
+    """
+    entries = list(ledger)
+    for version in sorted(versions, key=lambda version: version.created):
+        lineage, record = version.record.get("lineage", {}), version.record
+        if "compared_with" not in record or not record.get("decided", True):
+            continue
+        inputs = lineage.get("inputs", UNKNOWN)
+        before = [each for each in entries if _since(each) <= version.created]
+        entry: LedgerEntry = {
+            "number": record.get("decision") or _least(before, version.created),
+            "since": version.created.isoformat(),
+            "run": lineage.get("run", ""),
+            "folder": lineage.get("folder", ""),
+            "made_of": "" if inputs == UNKNOWN else f"{inputs} {lineage.get('base_version', '')}",
+            "compared_with": record["compared_with"],
+        }
+        if not any(_is_same(each, entry) for each in entries):
+            entries.append(entry)
+    return _least(entries, now)
+
+
+def _is_same(one: LedgerEntry, other: LedgerEntry) -> bool:
+    """Whether two entries are of the same run, or of the same inputs, and compared with the same version."""
+    same = ((one["run"], other["run"]), (one["folder"], other["folder"]), (one["made_of"], other["made_of"]))
+    return one["compared_with"] == other["compared_with"] and any(each and each == its for each, its in same)
+
+
+def _least(entries: Iterable[LedgerEntry], now: datetime.datetime) -> int:
+    taken = {each["number"] for each in entries if _is_within_a_year(each, now)}
+    return next(number for number in itertools.count(1) if number not in taken)
+
+
+def _is_within_a_year(entry: LedgerEntry, now: datetime.datetime) -> bool:
+    return _since(entry) + YEAR > now
+
+
+def _since(entry: LedgerEntry) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(entry["since"])
