@@ -144,7 +144,3 @@ def _joined(items: Sequence[Item]) -> list[Item]:
         group, split_key = groups.get(root(f"picture {item.picture}"), (item.group, item.split_key))
         joined.append(dataclasses.replace(item, group=group, split_key=split_key))
     return joined
-
-
-def match(now, before):
-    return [None for _ in now]

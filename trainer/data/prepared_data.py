@@ -175,10 +175,6 @@ class ListedImage(NamedTuple):
         return self.group, "" if self.group else self.digest
 
 
-def bits_of(text):  # stub until merged
-    return None
-
-
 def images(folder: StrPath, splits: Collection[str]) -> list[ListedImage]:
     """List the images in these splits of a prepared dataset.
 
