@@ -189,9 +189,9 @@ class Year:
         decides = json.loads((evaluation / EVALUATION).read_text())["decides"]
         table = per_image.read_scores(evaluation / PER_IMAGE, "")[decides]
         digests = {
-            name: digest
+            image.name: image.digest
             for prepared in self._output.glob("runs/week-*/*/fetch-dataset-2/prepared")
-            for name, digest, _ in prepared_data.images(prepared, ["valid"])
+            for image in prepared_data.images(prepared, ["valid"])
         }
         compared = {digests[name] for name in table.images}
         for version in {row.version, row.compared_with} - {PRETRAINED_VERSION}:

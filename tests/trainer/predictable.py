@@ -167,7 +167,7 @@ def _write_shards(
     Returns the names of the shards of each split, and of those with the originals.
     """
     folder.mkdir(parents=True)
-    shards, originals, lines = {}, [], ["split,image,digest,group"]
+    shards, originals, lines = {}, [], ["split,image,digest,group,hash,recording"]
     for split, count in counts.items():
         with (
             tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer,
@@ -182,7 +182,8 @@ def _write_shards(
                 if split != "train":
                     kept.write(tfrecords.serialize_original(original))
                 name = f"{index}.png"
-                lines.append(f"{split},{name},{copies.get(name, f'digest-of-{split}-{index}')},{original.group}")
+                digest = copies.get(name, f"digest-of-{split}-{index}")
+                lines.append(f"{split},{name},{digest},{original.group},,")
         shards[split] = writer.names
         originals += kept.names
     (folder / prepared_data.IMAGES).write_text("\n".join(lines) + "\n")

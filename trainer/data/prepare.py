@@ -49,6 +49,8 @@ class _Prepared:
     name: str
     digest: str
     """Digest of the stimulus's pixels, as in `prepared_data.IMAGES`."""
+    recording: str
+    """Digest of where people looked, as in `prepared_data.IMAGES`."""
     record: bytes
     original: bytes
     """The record of its original; empty for a training image."""
@@ -112,8 +114,8 @@ class Facts:
             if is_own:
                 raise ContentError(
                     f"{twin} and {image.stimulus} are the same image, or copies of one that were scaled, "
-                    "compressed again or cropped, one for training and one for validation; remove one of them, or "
-                    "put both into one split"
+                    "compressed again, cropped or mirrored, one for training and one for validation; remove one "
+                    "of them, or put both into one split"
                 )
             self.n_copies += 1
         gaze = image.gaze or NO_GAZE
@@ -197,7 +199,7 @@ def prepare_dataset(
         (folder / IMAGES).open("w", newline="", encoding="utf-8") as file,
     ):
         images = csv.writer(file)
-        images.writerow(["split", "image", "digest", "group", *statistics.FEATURES])
+        images.writerow(["split", "image", "digest", "group", "hash", "recording", *statistics.FEATURES])
         for split, split_items in items.items():
             prepare_one = functools.partial(_prepare_one, split_items, split, blur_sigma_px, image_size, is_own)
             n_items = len(split_items)
@@ -220,7 +222,8 @@ def prepare_dataset(
                     writer.write(tfrecords.shift_index(image.record, facts.n_bad[split]))
                     if image.original:
                         originals.write(image.original)
-                    images.writerow([split, image.name, image.digest, item.group, *_written(image.features)])
+                    told = [split, image.name, image.digest, item.group, item.hash, image.recording]
+                    images.writerow([*told, *_written(image.features)])
             facts.shards[split] = writer.names
             facts.originals += originals.names
             facts.counts[split] = len(split_items) - facts.n_bad[split]
@@ -279,6 +282,7 @@ def _prepare_one(
         stimulus=item.stimulus.origin,
         name=item.name,
         digest=_digest(item, image.stimulus, is_own),
+        recording=_recording(image),
         record=tfrecords.serialize(example),
         original=tfrecords.serialize_original(original) if original else b"",
         features=statistics.measure_image(
@@ -311,6 +315,19 @@ def _digest(item: Item, stimulus: NDArray[np.uint8], is_own: bool) -> str:
         stimulus = decode.decode_stimulus(item.stimulus)
     digest = hashlib.blake2b(str(stimulus.shape).encode(), digest_size=16)
     digest.update(np.ascontiguousarray(stimulus).data)
+    return digest.hexdigest()
+
+
+def _recording(image: decode.Decoded) -> str:
+    """Digest (hex) of where people looked, see `prepared_data.ListedImage.recording`."""
+    digest = hashlib.blake2b(str(image.stimulus.shape[:2]).encode(), digest_size=16)
+    if image.gaze is not None:
+        points, observers = image.gaze.points, image.gaze.observers
+        each = [points] if observers is None else [points[observers == one] for one in np.unique(observers)]
+        digest.update(str(sorted(sorted(map(tuple, of_one.tolist())) for of_one in each)).encode())
+    if image.ground_truth == "density":
+        digest.update(str(image.density.shape).encode())
+        digest.update(np.ascontiguousarray(image.density).data)
     return digest.hexdigest()
 
 

@@ -18,8 +18,7 @@ MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
 IMAGES = "images.csv"
-"""One line for each image: its split, its name, a digest of its stimulus, the same for the same pixels, the name
-of its group, empty for an image of its own, and its `trainer.data.statistics.FEATURES`."""
+"""One line for each image: its split, what `ListedImage` has, and its `trainer.data.statistics.FEATURES`."""
 SPLITS = ("train", "valid")
 TEST = "test"
 """The only split of a test set: held-out images, used for neither training nor model selection."""
@@ -30,7 +29,7 @@ ORIGINALS = "originals"
 TEST_SUFFIX = "-test"
 """Suffix of a test set's name in stored scores, so that nobody takes them for validation scores."""
 
-SCHEMA = 4
+SCHEMA = 5
 PREPARE_AGAIN = "prepare the dataset again"
 """Remedy for a prepared dataset that is damaged."""
 
@@ -168,6 +167,13 @@ class ListedImage(NamedTuple):
     """Digest of its pixels."""
     group: str
     """Name of its group; empty for an image of its own."""
+    hash: str
+    """`trainer.data.copies.hash_of` it; empty for a sparse picture."""
+    recording: str
+    """Digest of where people looked at it: of its fixated pixels, told apart by observers if these are known,
+    whatever their names and order, and of its size; and of the pixels of its density, if that is not made of the
+    fixations. A picture that is saved in another format keeps it; one that is scaled, cropped or mirrored does
+    not."""
 
     @property
     def unit(self) -> tuple[str, str]:
@@ -185,17 +191,27 @@ def images(folder: StrPath, splits: Collection[str]) -> list[ListedImage]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if row["split"] in splits]
-            return [ListedImage(row["image"], row["digest"], row["group"]) for row in rows]
+            columns = ("image", "digest", "group", "hash", "recording")
+            return [ListedImage(*(row[column] for column in columns)) for row in rows]
     except (OSError, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
+
+
+def hashes_of(split: str) -> str:
+    """Return the key of the hashes of a split's images in TRAINING_IMAGES, beside those of their digests."""
+    return f"{split}_hashes"
 
 
 def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
     """The entry of TRAINING_IMAGES for prepared data; empty for data without IMAGES."""
     if not (pathlib.Path(folder) / IMAGES).exists():
         return {}
-    fingerprint = Manifest.load(folder).fingerprint
-    return {fingerprint: {split: sorted(image.digest for image in images(folder, [split])) for split in SPLITS}}
+    entry = {}
+    for split in SPLITS:
+        listed = images(folder, [split])
+        entry[split] = sorted(image.digest for image in listed)
+        entry[hashes_of(split)] = sorted({image.hash for image in listed if image.hash})
+    return {Manifest.load(folder).fingerprint: entry}
 
 
 class Distribution(TypedDict):

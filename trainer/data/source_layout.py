@@ -151,12 +151,15 @@ class Item:
     fixations: Member | Fixations | None
     """A `.mat` file or an image, or a part of a file of many images, if there is one in addition to the map."""
     split_key: str = ""
-    """The text by whose hash the image is trained on or validated, one for all of a group; its name if empty."""
+    """The text by whose hash the image is trained on or validated, one for all of a group; if empty, its name
+    without its suffix."""
     group: str = ""
     """Name of the images that belong together, such as the pages of a site or the frames of a film: they are in
     one split wherever it is drawn by hash, and are one unit of every interval. Empty for an image of its own."""
     picture: str = ""
     """Path of the first copy of the same picture; its own if there is no other, and empty if unknown."""
+    hash: str = ""
+    """`trainer.data.copies.hash_of` the picture; empty if it has none, or if it is unknown."""
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ A split method decides. `given` and `column` follow labels, of folders or of a c
 
 - `shuffle` and `shuffle_per_category` are the seeded shuffles of the reference, so that its numbers can be
   compared. They depend on the number of images, so each added image moves others from one split to another.
-- `hash` and `hash_by_folder` depend on the name of the image or of its group alone. Whatever is added or removed,
-  the other images stay where they are, and no image of a test set was ever trained on.
+- `hash` and `hash_by_folder` depend on the name of the image, without its suffix, or of its group alone. Whatever
+  is added, removed or saved in another format, the other images stay where they are, and no image of a test set
+  was ever trained on.
 """
 
 import dataclasses
 import hashlib
+import posixpath
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -97,9 +99,19 @@ def position(key: str) -> float:
     return int.from_bytes(digest[:8]) / 2**64
 
 
+def split_key_of(item: Item) -> str:
+    """Return the text by whose hash an image is split: that of its group, or its name without its suffix."""
+    return item.split_key or without_suffix(item.name)
+
+
+def without_suffix(name: str) -> str:
+    """Return the name of an image whatever the format of its file."""
+    return posixpath.splitext(name)[0]
+
+
 def position_of(item: Item) -> float:
     """Return the `position` of an image, by its group if it has one."""
-    return position(item.split_key or item.name)
+    return position(split_key_of(item))
 
 
 def _split_by_hash(items: Sequence[Item], row: Dataset, test_share: float) -> Split:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.data import prepared_data
+from trainer.data.copies import match
 from trainer.data.datasets import HASH, HASH_BY_FOLDER
-from trainer.data.prepared_data import SPLITS, Manifest
+from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
 from trainer.errors import UserError, some
 from trainer.io import files
 from trainer.io.files import StrPath
@@ -23,7 +24,7 @@ class Seen:
     """The images that a model was trained on, and those that chose its epoch."""
 
     digests: Mapping[str, frozenset[str]]
-    """Split -> digests of the pixels, as `prepared_data.images` has them."""
+    """Split -> digests of the pixels, and `hashes_of` it -> hashes, as `prepared_data.images` has them."""
     listed: frozenset[str]
     """Fingerprints of the data that the model's own list is about."""
     prepared: Mapping[str, float]
@@ -44,31 +45,37 @@ class Seen:
         """
         config = model_config(model)
         listed = model_folder.training_images(model)
-        digests = {split: {each for images in listed.values() for each in images[split]} for split in SPLITS}
+        keys = [*SPLITS, *map(hashes_of, SPLITS)]
+        digests = {key: {each for images in listed.values() for each in images.get(key, ())} for key in keys}
         prepared = {}
         for folder in training_data(at_hand, config):
             manifest = Manifest.load(folder)
             if manifest.fingerprint not in listed and (entry := prepared_data.images_to_train_on(folder)):
                 prepared[manifest.fingerprint] = manifest.test_share
-                for split in SPLITS:
-                    digests[split] |= set(entry[manifest.fingerprint][split])
-        return cls(
-            {split: frozenset(each) for split, each in digests.items()}, frozenset(listed), prepared, config
-        )
+                for key in keys:
+                    digests[key] |= set(entry[manifest.fingerprint][key])
+        return cls({key: frozenset(each) for key, each in digests.items()}, frozenset(listed), prepared, config)
 
     def among(self, folder: StrPath, splits: Collection[str] = ()) -> set[str]:
         """Return the names of the held-out images of prepared data that the model has seen.
 
-        Images are equal if their pixels are, and with an image its group has been seen. For a test set, the images
-        count that chose the model's epoch; for validation data, which chooses it again, only those that the model
-        was trained on. `splits` says otherwise, if it is not empty.
+        An image has been seen if the model saw the same pixels or a copy by `copies.match`, and with an image its
+        group has been seen. For a test set, the images count that chose the model's epoch; for validation data,
+        which chooses it again, only those that the model was trained on. `splits` says
+        otherwise, if it is not empty. `splits` says
+        otherwise, if it is not empty.
         """
         manifest = Manifest.load(folder)
         splits = splits or (SPLITS if manifest.is_test_set else ("train",))
         if not manifest.is_test_set and not pathlib.Path(folder, prepared_data.IMAGES).exists():
             return set()  # prepared by an earlier version
         seen = frozenset().union(*(self.digests[split] for split in splits))
-        units = {image.unit for image in prepared_data.images(folder, [*manifest.counts]) if image.digest in seen}
+        hashes = sorted(frozenset().union(*(self.digests[hashes_of(split)] for split in splits)))
+        images = prepared_data.images(folder, [*manifest.counts])
+        units = {image.unit for image in images if image.digest in seen}
+        others = [image for image in images if image.unit not in units]
+        copies = match([image.hash for image in others], hashes)
+        units |= {image.unit for image, place in zip(others, copies, strict=True) if place is not None}
         return {image.name for image in prepared_data.images(folder, [manifest.held_out]) if image.unit in units}
 
     def caution(self, model: str, manifest: Mapping[str, Any]) -> str:

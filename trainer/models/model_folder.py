@@ -38,15 +38,16 @@ def checkpoints_of(model: str) -> str:
     return f"{model.rstrip('/')}.checkpoints"
 
 
-MOST_DIGESTS_BYTES = 2**26
-"""Largest TRAINING_IMAGES that is read: an image has 35 bytes."""
+MOST_DIGESTS_BYTES = 2**28
+"""Largest TRAINING_IMAGES that is read: an image has 35 bytes, and its hash 267."""
 
 
 def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
     """The content of TRAINING_IMAGES in a model's folder; empty without it, as an imported model is.
 
     It is the fingerprint of each dataset that the model, its base model and so on were trained on -> `train` or
-    `valid` -> digests of the images' pixels.
+    `valid` -> digests of the images' pixels, and `train_hashes` or `valid_hashes` -> `trainer.data.copies.hash_of`
+    the images, which models of earlier versions do not have.
 
     Raises:
         UserError: the file is damaged.

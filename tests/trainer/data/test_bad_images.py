@@ -19,7 +19,11 @@ def config(source, dataset="custom", **settings):
 def names_of(split):
     """Names, as of `write_tree`, that a hash gives to a split."""
     names = [f"{index}.png" for index in range(1, N + 1)]
-    return [name for name in names if (splits.position(f"stimuli/{name}") < 0.8) == (split == "train")]
+    return [
+        name
+        for name in names
+        if (splits.position(f"stimuli/{splits.without_suffix(name)}") < 0.8) == (split == "train")
+    ]
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 import dataclasses
 import io
+import pathlib
+import tarfile
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
 from trainer.data import copies
 from trainer.data.datasets import HASH_BY_FOLDER
@@ -13,6 +15,12 @@ from trainer.data.recordings.custom import with_split_key
 from trainer.data.source_layout import Item
 from trainer.data.splits import position_of
 from trainer.io.archive_files import Member
+
+
+EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+PHOTOGRAPHS = pathlib.Path(__file__).parents[4] / "shared" / "data" / "add1000.tar.gz"
+SMALL = (128, 96)
+"""Width and height, pixels."""
 
 
 def picture(seed, size=(240, 320)):
@@ -31,16 +39,29 @@ def compressed(image, quality):
     return Image.open(io.BytesIO(file.getvalue()))
 
 
-def cropped(image, px):
-    return image.crop((px, px, image.width - px, image.height - px))
+def cropped(image, left, top, right, bottom):
+    """The image without these shares of its width or height."""
+    width, height = image.size
+    edges = (left * width, top * height, (1 - right) * width, (1 - bottom) * height)
+    return image.crop(tuple(map(round, edges)))
+
+
+def scaled(image, factor):
+    return image.resize((round(factor * image.width), round(factor * image.height)))
 
 
 COPIES = {
     "compressed": lambda image: compressed(image, 20),
     "half": lambda image: image.resize((image.width // 2, image.height // 2)),
     "stretched": lambda image: image.resize((400, 260)),
-    "cropped": lambda image: cropped(image, 2),
     "grey": lambda image: image.convert("L"),
+    "mirrored": ImageOps.mirror,
+    "cropped by 1%": lambda image: cropped(image, *4 * [0.01]),
+    "cropped by 2%": lambda image: cropped(image, *4 * [0.02]),
+    "cropped by 3%": lambda image: cropped(image, *4 * [0.03]),
+    "cropped on one side": lambda image: cropped(image, 0.03, 0, 0, 0),
+    "cropped unevenly": lambda image: cropped(image, 0.03, 0.01, 0, 0.02),
+    "all at once": lambda image: compressed(scaled(ImageOps.mirror(cropped(image, *4 * [0.03])), 0.6), 60),
 }
 
 
@@ -51,11 +72,65 @@ def item(name, image, group=""):
     return Item(name.rpartition("/")[2], member, None, None, group=group)
 
 
+@pytest.mark.parametrize("size", [(240, 320), SMALL[::-1]])
 @pytest.mark.parametrize("change", COPIES.values(), ids=COPIES)
-def test_copies_are_found_and_other_pictures_are_not(change):
-    pictures = [picture(seed) for seed in range(40)]
+def test_copies_are_found_and_other_pictures_are_not(change, size):
+    pictures = [picture(seed, size) for seed in range(40)]
     hashes = [copies.hash_of(each) for each in (*pictures, *map(change, pictures))]
     assert copies.first_copies(hashes) == [*range(40), *range(40)]
+    # Either may be the copy, and a copy of another copy.
+    for seed, others in ((0, hashes[:40]), (1, hashes[40:])):
+        other = list(COPIES.values())[seed + 6]
+        changed = [copies.hash_of(other(each)) for each in pictures]
+        assert copies.match(others, changed) == copies.match(changed, others) == list(range(40))
+
+
+@pytest.mark.parametrize("size", [None, SMALL])
+@pytest.mark.parametrize("change", COPIES.values(), ids=COPIES)
+def test_copies_of_photographs_and_pages_are_found(change, size):
+    files = sorted([*EXAMPLES.glob("*.jpg"), *EXAMPLES.glob("landing-a.png")])
+    assert len(files) == 4
+    pictures = [Image.open(file).convert("RGB") for file in files]
+    pictures = [each.resize(size, Image.Resampling.BOX) if size else each for each in pictures]
+    hashes = [copies.hash_of(each) for each in (*pictures, *map(change, pictures))]
+    assert copies.first_copies(hashes) == [*range(4), *range(4)]
+
+
+@pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="the photographs are missing")
+def test_copies_of_many_photographs_are_found_and_different_ones_are_not():
+    pictures, read = [], set()
+    with tarfile.open(PHOTOGRAPHS) as archive:
+        for member in archive:
+            if member.name.endswith(".jpg") and len(pictures) < 150:
+                data = archive.extractfile(member).read()
+                if data not in read:
+                    pictures.append(
+                        Image.open(io.BytesIO(data)).convert("RGB").resize(SMALL, Image.Resampling.BOX)
+                    )
+                    read.add(data)
+    hashes = [copies.hash_of(each) for each in pictures]
+    assert copies.first_copies(hashes) == list(range(150))
+    for name in ("cropped by 2%", "cropped by 3%", "mirrored", "all at once"):
+        changed = [copies.hash_of(COPIES[name](each)) for each in pictures]
+        places = copies.match(changed, hashes)
+        assert all(place in (index, None) for index, place in enumerate(places))
+        assert sum(place is not None for place in places) >= 148
+
+
+def test_pages_of_one_template_are_no_copies():
+    hashes = []
+    for seed in range(8):
+        words = np.random.default_rng(seed).choice("lorem ipsum dolor sit amet consectetur".split(), (12, 9))
+        page = Image.new("RGB", (1366, 768), "white")
+        draw = ImageDraw.Draw(page)
+        draw.rectangle((0, 0, 1366, 80), fill=(30, 60, 110))
+        draw.rectangle((0, 80, 220, 768), fill=(230, 230, 235))
+        for line, row in enumerate(words):
+            draw.text((20, 110 + 50 * line), f"Menu {line}", fill="black", font_size=18)
+            draw.text((260, 110 + 50 * line), " ".join(row), fill="black", font_size=30)
+        hashes.append(copies.hash_of(page))
+    assert all(hashes)
+    assert copies.first_copies(hashes) == list(range(8))
 
 
 def test_sparse_pictures_are_no_copies_of_others():
@@ -63,15 +138,15 @@ def test_sparse_pictures_are_no_copies_of_others():
     for word in ("monday", "friday"):
         image = Image.new("RGB", (800, 600), "white")
         ImageDraw.Draw(image).text((300, 280), word, fill="black", font_size=40)
-        assert copies.hash_of(image) is None
+        assert copies.hash_of(image) == ""
 
 
 def test_a_copy_of_a_copy_is_one_too():
-    first = copies.hash_of(picture(0))
-    second, third = first.copy(), first.copy()
-    second[:30] ^= True
-    third[:30] ^= True
-    third[100:130] ^= True
+    pictures = [picture(0)]
+    for _ in range(2):
+        pictures.append(cropped(pictures[-1], *4 * [0.04]))
+    first, second, third = map(copies.hash_of, pictures)
+    assert copies.first_copies([first, third]) == [0, 1]
     for hashes in ([first, third, second], [third, first, second], [second, first, third]):
         assert copies.first_copies(hashes) == [0, 0, 0]
 
@@ -88,9 +163,18 @@ def test_a_damaged_header_does_not_take_the_memory_of_its_size():
 
 def test_the_first_copy_is_found_in_every_block(monkeypatch):
     monkeypatch.setattr(copies, "BLOCK", 3)
-    hashes = [copies.hash_of(picture(seed)) for seed in (0, 1, 2, 3, 1, 4, 5, 0, 1, 5)]
-    hashes.insert(2, None)
+    monkeypatch.setattr(copies, "BATCH", 2)
+    crops = [
+        cropped(picture(seed), 0.01 * place % 0.03, 0, 0, 0)
+        for place, seed in enumerate((0, 1, 2, 3, 1, 4, 5, 0, 1, 5))
+    ]
+    hashes = [copies.hash_of(each) for each in crops]
+    hashes.insert(2, "")
     assert copies.first_copies(hashes) == [0, 1, 2, 3, 4, 1, 6, 7, 0, 1, 7]
+    now = ["", *(copies.hash_of(ImageOps.mirror(picture(seed))) for seed in (9, 5, 1, 8))]
+    assert copies.match([*now, hashes[9]], hashes) in ([None, None, 7, 1, None, 9], [None, None, 10, 1, None, 9])
+    assert copies.match(now, ["", ""]) == 5 * [None]
+    assert copies.match([], hashes) == []
 
 
 def test_groups_with_copies_of_one_picture_become_one():
@@ -112,7 +196,7 @@ def test_an_added_copy_with_a_later_name_moves_no_image():
 
 
 def test_pictures_of_one_colour_are_no_copies():
-    assert copies.hash_of(Image.new("RGB", (80, 60), "red")) is None
+    assert copies.hash_of(Image.new("RGB", (80, 60), "red")) == ""
 
 
 def test_a_file_that_is_no_image_is_a_copy_of_none():

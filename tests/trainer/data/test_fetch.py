@@ -67,7 +67,7 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
     manifest, folder = prepared
     assert prepared_data.Manifest.load(folder) == manifest
     assert (manifest.dataset, manifest.source, manifest.image_size) == ("osie", str(points), SIZE)
-    assert manifest.counts == {"train": 5, "valid": 2}
+    assert manifest.counts == {"train": 4, "valid": 3}
     assert manifest.expected_counts == {"train": 500, "valid": 200}
     assert (manifest.split, manifest.ground_truth, manifest.blur_sigma_px) == ("hash", "points", 16.0)
     assert manifest.has_fixations
@@ -89,7 +89,7 @@ def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepa
     names = sorted(f"{index}.png" for index in range(1, 8))
     share = 500 / 700
     for split in ("train", "valid"):
-        chosen = [name for name in names if (splits.position(name) < share) == (split == "train")]
+        chosen = [name for name in names if (splits.position(name[:-4]) < share) == (split == "train")]
         examples = list(tfrecords.read_examples(folder, split))
         assert [example.index for example in examples] == list(range(len(chosen)))
         assert [example.name for example in examples] == chosen
@@ -106,7 +106,7 @@ def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepa
 def test_held_out_images_are_kept_as_the_source_has_them_with_their_maps_at_one_size(prepared, points, tmp_path):
     fetch.fetch_dataset(config(points, image_size="96x96"), tmp_path / "larger")
     pairs = list(tfrecords.read_held_out(prepared[1]))
-    assert len(pairs) == 2
+    assert len(pairs) == 3
     density = preprocess.prepare_map(decode.blur(POINTS, (24, 32), 16.0), tfrecords.MAP_SIZE)
     for (_, original), (_, larger) in zip(pairs, tfrecords.read_held_out(tmp_path / "larger"), strict=True):
         assert original.file == (points / "stimuli" / original.name).read_bytes()
@@ -306,7 +306,7 @@ def test_incomplete_test_set_is_refused(dataset, points, tmp_path):
     """One with too few images, and one of a given split without images in val/."""
     source = points if dataset == "osie" else write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=0)
     settings = config(source, dataset, allow_partial_data=dataset == "salicon")
-    with pytest.raises(UserError, match=r"has (5 training and 2 .* 500 and 200|0 validation images)"):
+    with pytest.raises(UserError, match=r"has (4 training and 3 .* 500 and 200|0 validation images)"):
         fetch.fetch_dataset(settings, tmp_path / "set", test_of="osie")
     assert not (tmp_path / "set").exists()
 
@@ -375,21 +375,21 @@ def listed(folder, *splits):
     return {image.name for image in prepared_data.images(folder, splits)}
 
 
-@pytest.mark.parametrize(("settings", "most"), [({}, 2), ({"max_examples": 1}, 1)])
-def test_a_share_of_the_validation_images_is_kept_apart_and_tested_on_alone(settings, most, tmp_path):
+@pytest.mark.parametrize(("settings", "n_train", "n_tested"), [({}, 11, 2), ({"max_examples": 1}, 1, 1)])
+def test_a_share_of_the_validation_images_is_kept_apart_and_tested_on_alone(settings, n_train, n_tested, tmp_path):
     source = write_tree(tmp_path / "source", n=14)
     whole = fetch.fetch_dataset(config(source), tmp_path / "whole")
     trained = fetch.fetch_dataset(config(source, test_share=0.5, **settings), tmp_path / "trained")
     tested = fetch.fetch_dataset(config(source, test_share=0.5, **settings), tmp_path / "tested", test_of="osie")
     assert (whole.counts, whole.test_share) == ({"train": 11, "valid": 3}, 0.0)
-    assert trained.counts == {"train": 11 if most == 2 else 1, "valid": most}
-    assert tested.counts == {"test": 1}
+    assert trained.counts == {"train": n_train, "valid": 1}
+    assert tested.counts == {"test": n_tested}
     assert (trained.expected_counts, tested.expected_counts) == ({"train": 500, "valid": 100}, {"test": 100})
     assert trained.test_share == tested.test_share == 0.5
     assert trained.fingerprint == tested.fingerprint == whole.fingerprint
     valid, test = listed(tmp_path / "trained", "valid"), listed(tmp_path / "tested", "test")
     assert not valid & test
-    if most == 2:
+    if not settings:
         assert valid | test == listed(tmp_path / "whole", "valid")
         assert listed(tmp_path / "trained", "train") == listed(tmp_path / "whole", "train")
 
@@ -399,23 +399,23 @@ def test_a_complete_dataset_is_complete_without_its_share(monkeypatch, tmp_path)
     monkeypatch.setitem(datasets.DATASETS, "osie", row)
     source = write_tree(tmp_path / "source")
     shared = {"test_share": 0.5, "allow_partial_data": False}
-    for test_of, counts in (("", {"train": 5, "valid": 1}), ("osie", {"test": 1})):
+    for test_of, counts in (("", {"train": 4, "valid": 1}), ("osie", {"test": 2})):
         manifest = fetch.fetch_dataset(config(source, **shared), tmp_path / f"of{test_of}", test_of=test_of)
         assert manifest.counts == manifest.expected_counts == counts
 
 
 def test_the_share_of_a_given_split_is_of_its_validation_images(tmp_path):
     source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=4)
-    shared = config(source, "salicon", test_share=0.25)
+    shared = config(source, "salicon", test_share=0.5)
     trained, tested = (fetch.fetch_dataset(shared, tmp_path / f"of{of}", test_of=of) for of in ("", "salicon"))
     assert (trained.counts, tested.counts) == ({"train": 6, "valid": 3}, {"test": 1})
-    assert (trained.expected_counts, tested.expected_counts) == ({"train": 10000, "valid": 3750}, {"test": 1250})
+    assert (trained.expected_counts, tested.expected_counts) == ({"train": 10000, "valid": 2500}, {"test": 2500})
     assert not listed(tmp_path / "of", *prepared_data.SPLITS) & listed(tmp_path / "ofsalicon", "test")
 
 
-@pytest.mark.parametrize(("share", "counts"), [(0.1, "keeps 0 .* leaves 2"), (0.9, "keeps 2 .* leaves 0")])
+@pytest.mark.parametrize(("share", "counts"), [(0.1, "keeps 0 .* leaves 3"), (0.9, "keeps 3 .* leaves 0")])
 def test_a_share_that_leaves_no_image_is_refused_with_the_numbers(share, counts, points, tmp_path):
-    with pytest.raises(UserError, match=f"has 2 validation images, of which test_share {share} {counts}"):
+    with pytest.raises(UserError, match=f"has 3 validation images, of which test_share {share} {counts}"):
         fetch.fetch_dataset(config(points, test_share=share), tmp_path / "set")
     assert not list(tmp_path.iterdir())
 

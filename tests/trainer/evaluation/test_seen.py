@@ -34,9 +34,13 @@ def prepared(folder, digests, fingerprint="aaaa", split="shuffle", share=0.0):
         code_version="1",
         test_share=share,
     ).save(folder)
-    rows = [f"{name},{digest}.png,{digest}," for name, each in digests.items() for digest in each]
-    (folder / prepared_data.IMAGES).write_text("\n".join(["split,image,digest,group", *rows]) + "\n")
+    write_images(folder, [f"{name},{digest}.png,{digest}," for name, each in digests.items() for digest in each])
     return folder
+
+
+def write_images(folder, rows):
+    lines = ["split,image,digest,group,hash,recording", *(f"{row},," for row in rows)]
+    (folder / prepared_data.IMAGES).write_text("\n".join(lines) + "\n")
 
 
 def model(folder, config=None, images=None):
@@ -61,7 +65,8 @@ def test_a_model_has_seen_what_it_and_its_base_model_list(tmp_path):
     first = model(tmp_path / "first", OLD, _images_seen(base, None))
     second = model(tmp_path / "second", OLD, _images_seen(tuned, first))
     both = Seen.by(second, [])
-    assert both.digests == {"train": {"a", "b", "d"}, "valid": {"b", "c", "e"}}
+    no_hashes = {"train_hashes": set(), "valid_hashes": set()}
+    assert both.digests == {"train": {"a", "b", "d"}, "valid": {"b", "c", "e"}} | no_hashes
     assert both.listed == {"1111", "2222"}
     # Validation images chose the epoch: they are no training, but no test either.
     assert Seen.by(first, []).among(tuned) == {"b.png"}
@@ -70,7 +75,12 @@ def test_a_model_has_seen_what_it_and_its_base_model_list(tmp_path):
     assert both.among(tested) == {"a.png", "c.png"}
     # Trained twice on data of one fingerprint, with other shares kept apart.
     again = prepared(tmp_path / "again", {"train": ["d"], "valid": ["e"]}, "2222")
-    assert _images_seen(again, second)["2222"] == {"train": ["d"], "valid": ["b", "e"]}
+    assert _images_seen(again, second)["2222"] == {
+        "train": ["d"],
+        "train_hashes": [],
+        "valid": ["b", "e"],
+        "valid_hashes": [],
+    }
 
 
 def test_without_a_list_prepared_data_of_the_same_fingerprint_tells(tmp_path):
@@ -167,6 +177,6 @@ def test_an_image_is_seen_with_the_others_of_its_group_in_any_split(tmp_path):
         "valid,b.png,v2,",
         "valid,c.png,v3,site",
     ]
-    (data / prepared_data.IMAGES).write_text("\n".join(["split,image,digest,group", *rows]) + "\n")
+    write_images(data, rows)
     trained = model(tmp_path / "model", images={"aaaa": {"train": ["t1", "t2"], "valid": []}})
     assert Seen.by(trained, []).among(data) == {"a.png", "c.png"}

@@ -466,13 +466,13 @@ def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config
 
 
 def with_split_key(item: Item, split_method: str) -> Item:
-    """Give an image the text by whose hash it is split: its group, or its name with its folder's.
+    """Give an image the text by whose hash it is split: its group, or its name without suffix, with its folder's.
 
     That depends on no other image. `Item.name` does, which leaves out the folder that all images share. With
     HASH_BY_FOLDER, the folder is the group of an image that a table names none for.
     """
     folder, _, _ = item.stimulus.path.rpartition("/")
-    own = "/".join(item.stimulus.path.split("/")[-2:])
+    own = splits.without_suffix("/".join(item.stimulus.path.split("/")[-2:]))
     group = item.group or (folder if split_method == HASH_BY_FOLDER else "")
     return dataclasses.replace(item, split_key=group or own, group=group)
 
