@@ -50,7 +50,7 @@ class _Prepared:
     digest: str
     """Digest of the stimulus's pixels, as in `prepared_data.IMAGES`."""
     recording: str
-    """Digest of where people looked, as in `prepared_data.IMAGES`."""
+    """Digests of where people looked, as in `prepared_data.IMAGES`."""
     record: bytes
     original: bytes
     """The record of its original; empty for a training image."""
@@ -319,16 +319,15 @@ def _digest(item: Item, stimulus: NDArray[np.uint8], is_own: bool) -> str:
 
 
 def _recording(image: decode.Decoded) -> str:
-    """Digest (hex) of where people looked, see `prepared_data.ListedImage.recording`."""
-    digest = hashlib.blake2b(str(image.stimulus.shape[:2]).encode(), digest_size=16)
+    """Digests (hex) of where people looked, see `prepared_data.ListedImage.recording`."""
+    size, parts = str(image.stimulus.shape[:2]).encode(), []
     if image.gaze is not None:
         points, observers = image.gaze.points, image.gaze.observers
         each = [points] if observers is None else [points[observers == one] for one in np.unique(observers)]
-        digest.update(str(sorted(sorted(map(tuple, of_one.tolist())) for of_one in each)).encode())
+        parts = [str(sorted(map(tuple, of_one.tolist()))).encode() for of_one in each]
     if image.ground_truth == "density":
-        digest.update(str(image.density.shape).encode())
-        digest.update(np.ascontiguousarray(image.density).data)
-    return digest.hexdigest()
+        parts.append(image.density.tobytes())
+    return " ".join(sorted(hashlib.blake2b(part, key=size, digest_size=4).hexdigest() for part in parts))
 
 
 def _rounded(values: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -170,10 +170,10 @@ class ListedImage(NamedTuple):
     hash: str
     """`trainer.data.copies.hash_of` it; empty for a sparse picture."""
     recording: str
-    """Digest of where people looked at it: of its fixated pixels, told apart by observers if these are known,
-    whatever their names and order, and of its size; and of the pixels of its density, if that is not made of the
-    fixations. A picture that is saved in another format keeps it; one that is scaled, cropped or mirrored does
-    not."""
+    """Digests of where people looked at it, in ascending order, with a space between them: one for the fixated
+    pixels of each observer, whatever the observer's name, or for all of them if observers are not told apart. One
+    more is of its density, if that is not made of the fixations. A picture that is saved in another format keeps
+    them, and one that is scaled, cropped or mirrored does not."""
 
     @property
     def unit(self) -> tuple[str, str]:

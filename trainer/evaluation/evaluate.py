@@ -287,7 +287,8 @@ def _conclude(
 ) -> dict[str, Any]:
     """The content of `model_folder.EVALUATION`: the results on each dataset, and the decision.
 
-    `n_seen` is the number of deciding images that one of the models was trained on. If it was on all, all are scored.
+    `n_seen` is the number of deciding images that one of the models was trained on. If these are all, all are
+    scored.
     """
     deciding = results[decides]
     n_images, n_units = deciding["n_images"], deciding["n_units"]

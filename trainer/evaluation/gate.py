@@ -243,7 +243,8 @@ def what_could_be_found(
     in_spreads = confidence.detectable_gain(1.0, n_images, gate_level(config, decision))
     label = METRICS[config.gate].label
     gain = f"{in_spreads:.2f} spreads of {label}" if spread is None else f"{in_spreads * spread:.3f} in {label}"
-    return f"With {n_images:,} images, as decision {decision:,} of this year, a gain of {gain} is found half of the time."
+    look = f"With {n_images:,} images, as decision {decision:,} of this year"
+    return f"{look}, a gain of {gain} is found half of the time."
 
 
 def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:

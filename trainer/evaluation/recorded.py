@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trainer.data import copies, prepared_data
+from trainer.data import copies
 from trainer.data.prepared_data import IMAGES
 from trainer.errors import some
 from trainer.evaluation.evaluation_files import RECORDED
@@ -122,10 +122,7 @@ def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
     """Pair the images of new data with those of a model's data, by their pixels or as copies of them."""
     by_digest = {line["digest"]: line for line in before}
     rest = [line for line in now if line["digest"] not in by_digest]
-    twins = copies.match(
-        [prepared_data.bits_of(line["hash"]) for line in rest],
-        [prepared_data.bits_of(line["hash"]) for line in before],
-    )
+    twins = copies.match([line["hash"] for line in rest], [line["hash"] for line in before])
     found = {line["digest"]: before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
     pairs, added = [], []
     for line in now:
