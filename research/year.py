@@ -78,10 +78,10 @@ SAID = re.compile(
 )
 """Lines of a run's output: what the data check found, warnings, why it failed, and the message."""
 LEFT_OUT = re.compile(
-    r"(promoted|challenger|not decided)\. |the candidate's KLD.*\(lower is better\), | Last promotion before.*"
+    r"^warning: |^[a-z ]+\. |the candidate's KLD.*\(lower is better\), | Last promotion before.*"
 )
 """What the table does not repeat of the message."""
-WIDTH = 240
+MOST = 240
 """Most characters of what was said, in the table."""
 
 Scores = npt.NDArray[np.float64]
@@ -100,11 +100,6 @@ def moved(place: Callable[[Points], Points]) -> Laboratory:
     """All fixations at other places."""
     delivered = honest(FIRST + ADDED)
     return {name: dataclasses.replace(scene, points=place(scene.points)) for name, scene in delivered.items()}
-
-
-def right(pixels: float) -> Callable[[], Laboratory]:
-    """All fixations too far to the right."""
-    return lambda: moved(lambda points: points + np.array([pixels, 0]))
 
 
 def one_observer(pixels: float = 30) -> Laboratory:
@@ -186,23 +181,24 @@ class Week:
 def clean_weeks() -> list[Week]:
     """Weeks of a laboratory without a fault, one after another on one registry."""
     grown = [functools.partial(honest, FIRST + CLEAN * weeks) for weeks in range(1, 6)]
-    last = [scenes.name_of(FIRST + CLEAN * 4 - each) for each in (1, 2)]
+    last = tuple(scenes.name_of(FIRST + CLEAN * 4 - each) for each in (1, 2))
+    week = functools.partial(Week, is_faultless=True)
     return [
-        Week("10% more", grown[0]),
-        Week("nothing new", grown[0], is_unchanged=True),
-        Week("10% more", grown[1]),
-        Week("another seed", grown[1], parameters=("seed=2",), must_not_promote=True),
-        Week("10% more, killed and resumed", grown[2], is_killed=True),
-        Week("10% more, 2 broken files", grown[3], broken=tuple(last), parameters=("max_bad_share=0.02",)),
-        Week("10% more", grown[4]),
+        week("10% more", grown[0]),
+        week("nothing new", grown[0], is_unchanged=True),
+        week("10% more again", grown[1]),
+        week("another seed", grown[1], parameters=("seed=2",), must_not_promote=True),
+        week("10% more, killed and resumed", grown[2], is_killed=True),
+        week("10% more, 2 broken files", grown[3], broken=last, parameters=("max_bad_share=0.02",)),
+        week("10% more, none broken", grown[4]),
     ]
 
 
-def drifting_weeks(seeds: Callable[[int], Laboratory]) -> list[Week]:
-    """A look at data of a changed world, and those after it was confirmed; `seeds` makes it for added scenes."""
+def drifting_weeks(deliver: Callable[[int], Laboratory]) -> list[Week]:
+    """A look at data of a changed world, and those after its confirmation; `deliver` takes what is added."""
     return [
-        Week(f"look {number}", functools.partial(seeds, CLEAN * (number - 1)), DRIFTED)
-        for number in range(1, LOOKS + 2)
+        Week(f"look {look}", functools.partial(deliver, CLEAN * (look - 1)), DRIFTED, is_faultless=True)
+        for look in range(1, LOOKS + 2)
     ]
 
 
@@ -214,30 +210,29 @@ def _others(added: int) -> Laboratory:
     return scenes.laboratory(range(OTHERS.start, OTHERS.stop + ADDED + added), DRIFTED)
 
 
-HEIGHT, WIDTH_PX = SIZE
-STORIES: dict[str, Callable[[], list[Week]]] = {
-    "clean": clean_weeks,
-    **{
-        name: functools.partial(lambda name, deliver: [Week(name, deliver)], name, deliver)
-        for name, deliver in (
-            ("upside down", lambda: moved(lambda xy: np.stack([xy[:, 0], HEIGHT - 1 - xy[:, 1]], 1))),
-            ("left-right", lambda: moved(lambda xy: np.stack([WIDTH_PX - 1 - xy[:, 0], xy[:, 1]], 1))),
-            ("8 px right", right(8)),
-            ("12 px right", right(12)),
-            ("20 px right", right(20)),
-            ("x and y swapped", lambda: moved(lambda xy: xy[:, ::-1])),
-            ("scaled by .8", lambda: moved(lambda xy: xy * 0.8)),
-            ("one observer 30 px off", one_observer),
-            ("a fifth exchanged", exchanged),
-            ("re-encoded and renamed", functools.partial(named, encoded=True, renamed=True)),
-            ("re-encoded", functools.partial(named, encoded=True, renamed=False)),
-            ("renamed", functools.partial(named, encoded=False, renamed=True)),
-            ("half deleted", functools.partial(honest, FIRST // 2)),
-            ("75 copies", with_copies),
-        )
-    },
-    "drift, shown again": functools.partial(drifting_weeks, _shown_again),
-    "drift, other pictures": functools.partial(drifting_weeks, _others),
+HEIGHT, WIDTH = SIZE
+FAULTS: dict[str, Callable[[], Laboratory]] = {
+    "upside down": lambda: moved(lambda points: np.array([0, HEIGHT - 1]) + points * (1, -1)),
+    "left-right": lambda: moved(lambda points: np.array([WIDTH - 1, 0]) + points * (-1, 1)),
+    "8 px right": lambda: moved(lambda points: points + np.array([8, 0])),
+    "12 px right": lambda: moved(lambda points: points + np.array([12, 0])),
+    "20 px right": lambda: moved(lambda points: points + np.array([20, 0])),
+    "x and y swapped": lambda: moved(lambda points: points[:, ::-1]),
+    "scaled by .8": lambda: moved(lambda points: points * 0.8),
+    "one observer 30 px off": one_observer,
+    "a fifth exchanged": exchanged,
+    "re-encoded and renamed": lambda: named(encoded=True, renamed=True),
+    "re-encoded": lambda: named(encoded=True, renamed=False),
+    "renamed": lambda: named(encoded=False, renamed=True),
+    "half deleted": lambda: honest(FIRST // 2),
+    "75 copies": with_copies,
+}
+"""Name of a story of one week -> what the laboratory delivers in it."""
+STORIES: dict[str, list[Week]] = {
+    "clean": clean_weeks(),
+    **{name: [Week(name, deliver)] for name, deliver in FAULTS.items()},
+    "drift, shown again": drifting_weeks(_shown_again),
+    "drift, other pictures": drifting_weeks(_others),
 }
 """Name -> its weeks, on a copy of the first registry."""
 
@@ -263,7 +258,7 @@ class Row:
     @property
     def line(self) -> str:
         """The row in Markdown."""
-        said = self.said if len(self.said) <= WIDTH else f"{self.said[:WIDTH]} ..."
+        said = self.said if len(self.said) <= MOST else f"{self.said[:MOST]} ..."
         truth = f"{self.before.mean():.3f}"
         if self.moved:
             low, high = change(self.before, self.after)
@@ -334,7 +329,7 @@ class Year:
         rows: list[Row] = []
         confirmed: tuple[str, ...] = ()
         is_drift = story.startswith("drift")
-        for number, week in enumerate(STORIES[story](), 2):
+        for number, week in enumerate(STORIES[story], 2):
             week = dataclasses.replace(week, parameters=(*week.parameters, *confirmed))
             row = self.run(story, number, week)
             print(row.line, flush=True)
@@ -398,12 +393,10 @@ class Year:
     def _check(self, row: Row, week: Week) -> None:
         if row.moved and change(row.before, row.after)[0] > 0:
             self.wrong.append(f"{row.name}: promoted, and truly worse")
-        if (
-            week.is_faultless
-            and row.end.split(" ")[0] in ("unchanged", "failed", "did")
-            and not (week.is_unchanged and row.end == "unchanged")
-        ):
+        if week.is_faultless and bool(row.n_images) == week.is_unchanged:
             self.wrong.append(f"{row.name}: ended as {row.end}")
+        if week.is_faultless and week.world is HABIT and row.end in ("held", "disagree"):
+            self.wrong.append(f"{row.name}: a false alarm")
         if week.must_not_promote and row.moved:
             self.wrong.append(f"{row.name}: promoted")
         if row.n_seen:
@@ -510,8 +503,9 @@ def _scene(image: str, delivered: Laboratory) -> int:
 
 def said(log: str) -> str:
     """What a run said of its data and its end."""
-    texts = [" ".join(filter(None, match.groups())) for match in map(SAID.match, log.splitlines()) if match]
-    return "; ".join(re.sub(LEFT_OUT, "", text) for text in dict.fromkeys(texts))
+    found = (match for match in map(SAID.match, log.splitlines()) if match)
+    texts = (LEFT_OUT.sub("", " ".join(filter(None, match.groups()))) for match in found)
+    return "; ".join(dict.fromkeys(texts))
 
 
 def main() -> None:
