@@ -202,7 +202,8 @@ def look(where: Density, observer: Observer, rng: np.random.Generator) -> Points
     pixels[lapsed] = rng.integers(where.size, size=lapsed.sum())
     points = np.stack([pixels % width, pixels // width], 1) + rng.random((n, 2))
     points += observer.bias + rng.normal(0, observer.noise, (n, 2))
-    return points.clip(0, (width - 0.1, height - 0.1))
+    inside: Points = points.clip(0, (width - 0.1, height - 0.1))
+    return inside
 
 
 def record(seed: int, world: World = HABIT, session: int = 0) -> Recording:
