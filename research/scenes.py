@@ -174,7 +174,8 @@ def density(seed: int, world: World) -> Density:
     total *= 0.25 + 0.75 * centre
     total /= total.sum()
     around = centre + 0.1
-    return (1 - world.elsewhere) * total + world.elsewhere * around / around.sum()
+    mixed: Density = (1 - world.elsewhere) * total + world.elsewhere * around / around.sum()
+    return mixed
 
 
 @functools.cache
@@ -202,8 +203,7 @@ def look(where: Density, observer: Observer, rng: np.random.Generator) -> Points
     pixels[lapsed] = rng.integers(where.size, size=lapsed.sum())
     points = np.stack([pixels % width, pixels // width], 1) + rng.random((n, 2))
     points += observer.bias + rng.normal(0, observer.noise, (n, 2))
-    inside: Points = points.clip(0, (width - 0.1, height - 0.1))
-    return inside
+    return points.clip(0, (width - 0.1, height - 0.1))
 
 
 def record(seed: int, world: World = HABIT, session: int = 0) -> Recording:

@@ -65,7 +65,7 @@ LOOKS = 2
 SETTINGS = (
     *("finetune_dataset=custom", "finetune_source=lab", "finetune_image_size=48x64", "finetune_epochs=4"),
     *("finetune_batch_size=4", "finetune_learning_rate=2e-4", "precision=float32", "skip_unchanged=true"),
-    "base_model_uri=../base",
+    *("coordinates=pixels", "base_model_uri=../base"),
 )
 BASE_DATA = ("--dataset", "salicon", "--source", "sample", "--image-size", "48x64")
 BASE = (
@@ -250,6 +250,8 @@ class Row:
     moved: bool
     """Whether the run made another version the default."""
     log: str
+    challenger: Scores | None = None
+    """Of the model that the run added, if it did not become the default."""
     n_images: int = 0
     """Number of images that decided; 0 if none did."""
     n_seen: int = 0
@@ -263,6 +265,8 @@ class Row:
         if self.moved:
             low, high = change(self.before, self.after)
             truth += f" -> {self.after.mean():.3f} ({low:+.3f} to {high:+.3f})"
+        if self.challenger is not None:
+            truth += f" (the challenger: {self.challenger.mean():.3f})"
         decided = f"{self.n_images} ({self.n_seen} seen)" if self.n_seen else self.n_images or ""
         cells = self.name, said.replace("|", "/"), decided, self.end, truth, f"{self.seconds:.0f}"
         return f"| {' | '.join(map(str, cells))} |"
@@ -322,18 +326,16 @@ class Year:
         )
         assert change(of_centre, first)[1] < -0.2
 
-    def tell(self, story: str) -> list[Row]:
+    def tell(self, story: str) -> None:
         """Run the weeks of a story on a copy of the first registry, and print their rows."""
         self._start(self._output / "first")
         self._trained_on = {1: self._training_scenes(honest(FIRST))}
-        rows: list[Row] = []
         confirmed: tuple[str, ...] = ()
         is_drift = story.startswith("drift")
         for number, week in enumerate(STORIES[story], 2):
             week = dataclasses.replace(week, parameters=(*week.parameters, *confirmed))
             row = self.run(story, number, week)
             print(row.line, flush=True)
-            rows.append(row)
             self._check(row, week)
             if is_drift and self._is_adopted(week.world):
                 break
@@ -345,7 +347,6 @@ class Year:
         shutil.rmtree(kept, ignore_errors=True)
         kept.parent.mkdir(exist_ok=True)
         self._now.rename(kept)
-        return rows
 
     def run(self, story: str, number: int, week: Week) -> Row:
         """The run of a week on what the laboratory delivers."""
@@ -370,8 +371,12 @@ class Year:
         is_moved = now_default != default
         after = self.truth(now_default, week.world)
         name = story if week.name == story else f"{story}: {week.name}"
-        n_images, n_seen = self._decided_on(folder, delivered, compared)
-        return Row(name, said(log), self._end(folder), before, after, seconds, is_moved, log, n_images, n_seen)
+        row = Row(name, said(log), self._end(folder), before, after, seconds, is_moved, log)
+        if version := self._record(folder).get("version"):
+            row.n_images, row.n_seen = self._decided_on(folder, delivered, version, compared)
+            if not is_moved:
+                row.challenger = self.truth(self._version(self._now, version), week.world)
+        return row
 
     def _confirm(self, story: str, week: Week) -> tuple[str, ...]:
         """Confirm as the owner that the world has changed; the parameters of the runs after it."""
@@ -418,9 +423,10 @@ class Year:
 
     def _default(self, folder: pathlib.Path) -> pathlib.Path:
         number = self._default_number(folder)
-        return (
-            model_in(folder / REGISTRY / MODEL_NAME / str(number)) if number else pathlib.Path(os.environ[SHIPPED])
-        )
+        return self._version(folder, number) if number else pathlib.Path(os.environ[SHIPPED])
+
+    def _version(self, folder: pathlib.Path, number: int) -> pathlib.Path:
+        return model_in(folder / REGISTRY / MODEL_NAME / str(number))
 
     def truth(self, model: pathlib.Path, world: World) -> Scores:
         """KLD of the model's maps to the densities of the fresh scenes."""
@@ -478,11 +484,12 @@ class Year:
         result = str(json.loads((folder / RUN_FILE).read_text()).get("result", "")).partition(": ")[2]
         return str(self._record(folder).get("end", result))
 
-    def _decided_on(self, folder: pathlib.Path, delivered: Laboratory, compared: int) -> tuple[int, int]:
+    def _decided_on(
+        self, folder: pathlib.Path, delivered: Laboratory, version: int, compared: int
+    ) -> tuple[int, int]:
         """On how many images the run was decided, and how many of them one of both models had seen."""
-        version, attempt = self._record(folder).get("version"), run_folders.latest_attempt(folder)
-        if not version or attempt is None:
-            return 0, 0
+        attempt = run_folders.latest_attempt(folder)
+        assert attempt
         self._trained_on[version] = self._training_scenes(delivered)
         evaluation = attempt / "evaluate-model" / "evaluation"
         decides = json.loads((evaluation / EVALUATION).read_text())["decides"]
