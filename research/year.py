@@ -382,12 +382,12 @@ class Year:
         """Confirm as the owner that the world has changed; the parameters of the runs after it."""
         version = max(each.number for each in open_registry(str(self._now / REGISTRY)).versions(MODEL_NAME))
         began, before = time.monotonic(), self.truth(self._default(self._now), week.world)
-        status, log = self._logged("pipeline", *(part.format(version=version) for part in CONFIRM))
-        after = self.truth(self._default(self._now), week.world)
+        command = "pipeline", *(part.format(version=version) for part in CONFIRM)
+        status, log = self._logged(*command)
+        assert not status, log
+        after, seconds = self.truth(self._default(self._now), week.world), time.monotonic() - began
         name = f"{story}: confirmed by the owner"
-        seconds = time.monotonic() - began
-        said = " ".join(log.split())
-        print(Row(name, said, f"status {status}", before, after, seconds, True, log).line, flush=True)
+        print(Row(name, " ".join(command), "", before, after, seconds, True, log).line, flush=True)
         return CONFIRMED
 
     def _is_adopted(self, world: World) -> bool:
