@@ -50,6 +50,8 @@ class End:
 
 def decided(record: Mapping[str, Any]) -> str:
     """What the gate decided about the version with this record."""
+    if end := record.get("end"):
+        return str(end)
     if record.get("promote"):
         return PROMOTED
     return CHALLENGER if record.get("decided", True) else UNDECIDED

@@ -204,21 +204,35 @@ def what_followed(version: Version, moves: Sequence[DefaultMove]) -> str:
         version: The version.
         moves: All moves of the default, oldest first.
     """
-    places = [place for place, move in enumerate(moves) if move.version == version.number]
-    if not places:
+    place, followed = _last_as_default(version, moves)
+    if place is None:
         if version.record.get("promote") and moves and moves[0].since <= version.created:
             return "It did not become the default: that had moved since it was compared with it."
         return ""
-    if places[-1] + 1 == len(moves):
-        move = moves[-1]
-        return f"A person made it the default on {move.since:%Y-%m-%d}." if move.by_person else ""
-    before, move = moves[places[-1]], moves[places[-1] + 1]
-    day = f"{move.since:%Y-%m-%d}"
-    if not move.by_person:
-        return f"Version {move.version} replaced it on {day}."
-    if move.version < before.version:
-        return f"A person rolled it back to version {move.version} on {day}."
-    return f"A person made version {move.version} the default on {day}."
+    if followed is None:
+        return f"A person made it the default on {place.since:%Y-%m-%d}." if place.by_person else ""
+    day = f"{followed.since:%Y-%m-%d}"
+    if is_rolled_back(version, moves):
+        return f"A person rolled it back to version {followed.version} on {day}."
+    if followed.by_person:
+        return f"A person made version {followed.version} the default on {day}."
+    return f"Version {followed.version} replaced it on {day}."
+
+
+def is_rolled_back(version: Version, moves: Sequence[DefaultMove]) -> bool:
+    """Whether a person has replaced the version by an earlier one when it was the default last."""
+    _, followed = _last_as_default(version, moves)
+    return followed is not None and followed.by_person and followed.version < version.number
+
+
+def _last_as_default(
+    version: Version, moves: Sequence[DefaultMove]
+) -> tuple[DefaultMove | None, DefaultMove | None]:
+    """The last move to a version, and the one after it."""
+    places = [place for place, move in enumerate(moves) if move.version == version.number]
+    if not places:
+        return None, None
+    return moves[places[-1]], (*moves[places[-1] + 1 :], None)[0]
 
 
 def dated(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,9 @@ List the versions in the model registry, show one, set the default, or let it an
 Version 0 of every model is `pretrained`, the model that comes with the package. It is the default until a version
 is better, and again after `set-default 0`; no registry holds it.
 
-VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The scores in
-the list are those on the data that decided whether the version became the default. --json prints whole records,
-for programs.
+VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The list has
+each version's gain over the default of its day, with its interval, and what came of it; ! marks findings of the
+check of the data. Scores of two versions are of different images: --json prints them, with the whole records.
 
 What serves the model follows the default: endpoints of Vertex AI to which a run has deployed, and the folder
 `serving` of other registries. promote gives it all traffic, and removes the versions before from there; with
@@ -20,20 +20,22 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from lifecycle import run_outcome
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
-from lifecycle.registry.versions import DefaultMove, Version, numbered, what_followed
+from lifecycle.registry.versions import DefaultMove, Version, is_rolled_back, numbered, what_followed
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import UsageError, check, printable
-from trainer.evaluation.metric_table import METRICS, SHOWN
+from trainer.evaluation import version_summary
+from trainer.evaluation.metric_table import METRICS
 from trainer.models import provenance
 from trainer.models.find import PRETRAINED_VERSION, number_of
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
 from trainer.settings.flags import Parser, add_settings, settings
 
 HELP = "list model versions, show one, set the default, or give it all traffic"
-COLUMNS = ("version", "date", "data", *map(str.upper, SHOWN), "alias", "place")
+COLUMNS = ("version", "date", "data", "gain", "over", "end", "alias", "place")
 """The headings of the table of versions."""
 BECOMES, BECAME = "The candidate becomes the default", "The candidate became the default"
 """How a reason of the gate begins, and how it is told afterwards. `gate.BECOMES` is the same, but loads SciPy."""
@@ -92,7 +94,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         print(json.dumps([version_as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:
         print(
-            "\n".join(versions_table(name, versions.values(), aliases))
+            "\n".join(versions_table(name, versions.values(), aliases, registry.default_moves(name)))
             if versions
             else f"T{none[1:]}. The default is {PRETRAINED}, version 0."
         )
@@ -107,14 +109,13 @@ def _tell(version: Version) -> bool:
     return bool(notice)
 
 
-def versions_table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) -> list[str]:
+def versions_table(
+    name: str, versions: Iterable[Version], aliases: Mapping[str, int], moves: Sequence[DefaultMove]
+) -> list[str]:
     """A line for each version of model `name`, below one of headings. Its last cell, the address, may be long."""
-    rows = [COLUMNS, *(_row(name, version, _aliases_of(version, aliases)) for version in versions)]
+    rows = [COLUMNS, *(_row(name, version, _aliases_of(version, aliases), moves) for version in versions)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    sides = [">" if column.lower() in SHOWN else "<" for column in COLUMNS]
-    cells = (
-        [f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)] for row in rows
-    )
+    cells = ([f"{text:<{width}}" for text, width in zip(row, widths, strict=True)] for row in rows)
     return ["  ".join(row).rstrip() for row in cells]
 
 
@@ -132,6 +133,7 @@ def version_facts(
         "Data": "; ".join(_data(step, data) for step, data in lineage.get("data", {}).items()),
         **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
         "Decision": record.get("reason", "").replace(BECOMES, BECAME, 1),
+        **version_summary.lines(record),
         "Since": what_followed(version, moves),
         "Code": lineage.get("code_version", ""),
         "Run": lineage.get("run", ""),
@@ -161,14 +163,18 @@ def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:
     return sorted(alias for alias, number in aliases.items() if number == version.number)
 
 
-def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]:
+def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[DefaultMove]) -> tuple[str, ...]:
     record = version.record
-    scores = _metrics(version).get(record.get("decided_on", ""), {})
+    is_judged = "end" in record or "promote" in record
+    end = run_outcome.decided(record) if is_judged else UNKNOWN
+    end += ", rolled back" if is_rolled_back(version, moves) else ""
     return (
         f"{name}@{version.number}",
         printable(str(record.get("created", UNKNOWN))[:10]),
         printable(", ".join(provenance.datasets(version.model_config))) or UNKNOWN,
-        *(f"{scores[metric]:.3f}" if metric in scores else UNKNOWN for metric in SHOWN),
+        version_summary.short_gain(record) or UNKNOWN,
+        str(record.get("compared_with", UNKNOWN)),
+        printable(f"{end} !" if record.get("findings") else end),
         ", ".join(aliases) or UNKNOWN,
         printable(version.address),
     )

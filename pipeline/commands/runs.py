@@ -1,30 +1,35 @@
 """\
-List, show or cancel runs on Vertex AI; with --summary, show how the last twelve runs ended.
+List, show or cancel runs on Vertex AI; with --summary, show how the last twelve runs ended, and why.
 
 `show` without an id shows the latest run; with --wait it follows the run until it ends, like `submit --wait`.
---summary also shows the runs of this machine, with --env local.
+--summary and `show` also know the runs of this machine that have ended, with --env local.
 """
 
 import argparse
+import contextlib
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from lifecycle import run_outcome, vertex_api
 from lifecycle.registry.register import open_registry
+from lifecycle.registry.versions import Version
 from lifecycle.vertex_run import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
 from pipeline.vertex import runs
-from trainer.errors import check
-from trainer.evaluation import run_folders
+from trainer.errors import UserError, check, printable
+from trainer.evaluation import run_folders, version_summary
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io.files import read_json
 
 HELP = "list, show or cancel runs on Vertex AI"
 MAX_LISTED = 10
+VERSION = re.compile(r"([^@]+)@(\d+): ")
+"""Beginning of the result of a run that has added a version."""
 SUMMARY = 12
 """Number of ends in the summary, about a quarter of weekly runs."""
 
@@ -44,8 +49,17 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
     if parsed.summary:
         ends = _local_ends() if environment.target == "local" else _vertex_ends(environment)
-        for ended, run, result in (("ended, UTC", "run", "result"), *itertools.islice(ends, SUMMARY)):
-            print(f"{ended:<16}  {run:<28}  {result}")
+        print(f"{'ended, UTC':<16}  {'run':<28}  result")
+        for end in itertools.islice(ends, SUMMARY):
+            print(f"{end.ended:<16}  {end.run:<28}  {end.result}", *(f"    {line}" for line in end.why), sep="\n")
+        return 0
+    if parsed.action == "show" and environment.target == "local":
+        shown = next((end for end in _local_ends() if parsed.run in ("", end.run)), None)
+        if shown is None:
+            named = f"run {parsed.run!r}" if parsed.run else "run"
+            raise UserError(f"there is no {named} that has ended; `python -m pipeline runs --summary` lists them")
+        facts = (f"Run:     {shown.run}", f"Ended:   {shown.ended} UTC", f"Result:  {shown.result}")
+        print(*facts, *shown.why, sep="\n")
         return 0
     environment.require_target("vertex")
     if parsed.action == "list":
@@ -74,6 +88,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         print(line)
     if state_of(job) == FAILED:
         print("\n".join(failures(job, titles)))
+    elif state_of(job) in runs.STATUSES:
+        with contextlib.suppress(UserError):  # a registry that cannot be read is no reason to show no run
+            result, why = _result(job, run, _versions)
+            print(f"Result:  {result}", *why, sep="\n")
     return 0
 
 
@@ -83,40 +101,65 @@ def _line(job: Any) -> str:
     return f"{run}  {state_of(job):<10}  {job.create_time:%Y-%m-%d %H:%M} UTC  {job.display_name}{schedule}"
 
 
-def _local_ends() -> Iterator[tuple[str, str, str]]:
-    """When each run of this machine ended, its name and how it ended, the latest first."""
+class _End(NamedTuple):
+    """How a run ended."""
+
+    ended: str
+    """When, in UTC."""
+    run: str
+    result: str
+    why: list[str]
+    """Lines about the version that it added."""
+
+
+def _local_ends() -> Iterator[_End]:
+    """How each run of this machine ended, the latest first."""
     from pipeline.local.run_folder import RUNS
 
     ends = []
     for path in RUNS.glob(f"*/{RUN_FILE}"):
         run = read_json(path, "remove it", run_folders.RunRecord)
         if run.get("ended"):
-            ends.append((run["ended"].removesuffix(" UTC"), path.parent.name, run["result"]))
-    yield from sorted(ends, reverse=True)
+            ends.append((run["ended"].removesuffix(" UTC"), path.parent.name, run))
+    versions = functools.cache(_versions)
+    for ended, name, run in sorted(ends, key=lambda end: end[:2], reverse=True):
+        why: list[str] = []
+        if added := VERSION.match(run["result"]):
+            with contextlib.suppress(UserError):  # a registry that is gone
+                known = versions(str(run["parameters"].get("registry", "")), added[1])
+                why = [line for each in known if each.number == int(added[2]) for line in _why(each)]
+        yield _End(ended, name, run["result"], why)
 
 
-def _vertex_ends(environment: Environment) -> Iterator[tuple[str, str, str]]:
+def _vertex_ends(environment: Environment) -> Iterator[_End]:
     """As `_local_ends`, of the runs on Vertex AI that were started last."""
     environment.require_target("vertex")
-    versions = functools.cache(lambda location, name: open_registry(location).versions(name))
+    versions = functools.cache(_versions)
     for listed in runs.latest(environment, PIPELINE_NAME, 2 * SUMMARY):
         if state_of(listed) in runs.STATUSES:
             run = listed.name.rpartition("/")[2]
-            yield f"{listed.end_time:%Y-%m-%d %H:%M}", run, _result(runs.find_run(environment, run), run, versions)
+            result, why = _result(runs.find_run(environment, run), run, versions)
+            yield _End(f"{listed.end_time:%Y-%m-%d %H:%M}", run, result, why)
 
 
-def _result(job: Any, run: str, versions: Any) -> str:
-    """How a run on Vertex AI ended; `versions` returns those of a registry and a model."""
+def _versions(location: str, name: str) -> list[Version]:
+    return open_registry(location).versions(name)
+
+
+def _why(version: Version) -> list[str]:
+    lines = version_summary.lines(version.record).items()
+    return [printable(f"{f'{name}:':<9}{text}") for name, text in lines]
+
+
+def _result(job: Any, run: str, versions: Callable[[str, str], list[Version]]) -> tuple[str, list[str]]:
+    """How a run on Vertex AI ended, and why; `versions` returns those of a registry and a model."""
     if state_of(job) != runs.SUCCEEDED:
-        return (
-            run_outcome.failed_at(failed_tasks(job, titles_of_job(job)))
-            if state_of(job) == FAILED
-            else state_of(job)
-        )
+        failed = state_of(job) == FAILED
+        return run_outcome.failed_at(failed_tasks(job, titles_of_job(job))) if failed else state_of(job), []
     arguments = dict(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
     values = Template(message_as_json(job)["pipelineSpec"]).values(arguments)
     version = run_outcome.version_of(run, versions(values["registry"], values["model_name"]))
     if version is not None:
-        return f"{values['model_name']}@{version.number}: {run_outcome.decided(version.record)}"
+        return f"{values['model_name']}@{version.number}: {run_outcome.decided(version.record)}", _why(version)
     added = any(task.task_name == "upload-model" and state_of(task) == runs.SUCCEEDED for task in tasks_of(job))
-    return "its version was removed" if added else run_outcome.UNCHANGED
+    return "its version was removed" if added else run_outcome.UNCHANGED, []

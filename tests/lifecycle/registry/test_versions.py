@@ -66,15 +66,18 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
     data = {"base": {"dataset": "salicon", "counts": {"train": 10000, "valid": 5000}}}
     facts = {"run": "msinet-1", "folder": str(run), "code_version": "0.1.0+abc", "data": data}
     facts["model"] = {"dataset": "custom", "source": "gs://b/lab.zip", "base_model": base}
+    gain = {"metric": "kld", "mean": 0.05, "low": 0.02, "high": 0.08, "level": 0.974, "n_images": 90}
     record = {"metrics": {"osie": scores, "salicon": {"cc": 0.5}}, "decided_on": "osie", "reason": "It is better."}
+    record |= {"compared_with": 0, "gain": gain, "findings": ["All y are mirrored."], "end": "promoted"}
     registry.add("msinet", model, {**record, "lineage": facts}, True, PRETRAINED_VERSION)
     flags = ["--registry", str(registry.root)]
     assert main(["registry", "list", *flags]) == 0
     heading, shipped, line = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["version", "date", "data", "KLD", "CC", "NSS", "alias", "place"]
+    assert heading.split() == ["version", "date", "data", "gain", "over", "end", "alias", "place"]
     place = f"{registry.root}/msinet/1"
-    number, date, *rest = line.split()
-    assert [number, *rest] == ["msinet@1", "salicon,", "lab", "0.694", "0.715", "2.984", "default", place]
+    number, date, *rest = re.split(" {2,}", line)
+    gained = "KLD +0.050 (0.020 to 0.080)"
+    assert [number, *rest] == ["msinet@1", "salicon, lab", gained, "0", "promoted !", "default", place]
     assert heading.index("place") == line.index(place) == shipped.index("pretrained")
     assert main(["registry", "show", *flags]) == 0
     known = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
@@ -85,6 +88,8 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
         "On osie": "AUC-Judd 0.912, NSS 2.984, CC 0.715, KLD 0.694",
         "On salicon": "CC 0.500",
         "Decision": "It is better.",
+        "Gain": "KLD better by 0.0500 than pretrained on 90 images (97.4% interval of the gain: 0.0200 to 0.0800)",
+        "Known": "Data: All y are mirrored.",
         "Code": "0.1.0+abc",
         "Run": "msinet-1",
         "Report": str(run / "report.html"),
@@ -95,3 +100,25 @@ def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsy
     about = {"model": "msinet", "version": 1, "aliases": ["default"], "place": place}
     assert entry.items() >= about.items()
     assert entry["metrics"]["osie"] == scores
+    assert entry["gain"] == gain
+
+
+def test_list_says_what_came_of_each_version(registry, model, capsys):
+    default = 0
+    for number, end in enumerate(("promoted", "challenger", "held", "promoted", "disagree"), 1):
+        promote, lineage = end == "promoted", {"run": str(number)}
+        content = {"metrics": {}, "end": end, "promote": promote, "compared_with": default, "lineage": lineage}
+        registry.add("msinet", model, content, promote, default)
+        default = number if promote else default
+    registry.set_alias("msinet", "default", 1)
+    registry.add("msinet", model, {"metrics": {}, "lineage": {}}, False, 1)
+    assert main(["registry", "list", "--registry", str(registry.root)]) == 0
+    rows = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[4:6] for row in rows] == [
+        ["0", "promoted"],
+        ["1", "challenger"],
+        ["1", "held"],
+        ["1", "promoted, rolled back"],
+        ["4", "disagree"],
+        ["-", "-"],
+    ]

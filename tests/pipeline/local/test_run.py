@@ -468,6 +468,7 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
 def test_end_is_told_posted_and_kept_for_the_summary(failed, hook, model, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     record = {"metrics": {}, "reason": "It is the first.", "promote": True, "lineage": {"run": "msinet-2026"}}
+    record |= {"decision": 7}
     LocalRegistry(tmp_path / "models").add("msinet", model, record, True, 0)
     ended = Run(tmp_path / "runs" / "mine", "sample", {"registry": str(tmp_path / "models")}, finished=not failed)
     outputs = {"parameterValues": {"version": 1, "alias": "default"}}
@@ -484,5 +485,12 @@ def test_end_is_told_posted_and_kept_for_the_summary(failed, hook, model, tmp_pa
     assert hook.address.strip() not in text
     assert hook.received[0][1]["text"].startswith(f"{result}. ")
     assert main(["runs", "--summary", "--env", "local"]) == 0
-    _, line = capsys.readouterr().out.splitlines()
+    _, line, *why = capsys.readouterr().out.splitlines()
     assert line.split(maxsplit=3)[2:] == ["mine", result]
+    told = [] if failed else ["Decided: Decision 7 of its year."]
+    assert [each.strip() for each in why] == told
+    for run in ([], ["mine"]):
+        assert main(["runs", "show", *run, "--env", "local"]) == 0
+        assert capsys.readouterr().out.splitlines()[2:] == [f"Result:  {result}", *told]
+    with pytest.raises(UserError, match="no run 'yours'"):
+        main(["runs", "show", "yours", "--env", "local"])

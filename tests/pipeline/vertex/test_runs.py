@@ -88,19 +88,26 @@ def test_summary_has_how_the_last_runs_ended(vertex, config, address, model, cap
         submit.send(submit.Submission(vertex.environment, job, run))
         vertex.kept("runs")[run]["script"] = [scripts[run]]
     for run, promote in (("promoted", True), ("challenger", False)):
-        record = {"metrics": {}, "reason": "", "promote": promote}
+        record = {"metrics": {}, "reason": "", "promote": promote, "decision": 7}
         record["lineage"] = {"run": run, "code_version": "0.1.0", "data": {}, "model": {}}
         open_registry(address).add("msinet", model, record, promote, 0)
     assert main(["runs", "--summary", "--env", config]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == ["ended,", "UTC", "run", "result"]
-    assert [line.split(maxsplit=3)[2:] for line in lines] == [
+    why = "    Decided: Decision 7 of its year."
+    assert [line if line.startswith(" ") else line.split(maxsplit=3)[2:] for line in lines] == [
         ["stopped", "cancelled"],
         ["broken", "failed at Base training: data"],
         ["unchanged", "unchanged"],
         ["challenger", "msinet@2: challenger"],
+        why,
         ["promoted", "msinet@1: promoted"],
+        why,
     ]
+    assert main(["runs", "show", "challenger", "--env", config]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["Result:  msinet@2: challenger", why.strip()]
+    assert main(["runs", "show", "broken", "--env", config]) == 0
+    assert "Result" not in capsys.readouterr().out
     assert lines[0].startswith("2026-03-02 11:02 ")
 
 
