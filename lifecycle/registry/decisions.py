@@ -9,47 +9,32 @@ A number is free again after 365 days. No two decisions of any 365 days share on
 allow add up to no more than for the numbers 1, 2, 3 and so on.
 """
 
-import dataclasses
 import datetime
 import itertools
-import pathlib
 from collections.abc import Iterable
 
 from lifecycle.registry.version_records import UNKNOWN
-from lifecycle.registry.versions import Version
+from lifecycle.registry.versions import Look, Version
 from trainer.models.registry_layout import LedgerEntry
 
 YEAR = datetime.timedelta(days=365)
 
 
-@dataclasses.dataclass(frozen=True)
-class Look:
-    """A comparison of a candidate with the default of a model."""
-
-    run: str
-    """Name of the run that made the candidate."""
-    model: pathlib.Path
-    """Folder of the candidate, as a task sees it."""
-    compared_with: int
-    """Number of the default."""
-    made_of: str = ""
-    """Digest of all that the comparison depends on beside the default; empty if that is not known."""
-
-    def entry(self, number: int = 0, since: str = "") -> LedgerEntry:
-        """The look in a ledger."""
-        return {
-            "number": number,
-            "since": since,
-            "run": self.run,
-            "folder": folder_of(self.run, str(self.model)),
-            "made_of": self.made_of,
-            "compared_with": self.compared_with,
-        }
-
-
 def folder_of(run: str, model: str) -> str:
     """The folder of a run, by that of its model: a resumed run on this machine has another name, but this one."""
     return model.partition(f"/{run}/")[0]
+
+
+def _entry(look: Look, number: int = 0, since: str = "") -> LedgerEntry:
+    """A look in a ledger."""
+    return {
+        "number": number,
+        "since": since,
+        "run": look.run,
+        "folder": folder_of(look.run, str(look.model)),
+        "made_of": look.made_of,
+        "compared_with": look.compared_with,
+    }
 
 
 def take(
@@ -62,7 +47,7 @@ def take(
     """
     kept = [each for each in ledger if _is_within_a_year(each, now)]
     number = free_number(kept, versions, now)
-    entry = look.entry(number, now.isoformat(timespec="seconds"))
+    entry = _entry(look, number, now.isoformat(timespec="seconds"))
     for each in kept:
         if _is_same(each, entry):
             return ledger, each["number"]
@@ -71,7 +56,7 @@ def take(
 
 def give_back(ledger: list[LedgerEntry], look: Look) -> list[LedgerEntry]:
     """The ledger without a look that has decided nothing."""
-    return [each for each in ledger if not _is_same(each, look.entry())]
+    return [each for each in ledger if not _is_same(each, _entry(look))]
 
 
 def free_number(ledger: Iterable[LedgerEntry], versions: Iterable[Version], now: datetime.datetime) -> int:

@@ -30,13 +30,13 @@ from typing import Any, Self
 
 from lifecycle.registry import decisions, version_records
 from lifecycle.registry.address import check_bucket
-from lifecycle.registry.decisions import Look
 from lifecycle.registry.state_files import KINDS, REMEDIES, read_in_bucket, update_in_bucket
 from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
     GRAPH,
     READERS,
     DefaultMove,
+    Look,
     Version,
     check_model,
     copy_version,

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from lifecycle import vertex_api
 from lifecycle.registry.address import VERTEX
-from lifecycle.registry.decisions import Look, folder_of
+from lifecycle.registry.decisions import folder_of
 from lifecycle.registry.endpoint import write_shipped_map
 from lifecycle.registry.folder_registry import BucketRegistry, LocalRegistry
 from lifecycle.registry.version_records import UNKNOWN
-from lifecycle.registry.versions import Registry, Version, numbered
+from lifecycle.registry.versions import Look, Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data import prepared_data
 from trainer.errors import check

@@ -6,7 +6,7 @@ import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from trainer.errors import check
 from trainer.evaluation import evaluation_files
@@ -17,9 +17,6 @@ from trainer.io.files import MOUNT
 from trainer.models import model_folder, model_names, registry_layout
 from trainer.models.find import PRETRAINED_VERSION, model_at, model_in
 from trainer.models.model_names import PRETRAINED
-
-if TYPE_CHECKING:
-    from lifecycle.registry.decisions import Look
 
 READERS = 8
 """Threads that read the records of several versions."""
@@ -73,6 +70,20 @@ class DefaultMove:
     """Whether a person chose it; otherwise the gate promoted it."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """A comparison of a candidate with the default of a model."""
+
+    run: str
+    """Name of the run that made the candidate."""
+    model: pathlib.Path
+    """Folder of the candidate, as a task sees it."""
+    compared_with: int
+    """Number of the default."""
+    made_of: str = ""
+    """Digest of all that the comparison depends on beside the default; empty if that is not known."""
+
+
 class Registry(Protocol):
     """The interface of a registry. Its methods raise `UserError` if the registry cannot be read or written."""
 
@@ -107,14 +118,14 @@ class Registry(Protocol):
         run has registered already gets its alias, but no second version.
         """
 
-    def decide(self, name: str, look: "Look") -> int:
+    def decide(self, name: str, look: Look) -> int:
         """Write down that a candidate is compared with the default; the number of this decision, from 1.
 
         To be called before the evaluation. Two looks at once have two numbers, and the same look has the same one
         again; see `lifecycle.registry.decisions`.
         """
 
-    def undecided(self, name: str, look: "Look") -> None:
+    def undecided(self, name: str, look: Look) -> None:
         """Take a look out again that has decided nothing: its number is free."""
 
     def next_decision(self, name: str) -> int:

@@ -33,7 +33,6 @@ from typing import Any
 from lifecycle import vertex_api
 from lifecycle.registry import decisions, version_records
 from lifecycle.registry.address import ADDRESS_SYNTAX, Address
-from lifecycle.registry.decisions import Look
 from lifecycle.registry.endpoint import Endpoints, write_shipped_map
 from lifecycle.registry.state_files import read_in_bucket, update_in_bucket
 from lifecycle.registry.version_zero import exported_pretrained
@@ -41,6 +40,7 @@ from lifecycle.registry.versions import (
     OWNER,
     READERS,
     DefaultMove,
+    Look,
     Version,
     check_model,
     copy_version,

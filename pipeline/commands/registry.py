@@ -1,5 +1,5 @@
 """\
-List the versions in the model registry, show one, set the default, or let it answer alone.
+List the versions in the model registry, show one, draw their history, set the default, or let it answer alone.
 
 Version 0 of every model is `pretrained`, the model that comes with the package. It is the default until a version
 is better, and again after `set-default 0`; no registry holds it.
@@ -7,6 +7,8 @@ is better, and again after `set-default 0`; no registry holds it.
 VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The list has
 each version's gain over the default of its day, with its interval, and what came of it; ! marks findings of the
 check of the data. Scores of two versions are of different images: --json prints them, with the whole records.
+history writes MODEL_history.html: a page with the default's quality over time, and why each version became it or
+not.
 
 What serves the model follows the default: endpoints of Vertex AI to which a run has deployed, and the folder
 `serving` of other registries. promote gives it all traffic, and removes the versions before from there; with
@@ -34,7 +36,7 @@ from trainer.models.find import PRETRAINED_VERSION, number_of
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
 from trainer.settings.flags import Parser, add_settings, settings
 
-HELP = "list model versions, show one, set the default, or give it all traffic"
+HELP = "list model versions, show one, draw their history, set the default, or give it all traffic"
 COLUMNS = ("version", "date", "data", "gain", "over", "end", "alias", "place")
 """The headings of the table of versions."""
 BECOMES, BECAME = "The candidate becomes the default", "The candidate became the default"
@@ -44,7 +46,7 @@ UNKNOWN = "-"
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("action", choices=("list", "show", "set-default", "promote"))
+    parser.add_argument("action", choices=("list", "show", "history", "set-default", "promote"))
     parser.add_argument(
         "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
     )
@@ -79,6 +81,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             print("\n".join(facts))
         _tell(versions[number])
         return 0
+    if parsed.action == "history":
+        _write_history(name, config.registry or REGISTRY, list(versions.values()), registry.default_moves(name))
+        return 0
     if parsed.action == "set-default":
         check(bool(chosen), "name the version: `python -m pipeline registry set-default VERSION`")
         number = number_of(f"model {name!r}", chosen, list(versions), aliases)
@@ -99,6 +104,27 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             else f"T{none[1:]}. The default is {PRETRAINED}, version 0."
         )
     return 0
+
+
+def _write_history(name: str, place: str, versions: Sequence[Version], moves: Sequence[DefaultMove]) -> None:
+    """Write the page of a registry into the working directory, and print its path."""
+    from trainer.evaluation.reports import history_page
+
+    path = pathlib.Path(f"{name}_history.html")
+    entries = [
+        history_page.Entry(each.number, each.created, _end(each), each.record, what_followed(each, moves))
+        for each in versions
+        if each.number != PRETRAINED_VERSION
+    ]
+    history_page.write_history(
+        path, name, place, entries, [history_page.Move(each.since, each.version, each.by_person) for each in moves]
+    )
+    print(path.absolute())
+
+
+def _end(version: Version) -> str:
+    """What came of a version, in the words of `run_outcome`; empty for one that another program registered."""
+    return run_outcome.decided(version.record) if version.record.keys() & {"end", "promote"} else ""
 
 
 def _tell(version: Version) -> bool:
@@ -165,8 +191,7 @@ def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:
 
 def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[DefaultMove]) -> tuple[str, ...]:
     record = version.record
-    is_judged = "end" in record or "promote" in record
-    end = run_outcome.decided(record) if is_judged else UNKNOWN
+    end = _end(version) or UNKNOWN
     end += ", rolled back" if is_rolled_back(version, moves) else ""
     return (
         f"{name}@{version.number}",

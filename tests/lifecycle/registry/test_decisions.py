@@ -6,8 +6,8 @@ import pathlib
 import pytest
 
 from lifecycle.registry import decisions
-from lifecycle.registry.decisions import YEAR, Look
-from lifecycle.registry.versions import Version
+from lifecycle.registry.decisions import YEAR
+from lifecycle.registry.versions import Look, Version
 
 START = datetime.datetime(2026, 1, 4, 3, tzinfo=datetime.UTC)
 WEEK = datetime.timedelta(weeks=1)

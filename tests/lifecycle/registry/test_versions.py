@@ -1,6 +1,7 @@
 """What a version says about itself: labels, description, tables and JSON."""
 
 import json
+import pathlib
 import re
 
 import pytest
@@ -122,3 +123,18 @@ def test_list_says_what_came_of_each_version(registry, model, capsys):
         ["4", "disagree"],
         ["-", "-"],
     ]
+
+
+def test_history_is_a_page_whose_path_is_printed(registry, model, tmp_path, monkeypatch, capsys):
+    for number in (1, 2):
+        gain = {"metric": "kld", "mean": 0.05, "low": 0.02, "high": 0.08, "level": 0.974, "n_images": 90}
+        content = {"metrics": {}, "compared_with": number - 1, "promote": True, "gain": gain}
+        registry.add("msinet", model, {**content, "lineage": {"run": str(number)}}, True, number - 1)
+    registry.set_alias("msinet", "default", 1)
+    monkeypatch.chdir(tmp_path)
+    assert main(["registry", "history", "--registry", str(registry.root)]) == 0
+    path = pathlib.Path(capsys.readouterr().out.strip())
+    assert path.is_absolute()
+    page = path.read_text()
+    assert "A person rolled it back to version 1" in page
+    assert "KLD better by 0.0500 than version 1 on 90 images" in page

@@ -155,7 +155,7 @@ def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
     columns = {model: table.scores[model][metric] for model in reversed(list(colors))}
     scores = {model: column[~np.isnan(column)] for model, column in columns.items()}
     edges = np.histogram_bin_edges(np.concatenate(list(scores.values())), BINS)
-    figure, axes = _plot((240, 170), 12, "score", "images")
+    figure, axes = plot((240, 170), 12, "score", "images")
     for model, values in scores.items():
         if values.min() < values.max() or len(scores) == 1:
             fill = (colors[model], 0.28)
@@ -169,7 +169,7 @@ def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
 
 def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> str:
     """Draw training and validation loss by epoch, with a ring around the epoch at index `best`."""
-    figure, axes = _plot((600, 270), 10, "epoch", "loss, nats")
+    figure, axes = plot((600, 270), 10, "epoch", "loss, nats")
     for series, color in ((loss, GREY), (valid_loss, BLUE)):
         axes.plot(epochs, series, color=color, marker="o", linewidth=1.8)
     ring = MarkerStyle("o", fillstyle="none")
@@ -188,7 +188,7 @@ def trials_curve(losses: Sequence[float], is_complete: Sequence[bool], best: int
         is_complete: Whether it was trained to its end; others are grey.
         best: Index of the best one.
     """
-    figure, axes = _plot((600, 270), 10, "trial", "loss, nats")
+    figure, axes = plot((600, 270), 10, "trial", "loss, nats")
     numbers, values = np.arange(1, len(losses) + 1), np.array(losses)
     complete = np.array(is_complete)
     lowest = np.fmin.accumulate(np.where(complete, values, np.nan))
@@ -224,7 +224,7 @@ def trials_by_setting(
         choices: The values of a setting without an order.
         is_log: Whether the axis is logarithmic.
     """
-    figure, axes = _plot((240, 170), 12, "", "loss")
+    figure, axes = plot((240, 170), 12, "", "loss")
     places, heights, complete = np.array(values, float), np.array(losses), np.array(is_complete)
     for chosen, color in ((~complete, GREY), (complete, BLUE)):
         axes.plot(places[chosen], heights[chosen], color=color, marker="o", linestyle="none", markersize=5)
@@ -247,7 +247,7 @@ def trials_by_setting(
 
 def boxes(quantiles: Mapping[str, Sequence[float]], label: str) -> str:
     """Draw a box plot per colour; `quantiles`: colour -> 5%, 25%, 50%, 75% and 95% of the images."""
-    figure, axes = _plot((240, 22 + 16 * len(quantiles)), 10, "", "")
+    figure, axes = plot((240, 22 + 16 * len(quantiles)), 10, "", "")
     for row, (color, (lowest, low, median, high, highest)) in enumerate(quantiles.items()):
         axes.plot([lowest, highest], [-row, -row], color=color, linewidth=1.5)
         axes.plot([low, high], [-row, -row], color=color, linewidth=7, alpha=0.5, solid_capstyle="butt")
@@ -258,7 +258,7 @@ def boxes(quantiles: Mapping[str, Sequence[float]], label: str) -> str:
     return svg(figure, f"{label} of the images")
 
 
-def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tuple[Figure, Axes]:
+def plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tuple[Figure, Axes]:
     """Make an empty drawing of `size` (width, height) in pixels, with horizontal grid lines and no frame."""
     figure = Figure(figsize=(size[0] / 72, size[1] / 72), dpi=72, layout="constrained")
     axes = figure.add_subplot(frameon=False)
