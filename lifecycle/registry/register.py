@@ -306,7 +306,7 @@ def register(
     }
     number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], compared_with, folder)
     if results["promote"] and alias != model_names.DEFAULT:
-        current = registry.aliases(name).get(model_names.DEFAULT)
+        current = registry.aliases(name).get(model_names.DEFAULT, PRETRAINED_VERSION)
         print(
             f"warning: another run has moved the default of model {name!r} from version {compared_with} to "
             f"{current} since this model was evaluated; compare both, and if this one is better, run "

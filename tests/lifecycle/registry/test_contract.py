@@ -307,6 +307,10 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
     (warning,) = capsys.readouterr().out.splitlines()
     assert "moved the default of model 'msinet' from version 0 to 1 " in warning
     assert "registry set-default 2" in warning
+    registry.set_alias("msinet", DEFAULT, PRETRAINED_VERSION)
+    files.write_json(tmp_path / model_folder.EVALUATION, evaluation)
+    register(registry, "msinet", str(model), str(tmp_path), 1, record("msinet-3")["lineage"])
+    assert "moved the default of model 'msinet' from version 1 to 0 " in capsys.readouterr().out
 
 
 # === Command line ===
