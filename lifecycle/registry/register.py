@@ -270,8 +270,10 @@ def _decision_facts(results: Mapping[str, Any]) -> dict[str, Any]:
     deciding = results["datasets"][results["decides"]]
     facts = {"decided": results.get("decided", True)}
     facts |= {key: results[key] for key in ("end", "known", "n_known", "decision") if results.get(key)}
-    if questions := results.get("questions"):
+    if (questions := results.get("questions")) is not None:
         facts["findings"] = questions
+    if results.get("end") in (gate.HELD, gate.DISAGREE):
+        facts["held"] = True
     if gain := deciding.get("decisive_gain"):
         metric = gate.metric_of(results["gate"])
         facts["gain"] = {"metric": metric, "spread": deciding.get("spread"), **gain}

@@ -20,23 +20,23 @@ from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import model_folder
 from trainer.models.find import find_model
 
-N, N_OBSERVERS, N_FIXATIONS = 24, 5, 6
+N, N_OBSERVERS, N_FIXATIONS = 32, 5, 6
 HEIGHT, WIDTH = 96, 128
 
 
 @functools.cache
 def scene(seed):
-    """A picture with a few bright discs on noise, and where each person looked: (observer, x, y) near the discs."""
+    """A picture with a disc on noise, and where each person looked: (observer, x, y) near the disc."""
     random = np.random.default_rng(seed)
     noise = gaussian_filter(random.normal(size=(HEIGHT, WIDTH, 3)), (2, 2, 0))
     pixels = 90 + 60 * noise / noise.std()
     y, x = np.mgrid[:HEIGHT, :WIDTH]
-    discs = random.uniform((15, 15), (HEIGHT - 15, WIDTH - 15), (2, 2))
-    for (cy, cx), color in zip(discs, random.uniform(0, 255, (2, 3)), strict=True):
+    discs = random.uniform((15, 15), (HEIGHT - 15, WIDTH - 15), (1, 2))
+    for (cy, cx), color in zip(discs, random.uniform(0, 255, (1, 3)), strict=True):
         pixels[(y - cy) ** 2 + (x - cx) ** 2 < 100] = np.where(color > 128, 255, 0)
     looked = []
     for observer in range(N_OBSERVERS):
-        for cy, cx in discs[random.integers(0, 2, N_FIXATIONS)] + random.normal(0, 3, (N_FIXATIONS, 2)):
+        for cy, cx in discs[np.zeros(N_FIXATIONS, int)] + random.normal(0, 3, (N_FIXATIONS, 2)):
             looked.append((observer, min(max(cx, 0), WIDTH - 1), min(max(cy, 0), HEIGHT - 1)))
     return np.uint8(np.clip(pixels, 0, 255)), looked
 
