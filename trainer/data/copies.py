@@ -48,6 +48,9 @@ LEAST_FILLED = 0.4
 like others of its kind at low frequencies; the sparsest of 700 photographs has contrast in .44 of its parts."""
 CONTRAST = 8
 """Range of the grey levels of a part that has contrast."""
+LEAST_NOTICED = 0.25
+"""Least share of the parts whose contrast is at least a tenth of the strongest part's. If one object outshines all
+else, only its place is compared; the photograph with the fewest such parts has .27."""
 BLOCK = 2048
 """Number of hashes that are compared with as many others at a time."""
 BATCH = 32
@@ -143,7 +146,8 @@ def hash_of(picture: Image.Image) -> str:
     picture.draft("L", (4 * SIDE_PX, 4 * SIDE_PX))
     small = np.asarray(as_seen(picture).convert("L").resize((SIDE_PX, SIDE_PX), Image.Resampling.BOX), np.float64)
     parts = small.reshape(8, SIDE_PX // 8, 8, SIDE_PX // 8)
-    if (np.ptp(parts, axis=(1, 3)) >= CONTRAST).mean() < LEAST_FILLED:
+    ranges = np.ptp(parts, axis=(1, 3))
+    if (ranges >= CONTRAST).mean() < LEAST_FILLED or (ranges >= ranges.max() / 10).mean() < LEAST_NOTICED:
         return ""
     amplitudes = fft.dctn(small, norm="ortho")[:FREQUENCIES, :FREQUENCIES] * _radii(FREQUENCIES)
     largest = LARGEST * max(float(np.median(np.abs(amplitudes))), 1e-9)
@@ -158,7 +162,9 @@ def hash_of(picture: Image.Image) -> str:
 
 def _radii(frequencies: int) -> NDArray[np.float64]:
     """(n, n) distances of the frequencies from the mean's."""
-    return np.hypot(*np.mgrid[:frequencies, :frequencies])
+    y, x = np.mgrid[:frequencies, :frequencies]
+    radii: NDArray[np.float64] = np.hypot(y, x)
+    return radii
 
 
 def _cropping(before: float, behind: float) -> Floats:
@@ -167,7 +173,8 @@ def _cropping(before: float, behind: float) -> Floats:
     scale = np.where(order == 0, 1, np.sqrt(2)) / np.sqrt(len(centres))
     whole = scale * np.cos(np.pi * np.outer(centres, order))
     part = scale * np.cos(np.pi * np.outer(before + (1 - before - behind) * centres, order))
-    return (whole.T @ part)[:COMPARED].astype(np.float32)
+    matrix: Floats = (whole.T @ part)[:COMPARED].astype(np.float32)
+    return matrix
 
 
 _CROPPINGS = np.concatenate([_cropping(before, behind) for before in CROPS for behind in CROPS])

@@ -399,7 +399,7 @@ def test_a_complete_dataset_is_complete_without_its_share(monkeypatch, tmp_path)
     monkeypatch.setitem(datasets.DATASETS, "osie", row)
     source = write_tree(tmp_path / "source")
     shared = {"test_share": 0.5, "allow_partial_data": False}
-    for test_of, counts in (("", {"train": 4, "valid": 1}), ("osie", {"test": 2})):
+    for test_of, counts in (("", {"train": 5, "valid": 1}), ("osie", {"test": 1})):
         manifest = fetch.fetch_dataset(config(source, **shared), tmp_path / f"of{test_of}", test_of=test_of)
         assert manifest.counts == manifest.expected_counts == counts
 
@@ -468,3 +468,71 @@ def test_copies_stay_on_one_side_of_a_split_by_hash(tmp_path):
     assert any("count as one image: 20 (" in note for note in manifest.notes)
     groups = [original.group for _, original in tfrecords.read_held_out(tmp_path / "set")]
     assert sorted(groups) == sorted(2 * list(set(groups)))
+
+
+def test_images_saved_in_another_format_stay_in_their_split(tmp_path):
+    for suffix in ("png", "jpg", "JPEG"):
+        for index in range(24):
+            (tmp_path / suffix / "stimuli").mkdir(parents=True, exist_ok=True)
+            picture(index, (96, 128)).save(tmp_path / suffix / "stimuli" / f"page.{index}.{suffix}")
+            save(tmp_path / suffix / "maps" / f"page.{index}.png", density_map(index, (96, 128)))
+        fetch.fetch_dataset(config(tmp_path / suffix, "custom"), tmp_path / f"of-{suffix}")
+    splits_of = {
+        suffix: [
+            {pathlib.PurePath(name).stem for name in listed(tmp_path / f"of-{suffix}", split)}
+            for split in prepared_data.SPLITS
+        ]
+        for suffix in ("png", "jpg", "JPEG")
+    }
+    assert all(splits_of["png"])
+    assert splits_of["png"] == splits_of["jpg"] == splits_of["JPEG"]
+
+
+def recorded(folder, rows, suffix="png", size=(96, 128), **changes):
+    """Name without suffix -> recording of the images of a lab, whose `rows` are person, image, x, y."""
+    (folder / "lab").mkdir(parents=True)
+    for index in range(6):
+        image = picture(index, (96, 128)).resize(size[::-1])
+        image.save(folder / "lab" / f"{changes.get('prefix', '')}{index}.{suffix}")
+    lines = [f"{person},{changes.get('prefix', '')}{image}.{suffix},{x},{y}" for person, image, x, y in rows]
+    (folder / "lab" / "fixations.csv").write_text("\n".join(["participant,image,x,y", *lines]) + "\n")
+    settings = config(folder / "lab", "custom", split="shuffle", blur_px=changes.get("blur_px", 4.0))
+    fetch.fetch_dataset(settings, folder / "set")
+    return {
+        pathlib.PurePath(image.name).stem.removeprefix(changes.get("prefix", "")): image.recording
+        for image in prepared_data.images(folder / "set", prepared_data.SPLITS)
+    }
+
+
+def test_a_recording_is_known_by_where_people_looked_alone(tmp_path):
+    random = np.random.default_rng(0)
+    rows = [
+        (f"P{person}", image, *random.integers(4, (124, 92)))
+        for image in range(6)
+        for person in range(3)
+        for _ in range(4)
+    ]
+    before = recorded(tmp_path / "before", rows)
+    assert len(set(before.values())) == 6
+    other_names = [(f"A{9 - int(person[1])}", *rest) for person, *rest in rows[::-1]]
+    assert recorded(tmp_path / "saved", other_names, "jpg", prefix="new", blur_px=6.0) == before
+    flipped = recorded(tmp_path / "flipped", [(person, image, x, 95 - y) for person, image, x, y in rows])
+    assert not set(flipped.values()) & set(before.values())
+    # One fixation of image 0 was another person's.
+    told = recorded(tmp_path / "told", [("P2", *rows[0][1:]), *rows[1:]])
+    assert {image for image in before if told[image] != before[image]} == {"0"}
+
+
+def test_a_recording_of_a_map_is_known_by_its_density(tmp_path):
+    recordings = []
+    for suffix, starts in (("png", range(6)), ("bmp", range(6)), ("png", (9, 1, 2, 3, 4, 5))):
+        folder = tmp_path / str(len(recordings))
+        for index, start in enumerate(starts):
+            save(folder / "lab" / "stimuli" / f"{index}.{suffix}", stimulus(index))
+            save(folder / "lab" / "maps" / f"{index}.{suffix}", density_map(start))
+        fetch.fetch_dataset(config(folder / "lab", "custom", split="shuffle"), folder / "set")
+        images = prepared_data.images(folder / "set", prepared_data.SPLITS)
+        recordings.append({image.name[0]: image.recording for image in images})
+    first, saved, changed = recordings
+    assert first == saved
+    assert {index for index in first if first[index] != changed[index]} == {"0"}

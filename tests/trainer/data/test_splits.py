@@ -81,6 +81,20 @@ def test_the_hash_is_the_same_in_every_version():
     assert splits.position("a.png") == 0x7F071235805FBF58 / 2**64
 
 
+def test_the_format_of_a_file_moves_no_image():
+    names = [name.replace(".", "") for name in random_names(0, 200)]
+    before = by_hash([f"{name}.png" for name in names], 0.5)
+    both = by_hash([f"{name}.{suffix}" for name in names for suffix in ("jpeg", "png")], 0.5)
+    for split, members in before.items():
+        assert {name.rpartition(".")[0] for name in both[split]} == {name.rpartition(".")[0] for name in members}
+    # A part of a group's name is no format.
+    groups = {
+        name: f"site {index}.{suffix}" for index in range(50) for suffix in "ab" for name in [f"{index}{suffix}"]
+    }
+    split = by_hash([*groups], groups=groups)
+    assert any(f"{index}a" in split["train"] and f"{index}b" in split["valid"] for index in range(50))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_group_is_on_one_side(seed):
     names = random_names(seed, 300)

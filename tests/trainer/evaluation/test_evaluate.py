@@ -233,7 +233,7 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
 def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(models, datasets, good, tmp_path):
     """Of 30 validation images, the candidate was trained on one by its own list, the default on up to 29."""
     data = predictable.write_dataset(tmp_path / "grown", good, n_valid=30)
-    digests = [digest for _, digest, _ in prepared_data.images(data, ["valid"])]
+    digests = [image.digest for image in prepared_data.images(data, ["valid"])]
     candidate, default = (shutil.copytree(models[name], tmp_path / name) for name in ("good", "bad"))
     outcomes = []
     for n_seen in (1, 10, 29):
@@ -245,7 +245,7 @@ def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(
         grown = judged["datasets"]["grown"]
         outcomes.append((grown["n_images"], len(grown["left_out"]), judged["decided"], judged["promote"]))
         assert grown["decisive_gain"]["level"] == gate.gate_level(EvaluateConfig(), 3)
-        assert not set(grown["left_out"]) - {name for name, _, _ in prepared_data.images(data, ["valid"])}
+        assert not set(grown["left_out"]) - {image.name for image in prepared_data.images(data, ["valid"])}
     # Of none, all are scored, and nothing is decided.
     assert outcomes == [(28, 2, True, True), (19, 11, False, False), (30, 0, False, False)]
     assert "on 30 of the 30 validation images of grown, or on others" in judged["reason"]

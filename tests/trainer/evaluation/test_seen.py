@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from PIL import ImageOps
 
-from trainer.data import prepared_data
+from tests.trainer.data.test_copies import COPIES, picture
+from trainer.data import fetch, prepared_data
+from trainer.data.settings import FetchConfig
 from trainer.evaluation.seen import Seen
 from trainer.models import model_folder
 from trainer.training.train import _images_seen
@@ -180,3 +183,41 @@ def test_an_image_is_seen_with_the_others_of_its_group_in_any_split(tmp_path):
     write_images(data, rows)
     trained = model(tmp_path / "model", images={"aaaa": {"train": ["t1", "t2"], "valid": []}})
     assert Seen.by(trained, []).among(data) == {"a.png", "c.png"}
+
+
+def fetched(folder, pictures, test_of=""):
+    """Recordings of one's own, prepared: file name -> picture."""
+    for name, each in pictures.items():
+        for kind in ("stimuli", "maps"):
+            (folder / "lab" / kind).mkdir(parents=True, exist_ok=True)
+        each.save(folder / "lab" / "stimuli" / name)
+        ImageOps.autocontrast(each.convert("L").resize((16, 12)).resize(each.size)).save(
+            folder / "lab" / "maps" / f"{name.rpartition('.')[0]}.png"
+        )
+    settings = FetchConfig(dataset="custom", source=str(folder / "lab"), image_size="24x32")
+    fetch.fetch_dataset(settings, folder / "set", test_of=test_of)
+    return folder / "set"
+
+
+def test_copies_of_what_a_model_was_trained_on_have_been_seen(tmp_path):
+    size = (96, 128)
+    data = fetched(tmp_path / "data", {f"{index}.png": picture(index, size) for index in range(12)})
+    seen_images = _images_seen(data, None)
+    (entry,) = seen_images.values()
+    assert {key: len(each) for key, each in entry.items()} == {
+        key: len(entry[key.removesuffix("_hashes")]) for key in entry
+    }
+    trained = model(tmp_path / "model", images=seen_images)
+    copies = {
+        f"{name.replace(' ', '-').replace('%', '')}-of-{index}.{'jpg' if index % 2 else 'bmp'}": change(
+            picture(index, size)
+        )
+        for index, (name, change) in enumerate(COPIES.items())
+    }
+    new = {f"new-{index}.png": picture(100 + index, size) for index in range(6)}
+    tested = fetched(tmp_path / "tested", {**copies, "same.png": picture(0, size), **new}, test_of="custom")
+    assert Seen.by(trained, []).among(tested) == {*copies, "same.png"}
+    assert Seen.by(model(tmp_path / "other"), [data]).among(tested) == {*copies, "same.png"}
+    # A model of an earlier version lists no hashes.
+    digests = {key: {split: each[split] for split in prepared_data.SPLITS} for key, each in seen_images.items()}
+    assert Seen.by(model(tmp_path / "old", images=digests), []).among(tested) == {"same.png", next(iter(copies))}
