@@ -108,12 +108,13 @@ def first_copies(hashes: Sequence[str]) -> list[int]:
     return [first_of.get(place, place) for place in same]
 
 
-def match(hashes_now: Sequence[str], hashes_before: Sequence[str]) -> list[int | None]:
+def match(hashes_now: Sequence[str], hashes_before: Sequence[str], mirrored: bool = True) -> list[int | None]:
     """The place of a copy of each picture among earlier ones, by the rule of `first_copies` for two pictures.
 
     Args:
         hashes_now: `hash_of` each picture.
         hashes_before: `hash_of` each earlier one.
+        mirrored: Whether mirror images count, whose recordings are mirrored, too.
 
     Returns:
         For each picture the place in `hashes_before` of one with an equal hash, else of the first copy that is
@@ -129,7 +130,7 @@ def match(hashes_now: Sequence[str], hashes_before: Sequence[str]) -> list[int |
     for row, columns in _candidates(now, before):
         for start in range(0, len(columns), BATCH):
             batch = columns[start : start + BATCH]
-            alike = batch[_likeness(now[row], before[batch]) >= LEAST_ALIKE]
+            alike = batch[_likeness(now[row], before[batch], mirrored) >= LEAST_ALIKE]
             if len(alike):
                 found[asked[row]] = known[alike[0]]
                 break
@@ -217,10 +218,10 @@ def _crops(frequencies: Floats) -> Floats:
     return _directions(cropped.swapaxes(2, 3).reshape(-1, n_crops**2, COMPARED, COMPARED))
 
 
-def _likeness(one: Floats, others: Floats) -> Floats:
-    """(n,) largest correlation of any crop of a picture, mirrored or not, with any crop of each of n others."""
+def _likeness(one: Floats, others: Floats, mirrored: bool = True) -> Floats:
+    """(n,) largest correlation of any crop of a picture, perhaps mirrored, with any crop of each of n others."""
     crops = _crops(one[None])[0]
-    both = np.concatenate([crops, _mirrored(crops)])
+    both = np.concatenate([crops, _mirrored(crops)]) if mirrored else crops
     likeness: Floats = (_crops(others).reshape(-1, both.shape[1]) @ both.T).reshape(len(others), -1).max(axis=1)
     return likeness
 

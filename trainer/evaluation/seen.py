@@ -61,9 +61,8 @@ class Seen:
 
         An image has been seen if the model saw the same pixels or a copy by `copies.match`, and with an image its
         group has been seen. For a test set, the images count that chose the model's epoch; for validation data,
-        which chooses it again, only those that the model was trained on. `splits` says
-        otherwise, if it is not empty. `splits` says
-        otherwise, if it is not empty.
+        which chooses it again, only those that the model was trained on. `splits` says otherwise, if it is not
+        empty.
         """
         manifest = Manifest.load(folder)
         splits = splits or (SPLITS if manifest.is_test_set else ("train",))

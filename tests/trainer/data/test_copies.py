@@ -186,6 +186,7 @@ def test_the_first_copy_is_found_in_every_block(monkeypatch):
     assert copies.match([*now, hashes[9]], hashes) in ([None, None, 7, 1, None, 9], [None, None, 10, 1, None, 9])
     assert copies.match(now, ["", ""]) == 5 * [None]
     assert copies.match([], hashes) == []
+    assert copies.match([*now, hashes[9]], hashes, mirrored=False) == [None, None, None, None, None, 9]
 
 
 def test_groups_with_copies_of_one_picture_become_one():
