@@ -1,11 +1,11 @@
 """How often weekly retraining promotes a model that is not better: `python -m research.promotions`.
 
 Simulates years of 52 decisions by the gate's own rule (`trainer.evaluation.confidence`). Each week has a candidate
-of its own and other validation images, which is the worst case: what weeks share only makes errors coincide. Gains
-on images are drawn from `GAINS`; they have a mean of 0 and, where it matters, the spread of two trainings of one
-network, paired, as in results.md: from 0.03 KLD (base training with and without a setting) to 0.2 (before and after
-fine-tuning). The first table is about images, the second about groups of 2 to 60, such as pages of a site, whose
-gains correlate: groups of unequal sizes, and few of them. The others have candidates that are better each week.
+of its own and other validation images, which is the worst case: what weeks share only makes errors coincide. The
+gains on images, `GAINS`, have mean 0 and standard deviation 1. The first table is about images, the second about
+groups of 2 to 60, such as pages of a site, whose gains correlate: groups of unequal sizes, and few of them. The
+others have candidates that are better each week, with the spread of two trainings of one network, paired, as in
+results.md: from 0.03 KLD (base training with and without a setting) to 0.2 (before and after fine-tuning).
 """
 
 import math
@@ -22,18 +22,18 @@ from trainer.evaluation.confidence import (
     lower_ends,
 )
 
-YEARS = 4000
-IMAGES = (20, MIN_DECIDING, 50, 75, 150, 300)
+YEARS = 2000
+IMAGES = (20, MIN_DECIDING, 50, 75, 100, 150, 300)
 GROUPS = (20, MIN_DECIDING, 60)
 GROUP_SIZES = (2, 60)
 """The sizes of groups are between these, their logarithms in equal shares."""
-CORRELATIONS = (0.0, 0.1, 0.3, 0.6)
+CORRELATIONS = (0.0, 0.3, 0.6)
 """The correlations of the gains on two images of a group."""
 WORSE = 0.1
 """So many spreads are models of the last column worse."""
 SPREADS = (0.03, 0.1)
 MEANS = (0.01, 0.02, 0.05)
-SAMPLES = 2000
+SAMPLES = 1000
 """Samples behind a probability of a promotion."""
 ALPHAS = [(1 - decision_level(0.95, decision)) / 2 for decision in range(1, DECISIONS_A_YEAR + 1)]
 
@@ -68,11 +68,12 @@ def students(freedom: float) -> Draw:
 
 
 def losses(share: float, spreads: float) -> Draw:
-    """Normal gains, but for a share of the images, which lose so many spreads of the others."""
+    """A share of the images loses so many standard deviations of all gains; the gains of the others are normal."""
+    spread = math.sqrt(1 - share * (1 - share) * spreads**2)
 
     def draw(rng: np.random.Generator, size: Size) -> np.ndarray:
-        gains = rng.standard_normal(size) - spreads * (rng.random(size) < share)
-        return np.asarray((gains + share * spreads) / math.sqrt(1 + share * (1 - share) * spreads**2))
+        others = spread / math.sqrt(1 - share) * rng.standard_normal(size)
+        return np.where(rng.random(size) < share, -spreads, others) + share * spreads
 
     return draw
 
@@ -90,15 +91,17 @@ GAINS: dict[str, Draw] = {
     "lognormal, to the left": mirrored(lognormal(1)),
     "t with 3 degrees": students(3),
     "5% lose four spreads": losses(0.05, 4),
-    # Not what the rule was made for, but for its number.
+    # Beyond what was asked for, and in the end beyond what holds.
     "exponential, to the left": mirrored(gamma(1)),
-    "lognormal 1.3, to the left": mirrored(lognormal(1.3)),
-    "5% lose six spreads": losses(0.05, 6),
-    "10% lose five spreads": losses(0.1, 5),
-    "2% lose eight spreads": losses(0.02, 8),
+    "lognormal 1.2, to the left": mirrored(lognormal(1.2)),
+    "10% lose three spreads": losses(0.1, 3),
+    "3% lose five spreads": losses(0.03, 5),
+    "2% lose six spreads": losses(0.02, 6),
+    "lognormal 1.5, to the left": mirrored(lognormal(1.5)),
+    "1% lose nine spreads": losses(0.01, 9),
 }
 OF_GROUPS = list(GAINS)[:7]
-OF_POWER = ("normal", "gamma, to the right", "gamma, to the left", "t with 3 degrees", "5% lose four spreads")
+OF_POWER = ("normal", "gamma, to the right", "gamma, to the left", "lognormal, to the right", "t with 3 degrees")
 
 
 def group_means(draw: Draw, correlation: float, n_groups: int) -> Draw:
@@ -142,7 +145,8 @@ def hall(gains: np.ndarray, alpha: float, margin: float = 0.0) -> np.ndarray:
 
 def hall_of_groups(gains: np.ndarray, alpha: float) -> np.ndarray:
     """What decided on groups."""
-    return hall(gains, alpha, 0.6) & student(gains, alpha)
+    both: np.ndarray = hall(gains, alpha, 0.6) & student(gains, alpha)
+    return both
 
 
 # === Tables ===
@@ -163,12 +167,12 @@ def years(
     return [float(row.mean()) for row in promoted]
 
 
-def found(gains: np.ndarray, rule: Rule, alpha: float) -> float:
-    """The mean gain with which the rule promotes half of these samples, (k, n), which have a mean gain of 0."""
+def found_by_hall(gains: np.ndarray, alpha: float) -> float:
+    """The mean gain with which Hall's interval promotes half of these samples, (k, n), of a mean gain of 0."""
     low, high = 0.0, 8.0
     for _ in range(12):
         middle = (low + high) / 2
-        low, high = (low, middle) if rule(gains + middle, alpha).mean() >= 0.5 else (middle, high)
+        low, high = (low, middle) if hall(gains + middle, alpha).mean() >= 0.5 else (middle, high)
     return high
 
 
@@ -189,12 +193,12 @@ def print_promises() -> None:
     rng = np.random.default_rng(0)
     print_header("gains", "rule", *(f"{n} images" for n in IMAGES))
     for name, draw in GAINS.items():
-        rows = [years(rng, draw, n, [gate, hall, student]) for n in IMAGES]
-        worse = [years(rng, draw, n, [gate, hall], -WORSE) for n in IMAGES]
-        for label, of_images in zip(("the gate", "Hall", "Student"), zip(*rows, strict=True), strict=True):
-            print_row(name, label, *(f"{share:.1%}" for share in of_images))
-        for label, of_images in zip(("the gate, worse", "Hall, worse"), zip(*worse, strict=True), strict=True):
-            print_row(name, label, *(f"{share:.1%}" for share in of_images))
+        rows = [
+            years(rng, draw, n, [gate, hall, student]) + years(rng, draw, n, [gate, hall], -WORSE) for n in IMAGES
+        ]
+        labels = ("the gate", "Hall", "Student", "the gate, worse", "Hall, worse")
+        for label, shares in zip(labels, zip(*rows, strict=True), strict=True):
+            print_row(name, label, *(f"{share:.1%}" for share in shares))
     print_header("gains", "correlation", *(f"{n} groups: the gate, before" for n in GROUPS))
     for name in OF_GROUPS:
         for correlation in CORRELATIONS:
@@ -208,27 +212,29 @@ def print_promises() -> None:
 def print_power() -> None:
     """Gains that are found half of the time, and how often a better model is promoted."""
     rng = np.random.default_rng(1)
-    counts, decisions = (MIN_DECIDING, 50, 75, 100, 300), (1, 12, DECISIONS_A_YEAR)
+    decisions = (1, 12, DECISIONS_A_YEAR)
     print_header("gains", "images", *(f"decision {number}: the gate, Hall" for number in decisions), "expected")
     for name in OF_POWER:
-        for n in counts:
+        for n in (MIN_DECIDING, 50, 75, 100, 300):
             gains = GAINS[name](rng, (SAMPLES, n))
             cells = []
             for number in decisions:
-                rates = [found(gains, rule, ALPHAS[number - 1]) for rule in (gate, hall)]
-                cells.append("{:.2f}, {:.2f}".format(*rates))
+                alpha = ALPHAS[number - 1]
+                # The ends of gains that are all larger are larger by the same.
+                cells.append(f"{-np.median(lower_ends(gains, alpha)):.2f}, {found_by_hall(gains, alpha):.2f}")
             expected = [detectable_gain(1.0, n, decision_level(0.95, number)) for number in decisions]
             print_row(name, n, *cells, ", ".join(f"{gain:.2f}" for gain in expected))
     print_header("gain, KLD", "spread", "images", "1st decision", "12th", "52nd", "within 12", "Hall: 1st", "12th")
-    for mean in MEANS:
-        for spread in SPREADS:
-            for n in (50, 75, 100, 300, 1000):
-                gains = rng.standard_normal((SAMPLES // 2, n)) + mean / spread
-                powers = [float(gate(gains, alpha).mean()) for alpha in (*ALPHAS[:12], ALPHAS[-1])]
-                before = [float(hall(gains, alpha).mean()) for alpha in (ALPHAS[0], ALPHAS[11])]
+    for n in (50, 75, 100, 300, 1000):
+        gains = rng.standard_normal((SAMPLES, n))
+        ends = [lower_ends(gains, alpha) for alpha in (*ALPHAS[:12], ALPHAS[-1])]
+        for mean in MEANS:
+            for spread in SPREADS:
+                powers = [float((end > -mean / spread).mean()) for end in ends]
+                before = [float(hall(gains + mean / spread, ALPHAS[index]).mean()) for index in (0, 11)]
                 within = 1 - math.prod(1 - power for power in powers[:12])
-                cells = [powers[0], powers[11], powers[12], within, *before]
-                print_row(mean, spread, n, *(f"{cell:.0%}" for cell in cells))
+                shares = (powers[0], powers[11], powers[12], within, *before)
+                print_row(mean, spread, n, *(f"{share:.0%}" for share in shares))
 
 
 def main() -> None:

@@ -35,17 +35,14 @@ MIN_PEOPLE = 1.5
 MIN_DECIDING = 30
 """A decision needs so many images that neither model was trained on, or groups where images belong together.
 
-With 20, too little is known of the losses: with a long tail on the losing side, a year of decisions promotes models
-that are no better in more than 6% of the cases (`python -m research.promotions`)."""
-UNSEEN = 2.5
-"""So many spreads beyond the worst image of the sample may others be that are not in it.
+With 25, a year of decisions promotes models that are no better in more than 6% of the cases if losses have a long
+tail (lognormal with sigma 1.2; `python -m research.promotions`)."""
+UNSEEN = 3.0
+"""An image that is not in the sample may be so many times as far below the mean as the worst one that is.
 
-The spread is that of the losses, sqrt(2) times their root mean square over all images, which is the standard
-deviation if losses and gains spread equally. If the worst image is farther from the mean than the best one, the
-bound is farther by this ratio. Chosen by simulation: the least half with which a year of decisions on MIN_DECIDING
-images promotes models that are no better in at most 6% of the cases, for gains with a long tail on the losing side
-(lognormal with sigma 1.3) and for rare large losses (5% of the images by six spreads, 2% by eight).
-"""
+Chosen by simulation, as the least half with which a year of decisions promotes models that are no better in at
+most 6% of the cases, if a few images lose so much that they are most of the spread: 10% of them three standard
+deviations, 5% four, 3% five or 2% six. A sample without them has half of the true spread."""
 EQUAL = 1e-12
 """Values whose bound is less far from their mean, relative to it, are equal but for rounding."""
 BETS, BISECTIONS = (1e-3, 1e9), 60
@@ -150,10 +147,10 @@ def mean_interval(
 def deciding_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
     """Compute the confidence interval of the mean, (n,), that decides; None below MIN_DECIDING.
 
-    Each end is missed with a probability of at most (1 - `level`) / 2, whatever the distribution, if no value is
-    farther out than `UNSEEN` allows. Without such a bound there is no interval of a mean (Bahadur and Savage 1956,
-    doi:10.1214/aoms/1177728077), and Student's and Hall's miss it far too often where few values lose much: the
-    sample may have none of these. `research/promotions.py` simulates all of them. If all values are equal (but for
+    Each end is missed with a probability of at most (1 - `level`) / 2 if no value lies farther out than `UNSEEN`
+    allows. Without such a bound there is no interval of a mean (Bahadur and Savage 1956,
+    doi:10.1214/aoms/1177728077). Student's and Hall's miss it far too often where few values lose much: the sample
+    may have none of these (`research/promotions.py`). If all values are equal (but for
     rounding), both ends are their mean.
     """
     scores = np.asarray(values, np.float64)
@@ -164,20 +161,20 @@ def deciding_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Inter
 
 
 def lower_ends(samples: Values, alpha: float) -> Values:
-    """Compute the end below the mean of each sample, (k, n), that lies above the true one with probability `alpha`.
+    """Compute a bound of the mean, above the true one with probability `alpha`, of each sample, (k, n): (k,).
 
     The bound of N. Gaffke (Three test statistics for a nonparametric one-sided hypothesis on the mean of a
     nonnegative variable, Mathematical Methods of Statistics 14, 2005): one value at the bound of the unseen joins
     the sample, and the end is the `alpha` quantile of the mean with random weights of a flat Dirichlet
-    distribution. No distribution is known for which it fails above the bound (Learned-Miller and Thomas 2020,
-    arXiv:1905.06208), and for values of two kinds it is that of Clopper and Pearson.
+    distribution. It is not proven that it holds for all distributions above the bound, but none is known for which
+    it fails (Learned-Miller and Thomas 2020, arXiv:1905.06208). For values of two kinds it is Clopper-Pearson's.
 
     The quantile is a saddlepoint approximation: in place of the weights are exponential variables, whose
-    cumulant generating function at -b is the logarithm of the capital that bets of b on each value win against
-    the mean (Waudby-Smith and Ramdas 2024, doi:10.1093/jrsssb/qkad009), and the best bet is the saddlepoint.
+    cumulant generating function at -b is minus the logarithm of the capital that bets of b on each value win
+    against the mean (Waudby-Smith and Ramdas 2024, doi:10.1093/jrsssb/qkad009). The best bet is the saddlepoint.
     """
     mean = samples.mean(1)
-    distances = mean - _bounds(samples)
+    distances = UNSEEN * (mean - samples.min(1))
     varies = distances > EQUAL * np.abs(mean)
     scale = np.where(varies, distances, 1)[:, None]
     # From the bound on, in units of its distance to the mean.
@@ -209,17 +206,8 @@ def detectable_gain(spread: float, n: int, level: float) -> float:
     """
     if n < MIN_DECIDING:
         return float("inf")
-    expected = special.ndtri((np.arange(n) + 0.5) / n)
+    expected = special.ndtri((np.arange(n) + 0.625) / (n + 0.25))  # of the ordered gains (Blom 1958)
     return -spread * float(lower_ends(expected[None] / expected.std(ddof=1), (1 - level) / 2)[0])
-
-
-def _bounds(samples: Values) -> Values:
-    """The lowest value that is thought possible from each sample, (k, n): (k,); see `UNSEEN`."""
-    deviations = samples - samples.mean(1, keepdims=True)
-    farthest, other = -deviations.min(1), deviations.max(1)
-    spread = np.sqrt(2 * (np.minimum(deviations, 0) ** 2).sum(1) / (samples.shape[1] - 1))
-    asymmetry = np.maximum(1, np.divide(farthest, other, out=np.ones_like(other), where=other > 0))
-    return np.asarray(samples.min(1) - UNSEEN * spread * asymmetry)
 
 
 def gain(

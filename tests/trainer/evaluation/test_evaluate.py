@@ -165,15 +165,18 @@ def test_metrics_in_which_a_candidate_is_significantly_worse_are_named(good, mod
     assert set().union(*found["worse"].values())
 
 
-def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation):
-    assert evaluation["decides"] == "salicon"
-    assert (evaluation["passed_baseline"], evaluation["beats_champion"], evaluation["promote"]) == (
-        True,
-        True,
-        True,
-    )
-    assert "KLD" in evaluation["reason"]
-    gate.require_baseline(evaluation)
+def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation, good, models, datasets, tmp_path):
+    many = predictable.write_dataset(tmp_path / "dataset", good, n_valid=30)
+    data = {"many": many, "fixationadd1000": datasets["fixationadd1000"]}
+    judged = evaluate(EvaluateConfig(), models["good"], data, tmp_path / "evaluation", models["bad"])
+    assert (judged["decides"], judged["decided"]) == ("many", True)
+    assert (judged["passed_baseline"], judged["beats_champion"], judged["promote"]) == (True, True, True)
+    assert "KLD" in judged["reason"]
+    gate.require_baseline(judged)
+    # Ten images are too few.
+    assert (evaluation["decides"], evaluation["decided"], evaluation["promote"]) == ("salicon", False, False)
+    few = evaluation["datasets"]["salicon"]["decisive_gain"]
+    assert (few["n_images"], few["low"], few["high"]) == (10, None, None)
 
 
 def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, tmp_path):
@@ -231,12 +234,12 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
 
 
 def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(models, datasets, good, tmp_path):
-    """Of 30 validation images, the candidate was trained on one by its own list, the default on up to 29."""
-    data = predictable.write_dataset(tmp_path / "grown", good, n_valid=30)
+    """Of 40 validation images, the candidate was trained on one by its own list, the default on up to 39."""
+    data = predictable.write_dataset(tmp_path / "grown", good, n_valid=40)
     digests = [image.digest for image in prepared_data.images(data, ["valid"])]
     candidate, default = (shutil.copytree(models[name], tmp_path / name) for name in ("good", "bad"))
     outcomes = []
-    for n_seen in (1, 10, 29):
+    for n_seen in (1, 10, 39):
         for folder, seen in ((candidate, digests[:1]), (default, digests[-n_seen:])):
             files.write_json(folder / model_folder.TRAINING_IMAGES, {"ffff": {"train": seen, "valid": []}})
         judged = evaluate(
@@ -247,46 +250,47 @@ def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(
         assert grown["decisive_gain"]["level"] == gate.gate_level(EvaluateConfig(), 3)
         assert not set(grown["left_out"]) - {image.name for image in prepared_data.images(data, ["valid"])}
     # Of none, all are scored, and nothing is decided.
-    assert outcomes == [(28, 2, True, True), (19, 11, False, False), (30, 0, False, False)]
-    assert "on 30 of the 30 validation images of grown, or on others" in judged["reason"]
+    assert outcomes == [(38, 2, True, True), (29, 11, False, False), (40, 0, False, False)]
+    assert "on 40 of the 40 validation images of grown, or on others" in judged["reason"]
 
 
 # === Groups of images ===
 
 
 def test_a_group_counts_as_one_image_and_few_groups_decide_nothing(models, good, tmp_path):
-    """Of 24 images, each two, three or twelve are a group."""
+    """Of 60 images, each two, three or thirty are a group."""
     outcomes = []
-    for size in (2, 3, 12):
-        names = [f"site-{index // size}" for index in range(24)]
-        data = predictable.write_dataset(tmp_path / f"data-{size}", good, n_valid=24, groups=names)
+    for size in (2, 3, 30):
+        names = [f"site-{index // size}" for index in range(60)]
+        data = predictable.write_dataset(tmp_path / f"data-{size}", good, n_valid=60, groups=names)
         judged = evaluate(EvaluateConfig(), models["good"], {"pages": data}, tmp_path / str(size), models["bad"])
         pages = judged["datasets"]["pages"]
         table = per_image.read_scores(tmp_path / str(size) / model_folder.PER_IMAGE, "")["pages"]
         assert table.groups == names
         gains = table.values("champion", "kld") - table.values("candidate", "kld")
         decisive = pages["decisive_gain"]
-        assert [decisive["low"], decisive["high"]] == confidence.grouped_interval(gains, decisive["level"])
-        assert (decisive["n_images"], decisive["of_groups"]) == (24 // size, True)
+        interval = confidence.deciding_interval(gains, decisive["level"])
+        assert ([decisive["low"], decisive["high"]] if interval else None) == interval
+        assert (decisive["n_images"], decisive["of_groups"]) == (60 // size, True)
         assert pages["intervals"]["candidate"]["kld"] == confidence.mean_interval(table.values("candidate", "kld"))
         outcomes.append((pages["n_images"], pages["n_units"], judged["decided"], judged["promote"]))
-    assert outcomes == [(24, 12, True, True), (24, 8, False, False), (24, 2, False, False)]
-    assert "24 validation images of pages belong to 2 groups, and a decision needs 12" in judged["reason"]
+    assert outcomes == [(60, 30, True, True), (60, 20, False, False), (60, 2, False, False)]
+    assert "60 validation images of pages belong to 2 groups, and a decision needs 30" in judged["reason"]
     write_report(tmp_path / "2", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Mean over 12 groups of 24 held-out images" in page
+    assert "Mean over 30 groups of 60 held-out images" in page
 
 
 def test_an_image_of_which_a_group_was_seen_decides_nothing(models, good, tmp_path):
-    names = [f"site-{index // 2}" for index in range(60)]
-    data = predictable.write_dataset(tmp_path / "data", good, n_valid=60, groups=names)
+    names = [f"site-{index // 2}" for index in range(62)]
+    data = predictable.write_dataset(tmp_path / "data", good, n_valid=62, groups=names)
     candidate = shutil.copytree(models["good"], tmp_path / "candidate")
     files.write_json(
         candidate / model_folder.TRAINING_IMAGES, {"f": {"train": ["digest-of-valid-4"], "valid": []}}
     )
     judged = evaluate(EvaluateConfig(), candidate, {"pages": data}, tmp_path / "evaluation", models["bad"])
     pages = judged["datasets"]["pages"]
-    assert (pages["left_out"], pages["n_units"], judged["decided"]) == (["4.png", "5.png"], 29, True)
+    assert (pages["left_out"], pages["n_units"], judged["decided"]) == (["4.png", "5.png"], 30, True)
 
 
 # === Test sets: only tested on, and without the images that were trained on ===
@@ -327,7 +331,7 @@ def test_the_test_set_decides_and_comes_first(on_test, data, tmp_path):
     assert (evaluation["decided"], evaluation["promote"]) == (False, False)
     assert osie["decisive_gain"]["mean"] > 0
     assert (
-        "2 of the 5 test images of osie, or on others of their groups, and a decision needs 20"
+        "2 of the 5 test images of osie, or on others of their groups, which leaves 3 images, and a decision needs"
         in evaluation["reason"]
     )
     assert any(picture["group"] == "gains" for picture in osie["pictures"])

@@ -101,12 +101,27 @@ def test_metric_that_could_not_be_computed_is_named():
 
 
 @pytest.mark.parametrize(
-    ("n_seen", "n_images", "decides"),
-    [(0, 3, True), (1, 21, True), (1, 20, False), (80, 100, True), (81, 100, False), (100, 100, False)],
+    ("n_images", "n_seen", "n_units", "gate_confidence", "decides"),
+    [
+        (30, 0, 30, 0.95, True),
+        (29, 0, 29, 0.95, False),
+        (31, 1, 30, 0.95, True),
+        (30, 1, 29, 0.95, False),
+        (100, 100, 0, 0.95, False),
+        (90, 0, 30, 0.95, True),
+        (90, 0, 29, 0.95, False),
+        (3, 0, 3, 0.0, True),
+        (30, 1, 29, 0.0, False),
+    ],
 )
-def test_nothing_is_decided_on_few_images_that_are_left(n_seen, n_images, decides):
-    undecided = gate.too_few_unseen("validation images of osie", n_seen, n_images)
+def test_nothing_is_decided_on_few_images_or_groups(n_images, n_seen, n_units, gate_confidence, decides):
+    config = EvaluateConfig(gate_confidence=gate_confidence)
+    undecided = gate.too_few("validation images of osie", n_images, n_seen, n_units, config)
     assert bool(undecided) is not decides
+    if not decides:
+        assert str(n_images) in undecided
+        assert str(n_units) in undecided
+        assert "30" in undecided
     models = BIAS | {"candidate": means(0.5), "champion": means(0.6)}
     gain = gains_between(means(0.5), means(0.6))["kld"]
     decision = decide(EvaluateConfig(), models, gain, undecided=undecided)
