@@ -1,4 +1,4 @@
-"""What the default and its data say about new data: recordings as people bring them, and the maps of `pretrained`."""
+"""What the default and its data say about new data: recordings as people bring them, maps of `pretrained`."""
 
 import dataclasses
 import functools

@@ -168,7 +168,7 @@ def test_a_damaged_file_is_named_with_a_remedy(default, tmp_path):
     broken = shutil.copytree(default, tmp_path / "default")
     content = bytearray((broken / KNOWN).read_bytes())
     (broken / KNOWN).write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match="known_images.zip cannot be read .* known_images=forget"):
+    with pytest.raises(UserError, match=r"known_images\.zip cannot be read .* known_images=forget"):
         known.open_known(broken)
 
 

@@ -75,7 +75,7 @@ def test_a_habit_that_all_images_share_is_no_evidence(world):
 
 def test_densities_are_read_as_fixations_are(world):
     maps, _, densities = world
-    levels = [np.uint8(255 * each / each.max()) for each in densities]
+    levels = [(255 * each / each.max()).astype(np.uint8) for each in densities]
     honest = [Looked.of_density(each, (240, 320)) for each in levels]
     assert better_reading(maps, honest) is None
     reading = better_reading(maps, [Looked.of_density(each[::-1], (240, 320)) for each in levels])
