@@ -12,7 +12,7 @@ ASPECT = 4 / 3
 
 
 def scenes(n=N, seed=0):
-    """Densities with a few blobs of their own and a common one in the centre, and maps that know them with noise."""
+    """Densities with a few blobs of their own and one in the centre, and maps that know them with noise."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[: GRID[0], : GRID[1]]
     centre = np.exp(-((y / GRID[0] - 0.5) ** 2 + (x / GRID[1] - 0.5) ** 2) / 0.08)
@@ -46,12 +46,12 @@ def looked(points, change):
     ("change", "text"),
     [
         (lambda p: p, ""),
-        (lambda p: p + (0, 0.01), ""),
+        (lambda p: np.add(p, (0, 0.01)), ""),
         (lambda p: np.stack([1 - p[:, 0], p[:, 1]], 1), "y were upside down"),
         (lambda p: np.stack([p[:, 0], 1 - p[:, 1]], 1), "x were from right to left"),
         (lambda p: 1 - p, "they were turned by 180 degrees"),
         (lambda p: p[:, ::-1] * (ASPECT, 1 / ASPECT), "x and y were exchanged"),
-        (lambda p: p + (0, 0.08), "all were moved by 8% of the width to the right"),
+        (lambda p: np.add(p, (0, 0.08)), "all were moved by 8% of the width to the right"),
         (lambda p: p - (0.1, 0), "all were moved by 10% of the height up"),
         (lambda p: p * 0.8, "they were scaled by 0.8 from the upper left corner"),
         (lambda p: (p - 0.5) / 2 + 0.5, "they were scaled by 0.5 from the centre"),
@@ -95,7 +95,7 @@ def test_agreement_is_the_same_for_maps_of_any_scale(world):
     ("change", "text"),
     [
         (lambda p, random: p, None),
-        (lambda p, random: p + (0, 0.2), "all were moved by 20% of the width to the right"),
+        (lambda p, random: np.add(p, (0, 0.2)), "all were moved by 20% of the width to the right"),
         (lambda p, random: np.stack([1 - p[:, 0], p[:, 1]], 1), "y were upside down"),
         (lambda p, random: random.random(p.shape), ""),
     ],
