@@ -183,7 +183,8 @@ def _write_shards(
                     kept.write(tfrecords.serialize_original(original))
                 name = f"{index}.png"
                 digest = copies.get(name, f"digest-of-{split}-{index}")
-                lines.append(f"{split},{name},{digest},{original.group},,")
+                recording = f"{n_fixations}-{inverted}-{index}"
+                lines.append(f"{split},{name},{digest},{original.group},,{recording}")
         shards[split] = writer.names
         originals += kept.names
     (folder / prepared_data.IMAGES).write_text("\n".join(lines) + "\n")
