@@ -307,7 +307,7 @@ def test_first_model_is_compared_with_pretrained_and_its_data_with_none(prepared
     )
     assert outputs["evaluation"].metadata == {"champion": 0, "promote": False}
     said = (tmp_path / "decision.md").read_text()
-    assert "The current default, `pretrained`, stays: the candidate's KLD is " in said
+    assert "Not decided, so the current default, `pretrained`, stays: there are 3 validation images" in said
     assert "&lt;b&gt; is darker." in (tmp_path / "report").read_text()
     report = artifact(dsl.HTML, tmp_path / "data.html")
     gate = dataclasses.asdict(DataGateConfig())

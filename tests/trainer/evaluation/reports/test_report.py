@@ -97,7 +97,7 @@ def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, eval
 
 def test_report_is_one_file_with_the_decision_and_the_origins(page, evaluation):
     assert_self_contained(page)
-    assert "Becomes the default" in page.text
+    assert "Not decided" in page.text
     assert "this dataset has only maps" in page.text
     assert page.text.count('<th scope="row">train.epochs</th>') == 1
     assert evaluation["reason"].replace("'", "&#39;") in page.text
