@@ -312,7 +312,7 @@ def test_images_labelled_test_and_a_share_are_refused(tmp_path):
     labels = zip("abcde", ("train", "val", "val", "test", "test"), strict=True)
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *(f"{n},1,2,{label}" for n, label in labels)))
     for split, message in (("auto", "2 images .* labelled test, and test_share"), ("shuffle", "keeps 1 apart")):
-        config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split=split, test_share=0.5)
+        config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split=split, test_share=0.99)
         with pytest.raises(UserError, match=message):
             fetch.fetch_dataset(config, tmp_path / "out")
 
