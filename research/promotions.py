@@ -23,8 +23,8 @@ from trainer.evaluation.confidence import (
 )
 
 YEARS = 2000
-IMAGES = (20, MIN_DECIDING, 50, 75, 100, 150, 300)
-GROUPS = (20, MIN_DECIDING, 60)
+IMAGES = (MIN_DECIDING, 30, 50, 75, 100, 150, 300)
+GROUPS = (MIN_DECIDING, 30, 60)
 GROUP_SIZES = (2, 60)
 """The sizes of groups are between these, their logarithms in equal shares."""
 CORRELATIONS = (0.0, 0.3, 0.6)
@@ -215,7 +215,7 @@ def print_power() -> None:
     decisions = (1, 12, DECISIONS_A_YEAR)
     print_header("gains", "images", *(f"decision {number}: the gate, Hall" for number in decisions), "expected")
     for name in OF_POWER:
-        for n in (MIN_DECIDING, 50, 75, 100, 300):
+        for n in (MIN_DECIDING, 30, 50, 75, 100, 300):
             gains = GAINS[name](rng, (SAMPLES, n))
             cells = []
             for number in decisions:

@@ -32,13 +32,14 @@ for a higher minimum.
 """
 MIN_PEOPLE = 1.5
 """So many effective people tell how people differ."""
-MIN_DECIDING = 30
+MIN_DECIDING = 20
 """A decision needs so many images that neither model was trained on, or groups where images belong together.
 
-With 25, a year of decisions promotes models that are no better in more than 6% of the cases if losses have a long
-tail (lognormal with sigma 1.2; `python -m research.promotions`)."""
-UNSEEN = 3.0
-"""An image that is not in the sample may be so many times as far below the mean as the worst one that is.
+With fewer, too little is known of the losses: where these have a long tail, a year of decisions promotes models
+that are no better in more than 6% of the cases (`python -m research.promotions`)."""
+UNSEEN, ENOUGH = 3.0, 30
+"""An image that is not in the sample may be so many times as far below the mean as the worst one that is. Of fewer
+images than `ENOUGH` the worst tells less, so it may be sqrt(`ENOUGH` / n) times as far.
 
 Chosen by simulation, as the least half with which a year of decisions promotes models that are no better in at
 most 6% of the cases, if a few images lose so much that they are most of the spread: 10% of them three standard
@@ -174,7 +175,7 @@ def lower_ends(samples: Values, alpha: float) -> Values:
     against the mean (Waudby-Smith and Ramdas 2024, doi:10.1093/jrsssb/qkad009). The best bet is the saddlepoint.
     """
     mean = samples.mean(1)
-    distances = UNSEEN * (mean - samples.min(1))
+    distances = UNSEEN * max(1.0, (ENOUGH / samples.shape[1]) ** 0.5) * (mean - samples.min(1))
     varies = distances > EQUAL * np.abs(mean)
     scale = np.where(varies, distances, 1)[:, None]
     # From the bound on, in units of its distance to the mean.

@@ -21,7 +21,7 @@ GRID = (48, 64)
 """(height, width) of the maps that are compared, cells."""
 FEWEST = 12
 """So many images tell one reading from another."""
-CERTAIN = 4.0
+CERTAIN = 3.5
 """Standard errors by which another reading must agree better: about 140 readings are tried."""
 RELEVANT = 0.1
 """Least gain of another reading, as a share of the agreement that it reaches."""

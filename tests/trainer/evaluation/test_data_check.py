@@ -129,13 +129,13 @@ def test_wrong_positions_are_named_by_the_default_and_by_the_images_of_before(
 
 
 def test_added_images_are_asked_about_alone(default, tmp_path):
-    added = {f"{seed}.png" for seed in range(N, N + 16)}
+    added = {f"{seed}.png" for seed in range(N, N + 24)}
 
     def change(name, observer, x, y):
         return flipped(name, observer, x, y) if name in added else (x, y)
 
-    texts = held(asked(prepare(tmp_path, change, seeds=range(N + 16)), default))
-    assert any("16 added images" in text and "upside down" in text for text in texts)
+    texts = held(asked(prepare(tmp_path, change, seeds=range(N + 24)), default))
+    assert any("24 added images" in text and "upside down" in text for text in texts)
     assert not any("recordings of" in text for text in texts)
 
 
