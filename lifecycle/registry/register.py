@@ -18,7 +18,7 @@ from lifecycle.registry.versions import Look, Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data import prepared_data
 from trainer.errors import check
-from trainer.evaluation import evaluation_files, gate
+from trainer.evaluation import evaluation_files
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files, package_version
 from trainer.io.buckets import REMOTE, unmounted
@@ -267,6 +267,8 @@ def _made_of(config: EvaluateConfig, model: str, folders: Mapping[str, pathlib.P
 
 def _decision_facts(results: Mapping[str, Any]) -> dict[str, Any]:
     """What a version's record says of its decision, beside whether it was promoted and why."""
+    from trainer.evaluation import gate  # loads NumPy
+
     deciding = results["datasets"][results["decides"]]
     facts = {"decided": results.get("decided", True)}
     facts |= {key: results[key] for key in ("end", "known", "n_known", "decision") if results.get(key)}

@@ -15,7 +15,7 @@ import numpy as np
 
 from trainer.data import prepared_data
 from trainer.errors import UserError, now
-from trainer.evaluation import confidence, evaluation_files, gate, known, per_image, recorded, seen
+from trainer.evaluation import confidence, evaluation_files, gate, per_image, recorded, seen
 from trainer.evaluation.evaluation_files import KNOWN, RECORDED
 from trainer.evaluation.gate import Known
 from trainer.evaluation.metric_table import LEAD, METRICS
@@ -79,6 +79,7 @@ def evaluate(
         left_out[decides] = []
     load_tensorflow()
     from trainer.data.tfrecords import MAP_SIZE
+    from trainer.evaluation import known
     from trainer.evaluation.ceiling import Ceiling
     from trainer.evaluation.scoring import Scorer
     from trainer.prediction.predictor import Predictor
@@ -225,6 +226,8 @@ def _keep(
     before: pathlib.Path | None,
 ) -> int:
     """Write what a later run compares its data and its candidate with; returns the number of known images."""
+    from trainer.evaluation import known
+
     first, *others = datasets.values()
     by_step: dict[str, StrPath] = {}
     for folder in (*trained_on, *others):

@@ -242,9 +242,11 @@ def what_could_be_found(
         )
     in_spreads = confidence.detectable_gain(1.0, n_images, gate_level(config, decision))
     label = METRICS[config.gate].label
-    gain = f"{in_spreads:.2f} spreads of {label}" if spread is None else f"{in_spreads * spread:.3f} in {label}"
     look = f"With {n_images:,} images, as decision {decision:,} of this year"
-    return f"{look}, a gain of {gain} is found half of the time."
+    if spread is None:
+        return f"{look}, a gain in {label} of {in_spreads:.2f} of its spreads is found half of the time."
+    gain = f"a gain in {label} of {in_spreads * spread:.3f}"
+    return f"{look}, {gain} is found half of the time, if gains spread as at the last one."
 
 
 def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:
