@@ -103,15 +103,15 @@ def test_metric_that_could_not_be_computed_is_named():
 @pytest.mark.parametrize(
     ("n_images", "n_seen", "n_units", "gate_confidence", "decides"),
     [
-        (30, 0, 30, 0.95, True),
-        (29, 0, 29, 0.95, False),
-        (31, 1, 30, 0.95, True),
-        (30, 1, 29, 0.95, False),
+        (20, 0, 20, 0.95, True),
+        (19, 0, 19, 0.95, False),
+        (21, 1, 20, 0.95, True),
+        (20, 1, 19, 0.95, False),
         (100, 100, 0, 0.95, False),
-        (90, 0, 30, 0.95, True),
-        (90, 0, 29, 0.95, False),
+        (90, 0, 20, 0.95, True),
+        (90, 0, 19, 0.95, False),
         (3, 0, 3, 0.0, True),
-        (30, 1, 29, 0.0, False),
+        (20, 1, 19, 0.0, False),
     ],
 )
 def test_nothing_is_decided_on_few_images_or_groups(n_images, n_seen, n_units, gate_confidence, decides):
@@ -121,7 +121,7 @@ def test_nothing_is_decided_on_few_images_or_groups(n_images, n_seen, n_units, g
     if not decides:
         assert str(n_images) in undecided
         assert str(n_units) in undecided
-        assert "30" in undecided
+        assert str(confidence.MIN_DECIDING) in undecided
     models = BIAS | {"candidate": means(0.5), "champion": means(0.6)}
     gain = gains_between(means(0.5), means(0.6))["kld"]
     decision = decide(EvaluateConfig(), models, gain, undecided=undecided)

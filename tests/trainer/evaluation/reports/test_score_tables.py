@@ -30,7 +30,7 @@ def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation,
     means = {model: f"{scores['nss']:.3f}" for model, scores in salicon["models"].items()}
     assert nss[2:7] == [means["candidate"], f"{low:.3f}", "to", f"{high:.3f}", means["champion"]]
     assert nss[-4:] == [f"{gain['mean']:+.3f}", f"{gain['low']:+.3f}", "to", f"{gain['high']:+.3f}"]
-    prose = ("Undefined", "Each model", "Intervals")
+    prose = ("Undefined", "Each model", "Intervals", "KLD decides")
     assert all(len(line) <= 80 for line in lines[:-1] if not line.startswith(prose))
     assert lines[-1].startswith("Not decided, so the current default stays: there are 10 validation images")
 
