@@ -60,13 +60,15 @@ def write_data_comparison(compared: Sequence[ComparedData], html: str | os.PathL
     """Write the page."""
     warnings = [text for each in compared for text in each.warnings]
     is_compared = any(each.last for each in compared)
-    headline = ("bad", "Large differences") if warnings else ("good", "No large difference")
+    headline = ("plain", "Changes") if warnings else ("good", "No large difference")
+    if any(each.questions for each in compared):
+        headline = "bad", "Questions about the data"
     pages.write_page(
         html,
         "data_comparison.html.jinja",
         title="Data of this run",
         head=[("Date", now()), *pages.code_facts(code_version())],
-        headline=headline if is_compared else ("plain", "Nothing to compare with"),
+        headline=headline if is_compared or warnings else ("plain", "Nothing to compare with"),
         sentences=warnings or [*dict.fromkeys(each.absent for each in compared if each.absent)],
         sets=[_describe(each) for each in compared],
         large=statistics.LARGE,

@@ -250,6 +250,9 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     tables = per_image.read_scores(folder / model_folder.PER_IMAGE, remedy)
     *others, last = content["datasets"]
     decides, is_alone = content["decides"], not (registers or content.get("run"))
+    warnings, reason = content.get("data_warnings", []), gate.reason_of(content, registers)
+    for text in warnings:  # they stand above
+        reason = reason.replace(f" {text}", "")
     pages.write_page(
         html,
         "report.html.jinja",
@@ -257,9 +260,9 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
         head=_head(folder, content),
         headline=headline(content, registers),
         sentence=_sentence(content, tables[decides]),
-        reason=" ".join([gate.reason_of(content, registers), *([gate.REGISTERS_NOTHING] if is_alone else [])]),
+        reason=" ".join([reason, *([gate.REGISTERS_NOTHING] if is_alone else [])]),
         notices=provenance.of_evaluation(content),
-        data_warnings=content.get("data_warnings", []),
+        data_warnings=warnings,
         percent=confidence.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
         data=pages.grid(
