@@ -73,7 +73,8 @@ BASE = (
     *("--initial-weights", "none", "--precision", "float32"),
 )
 SAID = re.compile(
-    r"\[Data\] (?!started|done after|unchanged;|.*\d/\d+ images|With \d)(.+)|(?i:.*\bwarning:?\s+(.+))|.* failed: (.+)"
+    r"\[Data\] (?!started|done after|unchanged;|.*\d/\d+ images|With \d)(.+)"
+    r"|(?i:.*\bwarning:?\s+(.+))|.* failed: (.+)"
     r"|Message:\s+\S+: (.+)"
 )
 """Lines of a run's output: what the data check found, warnings, why it failed, and the message."""

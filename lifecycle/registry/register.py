@@ -277,7 +277,7 @@ def _decision_facts(results: Mapping[str, Any]) -> dict[str, Any]:
     if results.get("end") in (gate.HELD, gate.DISAGREE):
         facts["held"] = True
     if gain := deciding.get("decisive_gain"):
-        metric = gate.metric_of(results["gate"])
+        metric = gate.metric_of(results.get("gate", ""))
         facts["gain"] = {"metric": metric, "spread": deciding.get("spread"), **gain}
     if could_find := deciding.get("could_find"):
         facts["could_find"] = could_find

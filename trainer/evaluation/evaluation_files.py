@@ -108,8 +108,8 @@ class RegisteredEvaluation(TypedDict):
     decides: str
     promote: bool
     reason: str
-    gate: str
     decided: NotRequired[bool]
+    gate: NotRequired[str]
     end: NotRequired[str]
     known: NotRequired[KnownScores | None]
     n_known: NotRequired[int]

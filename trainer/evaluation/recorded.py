@@ -38,7 +38,7 @@ class Pair:
 
     @property
     def has_changed(self) -> bool:
-        """Whether a person's recording of before is not there now. It is not known of a picture of another size."""
+        """Whether a person's recording of before is not there now; False for a picture of another size."""
         if any(self.now.get(side) != self.before.get(side) for side in ("pixels", "aspect")):
             return False
         return bool(Counter(self.before["recording"].split()) - Counter(self.now["recording"].split()))
