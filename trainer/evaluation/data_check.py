@@ -83,14 +83,15 @@ def _about_pairs(compared: Compared, scores: "_Scores") -> Iterator[Finding]:
     if changed := compared.changed:
         how = compared.how()
         names = some([pair.now["image"] for pair in changed])
-        text = f"the recordings of {len(changed):,} of the {len(compared.pairs):,} images that were there before "
+        n_comparable = len(compared.comparable)
+        text = f"the recordings of {len(changed):,} of the {n_comparable:,} images that were there before "
         text += f"have changed ({names})" + (f": {how}" if how else "")
         if len(scores.now):
             text += (
                 f"; the {METRICS[LEAD].label} of the current default on {len(scores.now):,} of all that it was "
                 f"decided on was {scores.then.mean():.3f}, and is {scores.now.mean():.3f} now"
             )
-        yield Finding(text, len(changed) > MOST_CHANGED * len(compared.pairs))
+        yield Finding(text, len(changed) > MOST_CHANGED * n_comparable)
     if len(scores.added) >= witness.FEWEST and len(scores.all_then) >= witness.FEWEST:
         difference = scores.shift()
         if difference.is_large:

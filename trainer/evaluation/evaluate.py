@@ -215,7 +215,7 @@ def _on_known(
         metric if metric in table.scores[CANDIDATE] else LEAD
     ]
     shared = recorded.compare(recorded.read_lines(data), recorded.read_lines(folder))
-    return Known.of(gain, len(table.images), len(shared.pairs), len(shared.changed))
+    return Known.of(gain, len(table.images), len(shared.comparable), len(shared.changed))
 
 
 def _keep(

@@ -37,10 +37,13 @@ class Pair:
     before: Line
 
     @property
+    def is_of_one_size(self) -> bool:
+        """Whether the picture has the size that it had: positions in a cropped or scaled one are others."""
+        return all(self.now.get(side) == self.before.get(side) for side in ("pixels", "aspect"))
+
+    @property
     def has_changed(self) -> bool:
-        """Whether a person's recording of before is not there now; False for a picture of another size."""
-        if any(self.now.get(side) != self.before.get(side) for side in ("pixels", "aspect")):
-            return False
+        """Whether a person's recording of before is not there now."""
         return bool(Counter(self.before["recording"].split()) - Counter(self.now["recording"].split()))
 
 
@@ -60,9 +63,14 @@ class Compared:
         return self.n_before - len({(pair.before["split"], pair.before["image"]) for pair in self.pairs})
 
     @property
+    def comparable(self) -> list[Pair]:
+        """The images of an unchanged size."""
+        return [pair for pair in self.pairs if pair.is_of_one_size]
+
+    @property
     def changed(self) -> list[Pair]:
-        """The images whose recordings are others now."""
-        return [pair for pair in self.pairs if pair.has_changed]
+        """Those among them whose recordings are others now."""
+        return [pair for pair in self.comparable if pair.has_changed]
 
     def how(self) -> str:
         """Say how the recordings changed, as a clause; empty if they did not change in one way."""
@@ -124,7 +132,8 @@ def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
     """Pair the images of new data with those of a model's data, by their pixels or as copies of them."""
     by_digest = {line["digest"]: line for line in before}
     rest = [line for line in now if line["digest"] not in by_digest]
-    twins = copies.match([line["hash"] for line in rest], [line["hash"] for line in before])
+    hashes = [line["hash"] for line in rest], [line["hash"] for line in before]
+    twins = copies.match(*hashes, mirrored=False)  # else positions would be mirrored, too
     found = {line["digest"]: before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
     pairs, added = [], []
     for line in now:

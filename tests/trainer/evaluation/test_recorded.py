@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from PIL import Image
+from scipy.ndimage import gaussian_filter
 
+from trainer.data import copies
 from trainer.evaluation import recorded
 
 N = 20
@@ -81,3 +84,22 @@ def test_what_is_written_is_read(tmp_path):
     assert list(found) == ["finetune", "test"]
     assert recorded.compare(recorded.read_lines(folder), found["test"]).changed == []
     assert recorded.read_recorded(tmp_path / "of-an-earlier-version") == {}
+
+
+def test_recordings_of_cropped_and_mirrored_copies_are_not_compared():
+    """A cropped copy is the same picture, with positions of its own. A mirrored one has mirrored positions."""
+    noise = gaussian_filter(np.random.default_rng(0).normal(size=(96, 128)), 3)
+    pixels = (255 * (noise - noise.min()) / np.ptp(noise)).astype(np.uint8)
+    shown = {"plain": pixels, "cropped": pixels[2:-2, 3:-3], "mirrored": pixels[:, ::-1], "encoded": pixels}
+
+    def line(name):
+        size = shown[name].shape
+        hash_ = copies.hash_of(Image.fromarray(shown[name]))
+        sizes = {"pixels": f"{size[0] * size[1]}", "aspect": f"{size[1] / size[0]:.6g}"}
+        return lines()[0] | {"image": name, "digest": name, "hash": hash_, "recording": f"of-{name}", **sizes}
+
+    compared = recorded.compare([line(name) for name in shown], [line("plain")])
+    assert [pair.now["image"] for pair in compared.pairs] == ["plain", "cropped", "encoded"]
+    assert [pair.now["image"] for pair in compared.changed] == ["encoded"]
+    assert [each["image"] for each in compared.added] == ["mirrored"]
+    assert compared.n_gone == 0
