@@ -8,6 +8,7 @@ from lifecycle.registry.versions import Version
 from trainer.data import prepared_data, statistics
 from trainer.errors import UserError, check
 from trainer.evaluation import data_check, gate, recorded
+from trainer.evaluation.confidence import is_test_set
 from trainer.evaluation.recorded import Line
 from trainer.evaluation.reports.data_comparison import ComparedData
 from trainer.evaluation.seen import Seen
@@ -45,14 +46,19 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
         absent, last = f"The current default, version {default.number}, had {earlier['dataset']} here.", None
     elif last is None:
         absent = f"The current default, version {default.number}, has no statistics of these data."
-    added = None
-    if last is not None and before and not manifest.is_test_set:
-        old = {pair.now["digest"] for pair in recorded.compare(recorded.read_lines(folder), before).pairs}
-        added = statistics.read_statistics(folder, without=old)
+    added, has_same_people = None, False
+    if last is not None and before:
+        paired = recorded.compare(recorded.read_lines(folder), before)
+        has_same_people = bool(paired.comparable) and not paired.changed
+        if not manifest.is_test_set:
+            added = statistics.read_statistics(folder, without={pair.now["digest"] for pair in paired.pairs})
     if added and added["images"] == now["images"]:
         added = None
-    findings = data_check.ask_about(folder, judge_of(default), before if last is not None else [])
-    return ComparedData(TITLES[step], manifest, now, last, added, absent, findings)
+    decided_on = str(default.record.get("decided_on", "")) if default else ""
+    decided = step == ("test" if is_test_set(decided_on) else "finetune")
+    known = before if last is not None else []
+    findings = data_check.ask_about(folder, judge_of(default), known, decided)
+    return ComparedData(TITLES[step], manifest, now, last, added, absent, has_same_people, findings)
 
 
 def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> tuple[list[str], list[str]]:

@@ -119,6 +119,8 @@ class NumberedRegistry(abc.ABC):
             number = self._registered(name, record)
             if number is None:
                 number = self._write(name, model, evaluation, record)
+            elif self._was_replaced(name, number):
+                return number, CHALLENGER
             return number, self._move(name, number, choose)
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
@@ -212,6 +214,11 @@ class NumberedRegistry(abc.ABC):
             numbers = sorted(models)
             found = pool.map(is_same, numbers)
             return next((number for number, same in zip(numbers, found, strict=True) if same), None)
+
+    def _was_replaced(self, name: str, number: int) -> bool:
+        """Whether a version was the default before, so that registering it again undoes nobody's decision."""
+        moved = any(move["version"] == number for move in self._read_json(name, DEFAULTS))
+        return moved and self.aliases(name).get(DEFAULT, number) != number
 
     def _move(
         self, name: str, version: int, choose: Callable[[Mapping[str, int]], str], by_person: bool = False

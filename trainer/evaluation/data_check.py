@@ -49,7 +49,7 @@ class Finding:
     """Whether it holds a promotion."""
 
 
-def ask_about(folder: StrPath, default: StrPath, before: Sequence[Line]) -> list[Finding]:
+def ask_about(folder: StrPath, default: StrPath, before: Sequence[Line], decided: bool = True) -> list[Finding]:
     """Find what is odd about prepared data.
 
     Args:
@@ -57,6 +57,7 @@ def ask_about(folder: StrPath, default: StrPath, before: Sequence[Line]) -> list
         default: Folder of the current default model.
         before: The images that these data had when the default was made (`recorded.read_recorded`); empty if
             unknown.
+        decided: Whether the default was decided on the held-out images of these data, so that it has their scores.
     """
     manifest = Manifest.load(folder)
     if provenance.is_sample(vars(manifest)):
@@ -64,7 +65,8 @@ def ask_about(folder: StrPath, default: StrPath, before: Sequence[Line]) -> list
     lines = recorded.read_lines(folder)
     compared = recorded.compare(lines, before)
     added = {_key(line) for line in compared.added} if before else set()
-    found = list(_about_pairs(compared, _scores(folder, manifest, default, compared)))
+    scores = _scores(folder, manifest, default, compared) if decided and before else NO_SCORES
+    found = list(_about_pairs(compared, scores))
     asked = list(_ask(folder, manifest, default, _chosen(lines, added)))
     of_added = [each for each in asked if each[0] in added]
     for group, chosen in (("", asked), (f"the {len(added):,} added images look ", of_added)):
@@ -80,6 +82,9 @@ def _about_pairs(compared: Compared, scores: "_Scores") -> Iterator[Finding]:
     if gone := compared.n_gone:
         text = f"{gone:,} of the {compared.n_before:,} images that were there before are gone"
         yield Finding(text, gone > MOST_GONE * compared.n_before)
+    if resized := len(compared.pairs) - len(compared.comparable):
+        text = f"{resized:,} images that were there before have another size, so their recordings are not compared"
+        yield Finding(text, is_large=False)
     if changed := compared.changed:
         how = compared.how()
         names = some([pair.now["image"] for pair in changed])
@@ -121,6 +126,9 @@ class _Scores:
         return statistics.shift_of(now, last, len(self.added), len(self.all_then), least_std=0.02)
 
 
+NO_SCORES = _Scores(*[np.zeros(0)] * 4)
+
+
 def _distribution(values: np.ndarray) -> prepared_data.Distribution:
     return prepared_data.Distribution(mean=float(values.mean()), std=float(values.std()), quantiles=[])
 
@@ -128,9 +136,8 @@ def _distribution(values: np.ndarray) -> prepared_data.Distribution:
 def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Compared) -> _Scores:
     """The scores of the default then and now; empty for one without scores of its images."""
     table = pathlib.Path(default, model_folder.PER_IMAGE)
-    none = np.zeros(0)
-    if not table.is_file() or not compared.n_before:
-        return _Scores(none, none, none, none)
+    if not table.is_file():
+        return NO_SCORES
     decided_on = next(iter(per_image.read_scores(table, "restore it").values()))  # what decides is written first
     then = dict(zip(decided_on.images, decided_on.scores[CANDIDATE][LEAD].tolist(), strict=True))
     split = manifest.held_out

@@ -175,6 +175,10 @@ def decide(
         promote = config.gate == "always"
         outcome = BECOMES if promote else "The candidate does not become the default"
         reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
+        if promote and known is not None:
+            reason += f" Known images: {known.text or known.verdict}."
+        if promote and questions:
+            reason += f" The data raise a question: {' '.join(questions)}"
         return Decision(True, beats, promote, reason, PROMOTED if promote else CHALLENGER)
     if undecided and not reservation and CHAMPION in models:
         return Decision(True, None, False, f"Not decided, so the {current} stays: {undecided}.", UNDECIDED)

@@ -19,13 +19,14 @@ from trainer.data import center_bias, decode, preprocess, splits, tfrecords
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST, Manifest
 from trainer.data.tfrecords import Example, Original
 from trainer.errors import UserError
+from trainer.evaluation import recorded
 from trainer.evaluation.evaluation_files import KNOWN
 from trainer.io import files, package_version
 from trainer.io.archive_files import Member
 from trainer.io.files import StrPath
 
-MOST = 200
-"""So many images are kept, chosen by a hash of their pixels: about 30 MB of photographs."""
+MOST, MOST_BYTES = 200, 2**26
+"""So many images are kept, chosen by a hash of their pixels, while their files have no more bytes than this."""
 SIZE = (48, 64)
 """(height, width) of the small copies that a prepared dataset has beside the originals, pixels."""
 
@@ -57,12 +58,21 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
     Returns:
         Number of the images; 0 if there is none, and no file is written.
     """
+    split = Manifest.load(folder).held_out
+    old = recorded.read_lines(before) if before is not None else []
+    new = [line for line in recorded.read_lines(folder) if line["split"] == split and line["image"] in names]
+    lines = [*old, *recorded.compare(new, old).added]
+    ordered = sorted({line["digest"] for line in lines}, key=splits.position)[:MOST]
     kept: dict[str, _Image] = {}
-    if before is not None:
-        kept |= {image.line["digest"]: image for image in _held_out(before)}
-    for image in _held_out(folder, names):
-        kept.setdefault(image.line["digest"], image)
-    chosen = [kept[digest] for digest in sorted(kept, key=splits.position)[:MOST]]
+    for source, listed in ((before, old), (folder, new)):
+        wanted = {line["image"] for line in listed if line["digest"] in ordered}
+        for image in _held_out(source, wanted) if source is not None else ():
+            kept.setdefault(image.line["digest"], image)
+    chosen, n_bytes = [], 0
+    for digest in ordered:
+        n_bytes += len(kept[digest].original.file)
+        if n_bytes <= MOST_BYTES:
+            chosen.append(kept[digest])
     if not chosen:
         return 0
     with files.folder(files.LOCAL) as scratch:

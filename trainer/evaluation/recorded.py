@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trainer.data import copies
+from trainer.data import copies, prepared_data
 from trainer.data.prepared_data import IMAGES
-from trainer.errors import some
+from trainer.errors import UserError, check, some
 from trainer.evaluation.evaluation_files import RECORDED
 from trainer.io.files import StrPath
 
@@ -24,6 +24,9 @@ REVERSED = -0.9
 """Correlation of positions before and now by which an axis is upside down."""
 LEAST_MOVED = 0.01
 """Share of an image's side by which a mean position moves at least."""
+
+NEEDED = ("split", "image", "digest", "hash", "recording")
+"""Columns that are compared."""
 
 Line = Mapping[str, str]
 """A line of IMAGES: column -> cell."""
@@ -56,11 +59,13 @@ class Compared:
     """The images that are new."""
     n_before: int
     """Number of images that the model's data had."""
+    found: frozenset[tuple[str, str]]
+    """Those of them that are there, by split and name."""
 
     @property
     def n_gone(self) -> int:
         """Number of images that are not there any more."""
-        return self.n_before - len({(pair.before["split"], pair.before["image"]) for pair in self.pairs})
+        return self.n_before - len(self.found)
 
     @property
     def comparable(self) -> list[Pair]:
@@ -111,38 +116,83 @@ def write_recorded(path: pathlib.Path, data: Mapping[str, StrPath]) -> None:
 
 
 def read_recorded(model: StrPath) -> dict[str, list[Line]]:
-    """Name of the data -> images that the model in a folder was made of; empty for one of an earlier version."""
+    """Name of the data -> images that the model in a folder was made of; empty for one of an earlier version.
+
+    Raises:
+        UserError: the file is damaged.
+    """
     path = pathlib.Path(model, RECORDED)
     if not path.is_file():
         return {}
     found: dict[str, list[Line]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            found.setdefault(line["data"], []).append(line)
+    for line in _read(path, "remove it, then the data are not compared image by image"):
+        found.setdefault(line.get("data", ""), []).append(line)
     return found
 
 
 def read_lines(folder: StrPath) -> list[Line]:
-    """The lines of IMAGES of prepared data."""
-    with pathlib.Path(folder, IMAGES).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    """The lines of IMAGES of prepared data; raises `UserError` if they cannot be read."""
+    return _read(pathlib.Path(folder, IMAGES), prepared_data.PREPARE_AGAIN)
+
+
+def _read(path: pathlib.Path, remedy: str) -> list[Line]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+    except (OSError, ValueError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read ({error}): {remedy}") from None
+    for column in NEEDED:
+        check(all(line.get(column) is not None for line in lines), f"{path} has no {column}: {remedy}")
+    return list(lines)
 
 
 def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
-    """Pair the images of new data with those of a model's data, by their pixels or as copies of them."""
-    by_digest = {line["digest"]: line for line in before}
+    """Pair the images of new data with those of a model's data: by their pixels, as copies, or by name and size.
+
+    A picture may be there under several names, with recordings of its own under each. A sparse picture is never a
+    copy (`copies.hash_of`), so its name without the suffix tells.
+    """
+    by_digest: dict[str, list[Line]] = {}
+    by_name = {}
+    for line in before:
+        by_digest.setdefault(line["digest"], []).append(line)
+        by_name[_name_and_size(line)] = line
     rest = [line for line in now if line["digest"] not in by_digest]
     hashes = [line["hash"] for line in rest], [line["hash"] for line in before]
     twins = copies.match(*hashes, mirrored=False)  # else positions would be mirrored, too
-    found = {line["digest"]: before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
+    copied = {_key(line): before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
     pairs, added = [], []
     for line in now:
-        same = by_digest.get(line["digest"]) or found.get(line["digest"])
+        same = copied.get(_key(line))
+        if line["digest"] in by_digest:
+            same = _likest(line, by_digest[line["digest"]])
+        elif same is None and not line["hash"] and line.get("pixels"):
+            same = by_name.get(_name_and_size(line))
         if same is None:
             added.append(line)
         else:
             pairs.append(Pair(line, same))
-    return Compared(pairs, added, len(before))
+    there = {pair.before["digest"] for pair in pairs}
+    return Compared(pairs, added, len(before), frozenset(_key(line) for line in before if line["digest"] in there))
+
+
+def _key(line: Line) -> tuple[str, str]:
+    return line["split"], line["image"]
+
+
+def _name_and_size(line: Line) -> tuple[str, ...]:
+    return (
+        str(pathlib.PurePosixPath(line["image"]).with_suffix("")),
+        line.get("pixels", ""),
+        line.get("aspect", ""),
+    )
+
+
+def _likest(line: Line, others: Sequence[Line]) -> Line:
+    """Of lines with the same pixels, the one with the same name, else with the same recording, else the first."""
+    return max(
+        others, key=lambda other: (other["image"] == line["image"], other["recording"] == line["recording"])
+    )
 
 
 def _columns(pairs: Sequence[Pair], column: str) -> tuple[np.ndarray, np.ndarray]:

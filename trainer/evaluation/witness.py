@@ -35,8 +35,10 @@ LEAST_MOVED = 0.03
 SCALES = (0.5, 2 / 3, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0)
 SPREAD = 0.06
 """Standard deviation of the Gaussian around the fixations of other people, as a share of the image's sides."""
-BY_CHANCE = 2.0
-"""Standard errors that a person's agreement with the others must reach, where that of most reaches `CERTAIN`."""
+CERTAIN_OF_PEOPLE = 5.0
+"""As `CERTAIN`, of one of many people."""
+MOST_LOST = 1 / 3
+"""A person agrees with nobody if the agreement is below this share of most people's, by `CERTAIN_OF_PEOPLE`."""
 
 Grid = npt.NDArray[np.float64]
 Points = npt.NDArray[np.float64]
@@ -103,12 +105,13 @@ def agreement(maps: Sequence[Grid], looked: Sequence[Looked]) -> npt.NDArray[np.
     return np.array([_found(each, where, where.points) for each, where in zip(specific, looked, strict=True)])
 
 
-def better_reading(maps: Sequence[Grid], looked: Sequence[Looked]) -> Reading | None:
+def better_reading(maps: Sequence[Grid], looked: Sequence[Looked], certain: float = CERTAIN) -> Reading | None:
     """Find the reading that agrees best with the maps, if it does so certainly and by a relevant amount.
 
     Args:
         maps: of each image, (GRID), of any scale.
         looked: Where people looked at the same images.
+        certain: Standard errors by which another reading must agree better.
 
     Returns:
         None if the positions agree best as they are, or if there are fewer than `FEWEST` images.
@@ -125,7 +128,7 @@ def better_reading(maps: Sequence[Grid], looked: Sequence[Looked]) -> Reading | 
     best = found[text]
     gains = best - as_read
     error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
-    if best.mean() < LEAST or gains.mean() <= max(CERTAIN * error, RELEVANT * best.mean()):
+    if best.mean() < LEAST or gains.mean() <= max(certain * error, RELEVANT * best.mean()):
         return None
     return Reading(text, float(best.mean()), float(as_read.mean()), len(gains))
 
@@ -151,16 +154,18 @@ def odd_observers(images: Iterable[tuple[Points, npt.NDArray[np.int64], float]])
             maps.setdefault(observer, []).append(_density(points[~own]))
             n_own = int(own.sum())
             looked.setdefault(observer, []).append(Looked(points[own], np.full(n_own, 1 / n_own), aspect))
-    certainty = {}
-    for observer, of_images in maps.items():
-        if len(of_images) >= FEWEST:
-            values = agreement(of_images, looked[observer])
-            certainty[observer] = float(values.mean() / max(values.std(ddof=1), 1e-12) * math.sqrt(len(values)))
-    others_agree = bool(certainty) and float(np.median(list(certainty.values()))) >= CERTAIN
+    found = {
+        observer: agreement(of_images, looked[observer])
+        for observer, of_images in maps.items()
+        if len(of_images) >= FEWEST
+    }
+    usual = float(np.median([values.mean() for values in found.values()])) if found else 0.0
     odd: dict[int, Reading | None] = {}
-    for observer, t in certainty.items():
-        reading = better_reading(maps[observer], looked[observer])
-        if reading is not None or (others_agree and t < BY_CHANCE):
+    for observer, values in found.items():
+        reading = better_reading(maps[observer], looked[observer], CERTAIN_OF_PEOPLE)
+        error = float(values.std(ddof=1)) / math.sqrt(len(values))
+        is_lost = values.mean() < MOST_LOST * usual and usual - values.mean() > CERTAIN_OF_PEOPLE * error
+        if reading is not None or is_lost:
             odd[observer] = reading
     return odd
 

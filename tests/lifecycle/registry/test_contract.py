@@ -283,6 +283,14 @@ def test_version_keeps_the_model_its_record_and_the_scores_of_each_image(registr
     assert not any((registry.default("msinet").model / name).exists() for name in SCORES)
 
 
+def test_a_run_that_registers_again_undoes_no_roll_back(registry, model):
+    add(registry, model)
+    assert add(registry, model, "msinet-2", default=1) == (2, DEFAULT)
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert add(registry, model, "msinet-2", default=1) == (2, CHALLENGER)
+    assert registry.aliases("msinet")[DEFAULT] == 1
+
+
 def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model, tmp_path, capsys):
     evaluation = {
         "datasets": {"salicon": {"models": {"candidate": {"kld": 0.4}, "uniform": {"kld": 2.0}}}},

@@ -137,3 +137,16 @@ def test_later_decisions_of_a_year_need_wider_intervals_and_one_outside_of_runs_
     assert levels[0] == 0.95
     assert levels[1:] == sorted(levels[1:])
     assert gate.gate_level(EvaluateConfig(gate_confidence=0.0), 52) == 0.95
+
+
+def test_always_says_what_it_overrules():
+    models = BIAS | {"candidate": means(0.5), "champion": means(0.6)}
+    gain = gains_between(means(0.5), means(0.6))["kld"]
+    worse = gate.Known(gate.Known.WORSE, 30, -0.2, -0.3, -0.1)
+    for known, said in ((worse, "-0.2"), (gate.Known(gate.Known.GONE, 30), "gone")):
+        decision = decide(
+            EvaluateConfig(gate="always"), models, gain, known=known, questions=["Is it upside down?"]
+        )
+        assert decision.promote
+        assert said in decision.reason
+        assert "upside down" in decision.reason

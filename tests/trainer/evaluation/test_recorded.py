@@ -6,6 +6,7 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from trainer.data import copies
+from trainer.errors import UserError
 from trainer.evaluation import recorded
 
 N = 20
@@ -103,3 +104,34 @@ def test_recordings_of_cropped_and_mirrored_copies_are_not_compared():
     assert [pair.now["image"] for pair in compared.changed] == ["encoded"]
     assert [each["image"] for each in compared.added] == ["mirrored"]
     assert compared.n_gone == 0
+
+
+def test_a_picture_under_several_names_has_a_recording_under_each():
+    before = [*lines(), lines()[0] | {"image": "again.png", "recording": "other"}]
+    compared = recorded.compare(before, before)
+    assert (compared.changed, compared.n_gone, compared.added) == ([], 0, [])
+    compared = recorded.compare(before[1:], before)  # the picture is still there, under its other name
+    assert (compared.changed, compared.n_gone) == ([], 0)
+
+
+def test_sparse_pictures_that_were_encoded_again_are_known_by_their_names():
+    before = lines(pixels="100", aspect="1")
+    now = [
+        line | {"image": line["image"].replace(".png", ".jpg"), "digest": f"j{line['digest']}"} for line in before
+    ]
+    compared = recorded.compare(now, before)
+    assert (len(compared.pairs), compared.added, compared.n_gone, compared.changed) == (N, [], 0, [])
+    resized = [line | {"pixels": "1"} for line in now]
+    assert len(recorded.compare(resized, before).added) == N
+
+
+@pytest.mark.parametrize("content", [b"data,split,image\nfinetune,train,a.png\n", b"\xff\xfe\x00", b"data"])
+def test_a_damaged_list_is_named_with_a_remedy(content, tmp_path):
+    (tmp_path / "recorded.csv").write_bytes(content)
+    if content == b"data":  # a header alone has no image
+        assert recorded.read_recorded(tmp_path) == {}
+        return
+    with pytest.raises(UserError, match=r"recorded\.csv .*remove it"):
+        recorded.read_recorded(tmp_path)
+    with pytest.raises(UserError, match=r"images\.csv cannot be read"):
+        recorded.read_lines(tmp_path)

@@ -32,6 +32,8 @@ class ComparedData:
     """The statistics of the images that the current default was not trained on; None if that is not known."""
     absent: str
     """A sentence that says why nothing is compared; empty if something is."""
+    has_same_people: bool = False
+    """Whether all recordings of before are known to be there."""
     findings: list[Finding] = field(default_factory=list)
     """What the current default says about the data."""
 
@@ -53,7 +55,12 @@ class ComparedData:
     @property
     def _found(self) -> list[Finding]:
         differences = statistics.warnings(self.now, self.last, self.added) if self.last else []
-        return [*self.findings, *map(Finding, differences)]
+        # More people are no question as long as those of before are there.
+        of_people = tuple(FEATURES[name].label.lower() for name in ("fixations", "observers"))
+        return [
+            *self.findings,
+            *(Finding(text, not (self.has_same_people and text.startswith(of_people))) for text in differences),
+        ]
 
 
 def write_data_comparison(compared: Sequence[ComparedData], html: str | os.PathLike[str]) -> None:
