@@ -8,7 +8,7 @@ from PIL import Image
 
 from tests.golden.inputs import fixation_map, image
 from trainer.data import center_bias, preprocess
-from trainer.data.prepared_data import CENTER_BIAS, ORIGINALS, Manifest
+from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, Manifest
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, ShardWriter, serialize, serialize_original
 
 
@@ -23,7 +23,7 @@ def write_prepared(
     folder.mkdir(parents=True)
     counts, shards = {"train": n_train, "valid": n_valid}, {}
     original = (2 * size[0], 2 * size[1])
-    densities = []
+    densities, lines = [], ["split,image,digest,group,hash,recording"]
     for split, n in counts.items():
         with ShardWriter(folder, split, n, size) as writer, ShardWriter(folder, ORIGINALS, n, size) as kept:
             for index in range(n):
@@ -34,6 +34,7 @@ def write_prepared(
                 points = np.stack(np.divmod(flat, size[1]), axis=1).astype(np.int64)
                 stimulus = image(seed, 1, *size)[0]
                 name = f"{split}/{index}.jpg"
+                lines.append(f"{split},{name},{split}-{index},,,{seed}")
                 writer.write(serialize(Example(index, name, stimulus, density, original, 2 * points, points)))
                 densities.append(density / density.sum())
                 if split == "valid":
@@ -44,6 +45,7 @@ def write_prepared(
         block = np.kron(density, np.ones((4, 4)))[:120, :160]
         folds[center_bias.fold_of(index), : block.shape[0], : block.shape[1]] += block
     np.save(folder / CENTER_BIAS, folds)
+    (folder / IMAGES).write_text("\n".join(lines) + "\n")
     Manifest(
         dataset="osie",
         source="tests",

@@ -40,7 +40,7 @@ def work(tmp_path_factory):
     lines = ["image,x,y,duration"]
     for index in range(12):
         noise = ndimage.gaussian_filter(random.normal(size=(*SIZE, 3)), (9, 9, 0))
-        path = folder / "study" / f"{index:03d}.png"
+        path = folder / "study" / f"s{index:03d}.png"
         path.parent.mkdir(exist_ok=True)
         Image.fromarray(np.uint8(255 * (noise - noise.min()) / np.ptp(noise))).save(path)
         positions = [f"{x:.1f},{y:.1f}" for x, y in random.normal((200, 150), (60, 40), (30, 2)).clip(5, 295)]

@@ -125,7 +125,7 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch)
         weight_sources.check_local(source)
         with weight_sources.open_weights(source) as local:
             assert local.model.resolve() == version / VERSION_EXTRA
-    with pytest.raises(UserError, match="msinet has no version 4; it has 3"):
+    with pytest.raises(UserError, match="msinet has no version 4; it has 0, 3"):
         weight_sources.check_local("msinet@4")
 
 

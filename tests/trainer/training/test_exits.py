@@ -108,10 +108,10 @@ def test_signal_handlers_are_restored(capfd):
     try:
         with watched() as stop:
             assert not stop.requested
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
             assert stop.requested
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
