@@ -23,7 +23,7 @@ from trainer.io import runtime
 from trainer.models import weight_sources
 from trainer.models.architecture import ENCODER
 from trainer.models.load import load_model
-from trainer.models.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
+from trainer.models.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
 from trainer.training import accelerators, loop
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.loop import CompiledSteps, compile_steps
@@ -107,7 +107,7 @@ def weights(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 def test_training_writes_a_whole_model_and_the_loss_falls(trained):
     model, _ = trained
-    assert {path.name for path in model.iterdir()} == {HISTORY, MODEL_CONFIG, WEIGHTS}
+    assert {path.name for path in model.iterdir()} == {HISTORY, MODEL_CONFIG, WEIGHTS, TRAINING_IMAGES}
     first, second = history(model)
     assert (first["epoch"], first["steps"], first["best"]) == (1, 3, True)
     assert second["loss"] < first["loss"]
