@@ -46,18 +46,16 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
         absent, last = f"The current default, version {default.number}, had {earlier['dataset']} here.", None
     elif last is None:
         absent = f"The current default, version {default.number}, has no statistics of these data."
-    added, has_same_people = None, False
-    if last is not None and before:
-        paired = recorded.compare(recorded.read_lines(folder), before)
-        has_same_people = bool(paired.comparable) and not paired.changed
-        if not manifest.is_test_set:
-            added = statistics.read_statistics(folder, without={pair.now["digest"] for pair in paired.pairs})
+    paired = recorded.compare(recorded.read_lines(folder), before if last is not None else [])
+    has_same_people = bool(paired.comparable) and not paired.changed
+    added = None
+    if paired.n_before and not manifest.is_test_set:
+        added = statistics.read_statistics(folder, without={pair.now["digest"] for pair in paired.pairs})
     if added and added["images"] == now["images"]:
         added = None
     decided_on = str(default.record.get("decided_on", "")) if default else ""
     decided = step == ("test" if is_test_set(decided_on) else "finetune")
-    known = before if last is not None else []
-    findings = data_check.ask_about(folder, judge_of(default), known, decided)
+    findings = data_check.ask_about(folder, judge_of(default), paired, decided)
     return ComparedData(TITLES[step], manifest, now, last, added, absent, has_same_people, findings)
 
 

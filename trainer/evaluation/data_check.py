@@ -16,10 +16,10 @@ import numpy as np
 from trainer.data import prepared_data, splits, statistics
 from trainer.data.prepared_data import Manifest
 from trainer.errors import some
-from trainer.evaluation import per_image, recorded, witness
+from trainer.evaluation import per_image, witness
 from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION
-from trainer.evaluation.recorded import Compared, Line
+from trainer.evaluation.recorded import Compared, Line, key_of
 from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
 from trainer.io.progress import Tracker
@@ -35,10 +35,6 @@ MOST_GONE = 0.2
 """Share of the images of before that may be gone."""
 
 
-Key = tuple[str, str]
-"""Split and name of an image."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """Something about the data that a person should know."""
@@ -49,25 +45,22 @@ class Finding:
     """Whether it holds a promotion."""
 
 
-def ask_about(folder: StrPath, default: StrPath, before: Sequence[Line], decided: bool = True) -> list[Finding]:
+def ask_about(folder: StrPath, default: StrPath, compared: Compared, decided: bool = True) -> list[Finding]:
     """Find what is odd about prepared data.
 
     Args:
         folder: The prepared data.
         default: Folder of the current default model.
-        before: The images that these data had when the default was made (`recorded.read_recorded`); empty if
-            unknown.
+        compared: Their images beside those that these data had when the default was made, if that is known.
         decided: Whether the default was decided on the held-out images of these data, so that it has their scores.
     """
     manifest = Manifest.load(folder)
     if provenance.is_sample(vars(manifest)):
         return []
-    lines = recorded.read_lines(folder)
-    compared = recorded.compare(lines, before)
-    added = {_key(line) for line in compared.added} if before else set()
-    scores = _scores(folder, manifest, default, compared) if decided and before else NO_SCORES
+    added = {key_of(line) for line in compared.added} if compared.n_before else set()
+    scores = _scores(folder, manifest, default, compared) if decided and compared.n_before else NO_SCORES
     found = list(_about_pairs(compared, scores))
-    asked = list(_ask(folder, manifest, default, _chosen(lines, added)))
+    asked = list(_ask(folder, manifest, default, _chosen(compared.now, added)))
     of_added = [each for each in asked if each[0] in added]
     for group, chosen in (("", asked), (f"the {len(added):,} added images look ", of_added)):
         reading = witness.better_reading([grid for _, grid, _ in chosen], [looked for _, _, looked in chosen])
@@ -141,7 +134,7 @@ def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Com
     decided_on = next(iter(per_image.read_scores(table, "restore it").values()))  # what decides is written first
     then = dict(zip(decided_on.images, decided_on.scores[CANDIDATE][LEAD].tolist(), strict=True))
     split = manifest.held_out
-    held_out = {line["image"] for line in recorded.read_lines(folder) if line["split"] == split}
+    held_out = {line["image"] for line in compared.now if line["split"] == split}
     pairs = {
         pair.now["image"]: then[pair.before["image"]]
         for pair in compared.pairs
@@ -180,22 +173,18 @@ def _predictor(default: str) -> Any:
     return Predictor(default)
 
 
-def _key(line: Line) -> Key:
-    return line["split"], line["image"]
-
-
-def _chosen(lines: Sequence[Line], added: Collection[Key]) -> set[Key]:
+def _chosen(lines: Sequence[Line], added: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """The images that the default is asked about: about as many added ones as others."""
-    groups: list[list[Key]] = [[], []]
+    groups: list[list[tuple[str, str]]] = [[], []]
     for line in sorted(lines, key=lambda line: splits.position(line["digest"])):
-        groups[_key(line) in added].append(_key(line))
+        groups[key_of(line) in added].append(key_of(line))
     n_added = min(len(groups[1]), max(MOST_ASKED // 2, MOST_ASKED - len(groups[0])))
     return {*groups[1][:n_added], *groups[0][: MOST_ASKED - n_added]}
 
 
 def _ask(
-    folder: StrPath, manifest: Manifest, default: StrPath, chosen: Collection[Key]
-) -> Iterator[tuple[Key, witness.Grid, Looked]]:
+    folder: StrPath, manifest: Manifest, default: StrPath, chosen: Collection[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str], witness.Grid, Looked]]:
     """Each chosen image, the default's map of it, and where people looked."""
     from trainer.data import preprocess, tfrecords  # loads TensorFlow
 

@@ -37,7 +37,7 @@ class _Image:
 
     example: Example
     original: Original
-    line: dict[str, str]
+    line: recorded.Line
     as_seen: bool
     has_fixations: bool
 
@@ -112,8 +112,7 @@ def open_known(model: StrPath) -> pathlib.Path | None:
 def _held_out(folder: StrPath, names: Collection[str] | None = None) -> Iterator[_Image]:
     """The held-out images of prepared data with these names; all of them if None."""
     manifest = Manifest.load(folder)
-    with pathlib.Path(folder, IMAGES).open(newline="", encoding="utf-8") as file:
-        lines = {row["image"]: row for row in csv.DictReader(file) if row["split"] == manifest.held_out}
+    lines = {row["image"]: row for row in recorded.read_lines(folder) if row["split"] == manifest.held_out}
     for example, original in tfrecords.read_held_out(folder):
         if names is None or example.name in names:
             yield _Image(example, original, lines[example.name], manifest.as_seen, manifest.has_fixations)

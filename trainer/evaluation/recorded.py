@@ -60,7 +60,12 @@ class Compared:
     n_before: int
     """Number of images that the model's data had."""
     found: frozenset[tuple[str, str]]
-    """Those of them that are there, by split and name."""
+    """`key_of` those of them that are there."""
+
+    @property
+    def now(self) -> list[Line]:
+        """All images of the new data."""
+        return [*(pair.now for pair in self.pairs), *self.added]
 
     @property
     def n_gone(self) -> int:
@@ -160,10 +165,10 @@ def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
     rest = [line for line in now if line["digest"] not in by_digest]
     hashes = [line["hash"] for line in rest], [line["hash"] for line in before]
     twins = copies.match(*hashes, mirrored=False)  # else positions would be mirrored, too
-    copied = {_key(line): before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
+    copied = {key_of(line): before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
     pairs, added = [], []
     for line in now:
-        same = copied.get(_key(line))
+        same = copied.get(key_of(line))
         if line["digest"] in by_digest:
             same = _likest(line, by_digest[line["digest"]])
         elif same is None and not line["hash"] and line.get("pixels"):
@@ -173,10 +178,13 @@ def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
         else:
             pairs.append(Pair(line, same))
     there = {pair.before["digest"] for pair in pairs}
-    return Compared(pairs, added, len(before), frozenset(_key(line) for line in before if line["digest"] in there))
+    return Compared(
+        pairs, added, len(before), frozenset(key_of(line) for line in before if line["digest"] in there)
+    )
 
 
-def _key(line: Line) -> tuple[str, str]:
+def key_of(line: Line) -> tuple[str, str]:
+    """Split and name of an image."""
     return line["split"], line["image"]
 
 

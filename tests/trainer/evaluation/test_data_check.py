@@ -92,7 +92,11 @@ def default(honest, pretrained, tmp_path_factory):
 
 
 def asked(folder, default):
-    return data_check.ask_about(folder, default, recorded.read_recorded(default).get("finetune", []))
+    return beside(folder, default, recorded.read_recorded(default).get("finetune", []))
+
+
+def beside(folder, default, before):
+    return data_check.ask_about(folder, default, recorded.compare(recorded.read_lines(folder), before))
 
 
 def held(found):
@@ -158,7 +162,7 @@ def test_a_few_changed_recordings_and_missing_images_are_said_and_hold_nothing(h
     before = recorded.read_recorded(default)["finetune"]
     more = [{**line, "digest": f"gone-{i}", "image": f"gone-{i}.png", "hash": ""} for i, line in enumerate(before)]
     for n_gone, is_large in ((3, False), (12, True)):
-        (found,) = data_check.ask_about(honest, default, [*before, *more[:n_gone]])
+        (found,) = beside(honest, default, [*before, *more[:n_gone]])
         assert (f"{n_gone} of the" in found.text, found.is_large) == (True, is_large)
 
 
