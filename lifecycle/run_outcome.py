@@ -13,8 +13,8 @@ from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Registry, Version, what_followed
 from lifecycle.vertex_run import failed_tasks, titles_of_job
-from trainer.models.find import PRETRAINED_VERSION
 from trainer.models.model_names import DEFAULT
+from trainer.models.registry_layout import PRETRAINED_VERSION
 
 PROMOTED, CHALLENGER, UNDECIDED = "promoted", "challenger", "not decided"
 UNCHANGED, FAILED = "unchanged", "failed"

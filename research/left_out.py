@@ -25,9 +25,9 @@ from trainer.errors import reported
 from trainer.evaluation.metric_table import METRICS
 from trainer.io import files
 from trainer.io.runtime import load_tensorflow
-from trainer.models import calibration, model_folder
 from trainer.models.find import find_answering
-from trainer.models.model_folder import MODEL_CONFIG, PAGE, PICTURE, for_kind
+from trainer.network import calibration, model_folder
+from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE, for_kind
 from trainer.prediction.predictor import Predictor
 
 
@@ -154,7 +154,7 @@ def calibrated(network: Any, calibrations: Any, images: Any) -> Any:
     """The calibrated maps of prepared images, each by the calibration of its key."""
     import tensorflow as tf
 
-    from trainer.models import tensorflow_calibration
+    from trainer.network import tensorflow_calibration
 
     parts = [
         tensorflow_calibration.calibrated(calibrations[key_of(image)], network(image[None]), image[None])

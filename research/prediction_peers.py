@@ -20,12 +20,12 @@ import onnxruntime
 from trainer.errors import reported
 from trainer.io.files import read_json
 from trainer.io.runtime import load_tensorflow
-from trainer.models import calibration
-from trainer.models.find import find_answering, image_size_of
-from trainer.models.inference import Inference
-from trainer.models.model_folder import MODEL_CONFIG, flips
-from trainer.models.onnx_graph import encode_onnx
-from trainer.models.weights import read_weights
+from trainer.models.find import find_answering
+from trainer.network import calibration
+from trainer.network.inference import Inference
+from trainer.network.model_folder import MODEL_CONFIG, flips, image_size_of
+from trainer.network.onnx_graph import encode_onnx
+from trainer.network.weights import read_weights
 
 Predict = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
 
@@ -39,7 +39,7 @@ def main() -> None:
     load_tensorflow()
     import tensorflow as tf
 
-    from trainer.models.load import load_model
+    from trainer.network.load import load_model
 
     folder = find_answering(parsed.model).folder
     size = image_size_of(folder)

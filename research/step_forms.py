@@ -3,13 +3,13 @@
     python -m research.step_forms                 # as for the sample dataset; a minute on two cores
     python -m research.step_forms --image-size 240x320 --batch-size 1
     ONEDNN_MAX_CPU_ISA=AVX2 python -m research.step_forms         # as on a CPU without AVX-512
-    git show 784735f:trainer/models/network.py > before.py && python -m research.step_forms before=before.py
+    git show 784735f:trainer/network/network.py > before.py && python -m research.step_forms before=before.py
 
 TensorFlow multiplies 1024 x 1024 matrices in the step's precision until it has done as many operations as the step
 (249 GFLOP for an image of 240 x 320). The ratio therefore means the same on any machine: 1 is a step that only
 multiplies, as fast as the machine multiplies large matrices.
 
-A form is a file with a `build_model` as in `trainer/models/network.py`. Forms and matrix product alternate, so
+A form is a file with a `build_model` as in `trainer/network/network.py`. Forms and matrix product alternate, so
 that a change of the machine's speed affects all of them; operations are deterministic as in training. The table
 has medians of CPU and clock seconds, and median ratios to the matrix product. CPU time depends less on other work
 on the machine.
@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.data.settings import parse_image_size
-from trainer.models import network as current
+from trainer.network import network as current
 from trainer.training import step, strategy
 from trainer.training.accelerators import STEP_FLOP
 from trainer.training.step import EPSILON, Network

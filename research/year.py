@@ -44,10 +44,10 @@ from trainer.evaluation import per_image, run_folders
 from trainer.evaluation.metrics import kld
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
-from trainer.models import architecture
-from trainer.models.find import PRETRAINED_VERSION, VERSION, model_in, read_aliases
-from trainer.models.model_folder import EVALUATION, PER_IMAGE
 from trainer.models.model_names import DEFAULT, MODEL_NAME, REGISTRY
+from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION, model_in, read_aliases
+from trainer.network import architecture
+from trainer.network.model_folder import EVALUATION, PER_IMAGE
 
 ROOT = pathlib.Path(__file__).parents[1]
 FIRST, ADDED, CLEAN = 120, 25, 12

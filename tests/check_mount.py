@@ -15,7 +15,7 @@ from tests.test_mount import OWNERS, check_writes
 from trainer.errors import UserError
 from trainer.io import buckets, files
 from trainer.io.folder_or_bucket import Folder
-from trainer.models import model_folder
+from trainer.network import model_folder
 from trainer.training.checkpoints import Marker
 
 KILLED = """

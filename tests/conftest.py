@@ -12,7 +12,7 @@ import pytest
 
 from lifecycle.machines import benchmark_results
 from trainer.io import runtime
-from trainer.models import inference, model_folder
+from trainer.network import inference, model_folder
 
 pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
 
@@ -51,7 +51,7 @@ LONG = (
     "lifecycle/registry/test_contract.py",
     "trainer/models/test_saved_model.py",
     "lifecycle/registry/test_folder_registry.py",
-    "trainer/models/test_load.py",
+    "trainer/network/test_load.py",
     "trainer/io/test_untrusted.py",
     "trainer/test_main.py",
     "trainer/models/test_author.py",
@@ -59,7 +59,7 @@ LONG = (
     "lifecycle/registry/test_data_gate.py",
     "test_bad_samples.py",
     "studio/test_demo_server.py",
-    "trainer/models/test_network.py",
+    "trainer/network/test_network.py",
     "trainer/data/recordings/test_grammar.py",
     "lifecycle/test_preflight.py",
     "trainer/evaluation/reports/test_gallery.py",

@@ -25,7 +25,7 @@ from typing import Any
 from tests import tpu_compile
 from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, check
-from trainer.models import layers
+from trainer.network import layers
 from trainer.training import accelerators
 from trainer.training.accelerators import Chip
 

@@ -31,9 +31,9 @@ print(tensorflow.__version__)
 """Computes nothing: with the variables of the tpu image, the first operation asks for a TPU."""
 TENSORFLOW = {"cpu": "2.20.0", "gpu": "2.20.0", "tpu": "2.19.1"}
 TESTED = (
-    "tests/trainer/models/test_convolution.py",
+    "tests/trainer/network/test_convolution.py",
     "tests/trainer/evaluation/test_metrics.py",
-    "tests/trainer/models/test_network.py",
+    "tests/trainer/network/test_network.py",
     "tests/trainer/training/test_step.py",
     "tests/trainer/training/test_train.py",
     "tests/components/test_kubeflow.py",

@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.forked import Forked
 from trainer.errors import reported
-from trainer.models.model_folder import WEIGHTS
+from trainer.network.model_folder import WEIGHTS
 from trainer.training.settings import TrainConfig
 from trainer.training.train import train
 

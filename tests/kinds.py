@@ -5,7 +5,7 @@ from PIL import Image, ImageDraw
 
 from tests.trainer import predictable
 from trainer.io.files import write_json
-from trainer.models.model_folder import MODEL_CONFIG, PAGE
+from trainer.network.model_folder import MODEL_CONFIG, PAGE
 
 CALIBRATION = {"exponent": 0.7, "bias_logit": 1.5, "bias_slope": 2.0, "bias_height": 0.15, "bias_width": 0.25}
 PAGES = {

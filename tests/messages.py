@@ -14,7 +14,7 @@ from tests.small_sources import write_tree
 from tests.tiny import write_salicon
 from trainer.errors import reported
 from trainer.io.files import write_json
-from trainer.models.model_folder import MODEL_CONFIG, WEIGHTS
+from trainer.network.model_folder import MODEL_CONFIG, WEIGHTS
 
 FILE = pathlib.Path(__file__).with_name("messages.txt")
 COMMANDS = """

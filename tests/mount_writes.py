@@ -11,8 +11,9 @@ from lifecycle.registry.folder_registry import LocalRegistry
 from trainer.errors import PlaceError, reported
 from trainer.io import files
 from trainer.io.folder_or_bucket import Folder
-from trainer.models import model_folder, model_names
-from trainer.models.find import PRETRAINED_VERSION
+from trainer.models import model_names
+from trainer.models.registry_layout import PRETRAINED_VERSION
+from trainer.network import model_folder
 from trainer.training.checkpoints import MARKER, Marker
 
 BIG = bytes(range(256)) * 2**12

@@ -1,7 +1,7 @@
 """MSI-Net with a quarter of each layer's filters, for tests that do not depend on the network's size.
 
 It has the same layers with 1.6 instead of 24.9 million parameters. No layer has fewer filters than
-`trainer.models.convolution.MIN_CHANNELS`, except the last one, so that its step uses the same operations.
+`trainer.network.convolution.MIN_CHANNELS`, except the last one, so that its step uses the same operations.
 """
 
 import contextlib
@@ -18,8 +18,9 @@ import tensorflow as tf
 from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
 from trainer.io import files, untrusted
-from trainer.models import architecture, compact, model_names, network, saved_model
-from trainer.models.matching import Weights
+from trainer.models import saved_model
+from trainer.network import architecture, compact, model_folder, network
+from trainer.network.matching import Weights
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
@@ -37,7 +38,7 @@ PHOTOGRAPHS = {
 }
 """MODEL_CONFIG of a `pretrained` that says that it was trained on photographs."""
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
-"""Faster to trace; but `trainer.models.load` does not know a network with so few layers."""
+"""Faster to trace; but `trainer.network.load` does not know a network with so few layers."""
 
 
 _load_predictor = functools.lru_cache(8)(Predictor)
@@ -81,7 +82,7 @@ def _shipped() -> pathlib.Path:
 def narrow_pretrained() -> Iterator[None]:
     """`pretrained` is a narrow model inside the block, and in the tasks of runs too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_names, "PRETRAINED_FOLDER", _shipped())
+        patch.setattr(model_folder, "PRETRAINED_FOLDER", _shipped())
         patch.setenv(SHIPPED, str(_shipped()))
         yield
 

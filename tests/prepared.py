@@ -7,9 +7,10 @@ import numpy as np
 from PIL import Image
 
 from tests.golden.inputs import fixation_map, image
-from trainer.data import center_bias, preprocess
+from trainer.data import center_bias
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, Manifest
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, ShardWriter, serialize, serialize_original
+from trainer.network import preprocess
 
 
 def write_prepared(

@@ -25,9 +25,9 @@ from trainer.errors import UserError
 from trainer.io.files import write_json
 from trainer.models import saved_model
 from trainer.models.importing import convert_weights
-from trainer.models.load import Trained
-from trainer.models.model_folder import MODEL_CONFIG
 from trainer.models.weight_files import LocalWeights
+from trainer.network.load import Trained
+from trainer.network.model_folder import MODEL_CONFIG
 
 PICTURES = ("photo.jpg", "photo.png", "photo.webp", "photo.gif", "photo.tif", "photo.bmp")
 FORMATS = {"jpg": "JPEG", "tif": "TIFF"}

@@ -8,7 +8,7 @@ import pytest
 from tests import determinism, gpu_compile, gpu_compiler, tpu_compile
 from tests.gpu_compile import CHIPS, Case, Counts
 from trainer.errors import UserError
-from trainer.models import convolution, layers
+from trainer.network import convolution, layers
 from trainer.training import accelerators
 
 CASE = Case("t4", 32, (240, 320), "float16")

@@ -8,7 +8,7 @@ import pytest
 from tests import determinism, tpu_compile, tpu_compiler
 from tests.tpu_compile import Case, Counts
 from trainer.errors import UserError
-from trainer.models import convolution
+from trainer.network import convolution
 
 CASE = Case("2x2", 2, (24, 32), "bfloat16")
 COUNTS = Counts(

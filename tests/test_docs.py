@@ -29,9 +29,9 @@ from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import assign_roles
 from trainer.io.archive_files import Member
 from trainer.io.files import write_json
-from trainer.models import model_names
-from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
+from trainer.network import model_folder
+from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG
 
 PROGRAMS = {"trainer": trainer.__main__, "studio": studio.__main__}
 """Package -> its command line; `pipeline` has one of another form."""
@@ -273,5 +273,5 @@ def test_tracked_files_name_no_machine_and_no_registry():
 def test_no_data_and_no_weights_are_tracked():
     sizes = {path.relative_to(ROOT).as_posix(): path.stat().st_size for path in tracked_files()}
     assert not [name for name in sizes if re.search(r"\.(h5|zip|gz|mat|tfrecord|pb)$", name)]
-    shipped = (model_names.PRETRAINED_FOLDER / COMPACT_WEIGHTS).relative_to(ROOT).as_posix()
+    shipped = (model_folder.PRETRAINED_FOLDER / COMPACT_WEIGHTS).relative_to(ROOT).as_posix()
     assert not [name for name, size in sizes.items() if size > (26_000_000 if name == shipped else 6_000_000)]

@@ -8,7 +8,7 @@ from tests.expressions import Call
 from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import _pattern
 from trainer.evaluation.reports import pages
-from trainer.models.architecture import LAYERS
+from trainer.network.architecture import LAYERS
 
 AT_RUN_TIME = {
     ("pipeline.graph.environment", "WEBHOOKS.get(self.target, '')"): ("fullmatch", environment.WEBHOOKS.values()),
@@ -26,7 +26,7 @@ AT_RUN_TIME = {
     ),
     ("trainer.data.source_layout", "re.escape(each)"): ("finditer", [re.escape("a(a")]),
     ("trainer.evaluation.reports.pages", "pattern"): ("sub", []),  # for what Matplotlib draws
-    ("trainer.models.matching", "f'(^|_){layer}$'"): ("search", [rf"(^|_){layer}$" for layer in LAYERS]),
+    ("trainer.network.matching", "f'(^|_){layer}$'"): ("search", [rf"(^|_){layer}$" for layer in LAYERS]),
     ("trainer.settings.fields", "limits['pattern']"): (
         "fullmatch",
         [

@@ -10,9 +10,10 @@ LEVELS = [
     trainer.errors
     trainer.io
     trainer.settings
+    trainer.network
+    trainer.prediction
     trainer.data
     trainer.models
-    trainer.prediction
     trainer.training
     trainer.evaluation
     trainer.commands

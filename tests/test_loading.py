@@ -20,7 +20,7 @@ from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.io import files, runtime
 from trainer.io.runtime import LOADING, TPU_LOCKED_BYTES
-from trainer.models import model_folder
+from trainer.network import model_folder
 
 WANTED = ["--output-dir=new"]
 TRAINER = [

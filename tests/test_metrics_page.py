@@ -15,7 +15,7 @@ from trainer.__main__ import main
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.per_image import CANDIDATE
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.models.model_folder import PER_IMAGE
+from trainer.network.model_folder import PER_IMAGE
 
 SIZE = (301, 403)
 """(height, width) of the images, pixels: both are odd, and neither side is a multiple of what it shrinks to."""

@@ -26,11 +26,11 @@ from tests.golden.inputs import image
 from tests.https import STORAGE, answered_by
 from tests.images import stages
 from tests.trainer import predictable
-from trainer.data import preprocess
 from trainer.io.pictures import read_picture
 from trainer.models import saved_model
-from trainer.models.load import Trained
-from trainer.models.model_folder import SIGNATURES
+from trainer.network import preprocess
+from trainer.network.load import Trained
+from trainer.network.model_folder import SIGNATURES
 
 ROOT = pathlib.Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "serving.md").read_text()

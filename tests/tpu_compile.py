@@ -29,8 +29,8 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, check
-from trainer.models import convolution
-from trainer.models.network import build_model
+from trainer.network import convolution
+from trainer.network.network import build_model
 from trainer.training import accelerators, step
 from trainer.training.accelerators import Chip
 from trainer.training.step import EPSILON, Network

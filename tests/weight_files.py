@@ -11,9 +11,9 @@ import pytest
 from tests import reference_graph
 from tests.golden.weights import golden_weights as golden_weights  # tests patch it here
 from tests.narrow import narrowed
-from trainer.models.architecture import LAYERS
-from trainer.models.matching import ATTRIBUTES
-from trainer.models.network import build_model
+from trainer.network.architecture import LAYERS
+from trainer.network.matching import ATTRIBUTES
+from trainer.network.network import build_model
 
 
 @contextlib.contextmanager

@@ -42,8 +42,8 @@ from trainer.errors import (
 from trainer.io.files import local_path, replacing
 from trainer.io.pictures import MAX_PIXELS, SUFFIXES, Pixels, read_picture
 from trainer.io.runtime import announce
-from trainer.models.find import Answering, choose_model, image_size_of
-from trainer.models.model_folder import KINDS, PAGE, PICTURE
+from trainer.models.find import Answering, choose_model
+from trainer.network.model_folder import KINDS, PAGE, PICTURE, image_size_of
 from trainer.prediction import regions
 from trainer.prediction.heat import (
     CHANGE,

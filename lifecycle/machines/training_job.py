@@ -17,8 +17,8 @@ from lifecycle.machines.settings import LOCAL, Target, TrainingSettings, parse_l
 from trainer.data import prepared_data
 from trainer.errors import Checks, check
 from trainer.io import files
-from trainer.models import model_folder
-from trainer.models.model_folder import checkpoints_of
+from trainer.network import model_folder
+from trainer.network.model_folder import checkpoints_of
 from trainer.training import accelerators
 from trainer.training.settings import TrainConfig
 

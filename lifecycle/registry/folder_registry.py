@@ -54,11 +54,24 @@ from trainer.io import buckets, files
 from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import parse_json
 from trainer.io.folder_or_bucket import Folder
-from trainer.models import find, model_folder, registry_layout
-from trainer.models.find import NEEDED, PRETRAINED_VERSION, VERSION, is_claim, model_at, model_in, versions_text
-from trainer.models.model_folder import SAVED_MODEL
+from trainer.models import registry_layout
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
-from trainer.models.registry_layout import ALIASES, DECISIONS, DEFAULTS, SERVING, VERSION_EXTRA
+from trainer.models.registry_layout import (
+    ALIASES,
+    DECISIONS,
+    DEFAULTS,
+    NEEDED,
+    PRETRAINED_VERSION,
+    SERVING,
+    VERSION,
+    VERSION_EXTRA,
+    is_claim,
+    model_at,
+    model_in,
+    versions_text,
+)
+from trainer.network import model_folder
+from trainer.network.model_folder import SAVED_MODEL
 
 FilesByVersion = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
@@ -444,7 +457,7 @@ class LocalRegistry(NumberedRegistry):
             folder = model_in(self.root / name / str(number))
             return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
-        return {number: names(number) for number in find.version_numbers(self.root / name)}
+        return {number: names(number) for number in registry_layout.version_numbers(self.root / name)}
 
     def _folder(self, version_dir: str) -> pathlib.Path:
         return model_in(pathlib.Path(version_dir))

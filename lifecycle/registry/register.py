@@ -22,9 +22,11 @@ from trainer.evaluation import evaluation_files
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files, package_version
 from trainer.io.buckets import REMOTE, unmounted
-from trainer.models import model_folder, model_names, provenance
-from trainer.models.find import PRETRAINED_VERSION, find_model, number_of
+from trainer.models import model_names, provenance
+from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
+from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
+from trainer.network import model_folder
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """Fields of a dataset's manifest that go into the lineage of a model."""

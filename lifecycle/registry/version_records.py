@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from trainer.data.prepared_data import Statistics
-from trainer.models.model_folder import ModelConfig
+from trainer.network.model_folder import ModelConfig
 
 UNKNOWN = "unknown"
 """Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""

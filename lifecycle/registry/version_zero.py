@@ -7,8 +7,9 @@ import functools
 import pathlib
 
 from trainer.io import files
-from trainer.models import find, model_folder
+from trainer.models import find
 from trainer.models.model_names import PRETRAINED
+from trainer.network import model_folder
 
 
 @functools.cache
@@ -22,13 +23,13 @@ def exported_pretrained() -> pathlib.Path:
 
     announce(f"exporting {PRETRAINED}, which takes half a minute")
     load_tensorflow()
-    from trainer.models.load import load_model, trained
     from trainer.models.saved_model import write_saved_model
+    from trainer.network.load import load_model, trained
 
     source, folder = find.find_model(PRETRAINED), files.folder_for_now()
     config = files.read_json(
         source / model_folder.MODEL_CONFIG, model_folder.MODEL_REMEDY, model_folder.ModelConfig
     )
     model = trained(load_model(source).network, model_folder.for_kind(config, model_folder.PICTURE))
-    write_saved_model(model, find.image_size_of(source), folder / model_folder.SAVED_MODEL)
+    write_saved_model(model, model_folder.image_size_of(source), folder / model_folder.SAVED_MODEL)
     return folder

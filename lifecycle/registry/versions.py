@@ -14,9 +14,10 @@ from trainer.evaluation.evaluation_files import KNOWN, RECORDED
 from trainer.io import buckets, files, source_files
 from trainer.io.buckets import REMOTE
 from trainer.io.files import MOUNT
-from trainer.models import model_folder, model_names, registry_layout
-from trainer.models.find import PRETRAINED_VERSION, model_at, model_in
+from trainer.models import registry_layout
 from trainer.models.model_names import PRETRAINED
+from trainer.models.registry_layout import PRETRAINED_VERSION, model_at, model_in
+from trainer.network import model_folder
 
 READERS = 8
 """Threads that read the records of several versions."""
@@ -153,10 +154,10 @@ class Registry(Protocol):
 def numbered(versions: Iterable[Version]) -> dict[int, Version]:
     """Number -> version, and PRETRAINED_VERSION -> `pretrained`, which no registry holds; empty without others."""
     found = {version.number: version for version in versions}
-    folder = model_names.PRETRAINED_FOLDER
+    folder = model_folder.PRETRAINED_FOLDER
     if found:
         config = files.read_json(
-            folder / model_folder.MODEL_CONFIG, model_names.GET_PRETRAINED, model_folder.ModelConfig
+            folder / model_folder.MODEL_CONFIG, model_folder.GET_PRETRAINED, model_folder.ModelConfig
         )
         shipped = Version(PRETRAINED_VERSION, folder, PRETRAINED, {"lineage": {"model": config}})
         found = {PRETRAINED_VERSION: shipped, **found}

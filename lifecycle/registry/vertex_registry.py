@@ -59,11 +59,19 @@ from trainer.io import buckets, files
 from trainer.io.buckets import REMOTE, ChangedObjectError
 from trainer.io.files import MOUNT, parse_json
 from trainer.io.folder_or_bucket import Folder
-from trainer.models import find, model_folder, provenance
-from trainer.models.find import PRETRAINED_VERSION, VERSION, model_at, versions_text
-from trainer.models.model_folder import SAVED_MODEL
+from trainer.models import find, provenance
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
-from trainer.models.registry_layout import DECISIONS, DEFAULTS, LedgerEntry
+from trainer.models.registry_layout import (
+    DECISIONS,
+    DEFAULTS,
+    PRETRAINED_VERSION,
+    VERSION,
+    LedgerEntry,
+    model_at,
+    versions_text,
+)
+from trainer.network import model_folder
+from trainer.network.model_folder import SAVED_MODEL
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the

@@ -32,8 +32,8 @@ from trainer.errors import UsageError, check, printable
 from trainer.evaluation import version_summary
 from trainer.evaluation.metric_table import METRICS
 from trainer.models import provenance
-from trainer.models.find import PRETRAINED_VERSION, number_of
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
+from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.settings.flags import Parser, add_settings, settings
 
 HELP = "list model versions, show one, draw their history, set the default, or give it all traffic"

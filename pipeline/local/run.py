@@ -36,7 +36,8 @@ from trainer.data.downloads.queries import Queries
 from trainer.errors import UserError, format_duration, now, visible
 from trainer.evaluation import evaluation_files
 from trainer.io import files
-from trainer.models import model_folder, model_names, provenance
+from trainer.models import model_names, provenance
+from trainer.network import model_folder
 
 LOG = "log.txt"
 GRACE_S = 10.0

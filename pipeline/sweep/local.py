@@ -34,8 +34,8 @@ from pipeline.sweep.space import Categorical, Sweep, assignments, keep, kept_bas
 from trainer.data import prepared_data
 from trainer.errors import Checks, UserError, check, format_duration, terminable
 from trainer.io import files
-from trainer.models import model_folder
 from trainer.models.find import find_model
+from trainer.network import model_folder
 from trainer.settings.fields import Value
 from trainer.training import exits, hypertune
 

@@ -23,9 +23,9 @@ from trainer.errors import Checks, UserError, check, nearest
 from trainer.io import buckets, files, source_files
 from trainer.models import author
 from trainer.models.find import find_model
-from trainer.models.model_folder import COMPACT_WEIGHTS, WEIGHTS
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import VERSION_EXTRA
+from trainer.network.model_folder import COMPACT_WEIGHTS, WEIGHTS
 from trainer.settings.fields import Value, flag_of
 from trainer.training.settings import TrainConfig
 

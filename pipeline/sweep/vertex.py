@@ -32,7 +32,7 @@ from pipeline.vertex.doctor import ENDED
 from pipeline.vertex.doctor_questions import MISSING, Question, ask
 from trainer.errors import UserError, check, format_duration
 from trainer.io import buckets, files
-from trainer.models.model_folder import EVALUATION, MODEL_CONFIG
+from trainer.network.model_folder import EVALUATION, MODEL_CONFIG
 from trainer.settings.fields import flag_of
 from trainer.training import hypertune
 from trainer.training.settings import TrainConfig

@@ -43,7 +43,8 @@ from trainer.data.fetch import fingerprint_data
 from trainer.errors import UserError
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files, untrusted
-from trainer.models import model_folder, weight_sources
+from trainer.models import weight_sources
+from trainer.network import model_folder
 from trainer.settings.fields import configs_of
 from trainer.training import loop
 from trainer.training.accelerators import ACCELERATORS

@@ -20,7 +20,8 @@ from kfp.dsl.types import artifact_types
 from tests.gcs import create_bucket
 from tests.narrow import narrow_pretrained, narrowed, shared_steps
 from tests.narrow_tasks import sitecustomize
-from trainer.models import model_folder, weight_sources
+from trainer.models import weight_sources
+from trainer.network import model_folder
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "golden" / "kubeflow"

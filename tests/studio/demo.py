@@ -14,7 +14,7 @@ from tests.trainer import predictable
 from trainer.api import Model
 from trainer.io.files import write_json
 from trainer.models.find import Answering
-from trainer.models.model_folder import MODEL_CONFIG
+from trainer.network.model_folder import MODEL_CONFIG
 
 SIZE = (64, 96)
 

@@ -20,9 +20,9 @@ from studio.demo.app import is_loopback
 from studio.site import build
 from tests import site
 from tests.studio.demo import Held, encoded, picture, serving, write_model
-from trainer.data import preprocess
 from trainer.io import pictures
 from trainer.io.pictures import read_picture
+from trainer.network import preprocess
 from trainer.prediction.heat import blend, tint
 from trainer.prediction.regions import Region, measure_regions
 

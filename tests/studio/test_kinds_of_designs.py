@@ -17,7 +17,7 @@ from tests.kinds import page, sky
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, serving
 from trainer.api import Region
-from trainer.models.model_folder import PAGE, PICTURE
+from trainer.network.model_folder import PAGE, PICTURE
 from trainer.prediction.inputs import Input
 from trainer.prediction.kinds import kind_of
 

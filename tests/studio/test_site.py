@@ -20,9 +20,9 @@ from tests.narrow import narrowed, weights_of
 from tests.studio.demo import SIZE, encoded, picture
 from tests.trainer import predictable
 from trainer.api import Model, UserError, count_screens, load, read_picture
-from trainer.data import preprocess
-from trainer.models.compact import write_compact
 from trainer.models.find import Answering
+from trainer.network import preprocess
+from trainer.network.compact import write_compact
 from trainer.prediction import heat
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Region, measure_regions

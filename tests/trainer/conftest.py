@@ -12,7 +12,7 @@ from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.evaluation_files import PREDICTIONS
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
-from trainer.models.model_folder import EVALUATION, MODEL_CONFIG, PER_IMAGE
+from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, PER_IMAGE
 from trainer.prediction.predictor import Predictor
 
 

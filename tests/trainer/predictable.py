@@ -15,10 +15,10 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from tests.narrow import narrowed
-from trainer.data import decode, prepared_data, preprocess, tfrecords
+from trainer.data import decode, prepared_data, tfrecords
 from trainer.io import files
-from trainer.models import model_folder
-from trainer.models.network import build_model
+from trainer.network import model_folder, preprocess
+from trainer.network.network import build_model
 
 SIZE = (48, 64)
 ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # equal to the frame; padded left and right; shrunk and padded

@@ -14,8 +14,8 @@ from trainer import api
 from trainer.errors import UserError
 from trainer.io import files
 from trainer.models import registry_layout
-from trainer.models.model_folder import MODEL_CONFIG
 from trainer.models.registry_layout import VERSION_EXTRA
+from trainer.network.model_folder import MODEL_CONFIG
 from trainer.prediction.predictor import Predictor
 
 ROOT = pathlib.Path(__file__).parents[2]

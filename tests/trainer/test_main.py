@@ -19,8 +19,8 @@ from tests.prepared import write_prepared
 from trainer.__main__ import _parser, main
 from trainer.commands.train import chosen_settings
 from trainer.errors import UserError
-from trainer.models.model_folder import EVALUATION, MODEL_CONFIG
 from trainer.models.registry_layout import VERSION_EXTRA
+from trainer.network.model_folder import EVALUATION, MODEL_CONFIG
 from trainer.training.recipes import RECIPES
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training

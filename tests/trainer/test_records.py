@@ -14,11 +14,11 @@ from trainer.evaluation import run_folders
 from trainer.evaluation.compare import find_contestants
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
-from trainer.models import model_folder
-from trainer.models.find import VERSION, find_model, image_size_of
-from trainer.models.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig
+from trainer.models.find import find_model
 from trainer.models.provenance import of_folder
-from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
+from trainer.models.registry_layout import ALIASES, VERSION, VERSION_EXTRA
+from trainer.network import model_folder
+from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig, image_size_of
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 from trainer.training.train import config_of

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests.narrow import SHALLOW, narrowed, unoptimized
 from trainer.__main__ import main
-from trainer.models.model_folder import WEIGHTS
+from trainer.network.model_folder import WEIGHTS
 from trainer.training import train
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.commands.shared_flags import add_model
 from trainer.errors import UserError, printable
 from trainer.io.runtime import load_tensorflow
-from trainer.models.model_folder import EXPORT_FORMATS, KINDS, PICTURE, SIGNATURES, flips, for_kind
+from trainer.network.model_folder import EXPORT_FORMATS, KINDS, PICTURE, SIGNATURES, flips, for_kind
 from trainer.settings.flags import output_path
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def execute(parsed: argparse.Namespace) -> None:
     if parsed.format == COMPACT and parsed.kind != PICTURE:
         raise UserError(f"the format {COMPACT} predicts each kind of images as the model does; leave out --kind")
     from trainer.data.settings import parse_image_size
-    from trainer.models.find import find_answering, image_sizes_of
+    from trainer.models.find import find_answering
+    from trainer.network.model_folder import image_sizes_of
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     answering = find_answering(parsed.model)
@@ -104,8 +105,8 @@ def _export_saved_model(
     parsed: argparse.Namespace, folder: pathlib.Path, path: pathlib.Path, size: tuple[int, int], notice: str
 ) -> None:
     load_tensorflow()
-    from trainer.models.load import load_model, trained
     from trainer.models.saved_model import write_saved_model
+    from trainer.network.load import load_model, trained
 
     model = trained(load_model(folder).network, for_kind(_config(folder, parsed.flip_prediction), parsed.kind))
     write_saved_model(model, size, path, parsed.default_signature, notice)
@@ -131,11 +132,11 @@ def write_onnx(
         UserError: the model's weights or its configuration are damaged.
     """
     from trainer.io.files import replacing
-    from trainer.models import calibration
-    from trainer.models.compact import expanded, quantized
-    from trainer.models.find import image_sizes_of
-    from trainer.models.onnx_graph import encode_onnx
-    from trainer.models.weights import read_stored
+    from trainer.network import calibration
+    from trainer.network.compact import expanded, quantized
+    from trainer.network.model_folder import image_sizes_of
+    from trainer.network.onnx_graph import encode_onnx
+    from trainer.network.weights import read_stored
 
     folder = answering.folder
     config = for_kind(_config(folder, flip_prediction), kind)
@@ -155,11 +156,10 @@ def _export_compact(folder: pathlib.Path, path: pathlib.Path, flip_prediction: b
     """Write the compact form of the model in `folder`, and print what the 8 bits change."""
     import numpy as np
 
-    from trainer.models.compact import write_compact
-    from trainer.models.find import image_size_of
-    from trainer.models.inference import Inference
-    from trainer.models.model_folder import training_images
-    from trainer.models.weights import read_weights
+    from trainer.network.compact import write_compact
+    from trainer.network.inference import Inference
+    from trainer.network.model_folder import image_size_of, training_images
+    from trainer.network.weights import read_weights
 
     size = image_size_of(folder)
     height, width = (side // PATCH_PX for side in size)
@@ -177,7 +177,7 @@ def _export_compact(folder: pathlib.Path, path: pathlib.Path, flip_prediction: b
 def _config(folder: pathlib.Path, flip_prediction: bool | None) -> dict[str, Any]:
     """MODEL_CONFIG of the export."""
     from trainer.io.files import read_json
-    from trainer.models.model_folder import MODEL_CONFIG, ModelConfig
+    from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
 
     config: dict[str, Any] = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", ModelConfig)
     for each in (config, *config.get("kinds", {}).values()):

@@ -8,7 +8,7 @@ import shlex
 from trainer.commands.shared_flags import MODEL
 from trainer.data.settings import CACHES
 from trainer.errors import UserError, check, some
-from trainer.models.model_folder import checkpoints_of
+from trainer.network.model_folder import checkpoints_of
 from trainer.settings.fields import configs_of, flag_of
 from trainer.settings.flags import (
     Parser,

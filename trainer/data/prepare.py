@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.data import center_bias, decode, preprocess, statistics, tfrecords
+from trainer.data import center_bias, decode, statistics, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
 from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError, UserError
 from trainer.io.files import write_array
 from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.network import preprocess
 
 MAX_WORKERS = 32
 MOST_MEDIAN_LEVEL = 0.6

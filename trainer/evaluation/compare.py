@@ -22,8 +22,10 @@ from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOu
 from trainer.io import buckets, files, source_files
 from trainer.io.files import local_path
 from trainer.io.runtime import load_tensorflow
-from trainer.models import model_folder, provenance
-from trainer.models.find import find_model, holds_weights
+from trainer.models import provenance
+from trainer.models.find import find_model
+from trainer.models.lookup import holds_weights
+from trainer.network import model_folder
 
 KINDS = (
     "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "

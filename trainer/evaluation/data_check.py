@@ -23,7 +23,8 @@ from trainer.evaluation.recorded import Compared, Line, key_of
 from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
 from trainer.io.progress import Tracker
-from trainer.models import model_folder, provenance
+from trainer.models import provenance
+from trainer.network import model_folder
 
 MOST_ASKED = 120
 """The default predicts so many images of a dataset, half of them added ones if there are as many."""
@@ -186,7 +187,8 @@ def _ask(
     folder: StrPath, manifest: Manifest, default: StrPath, chosen: Collection[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], witness.Grid, Looked]]:
     """Each chosen image, the default's map of it, and where people looked."""
-    from trainer.data import preprocess, tfrecords  # loads TensorFlow
+    from trainer.data import tfrecords
+    from trainer.network import preprocess
 
     predictor = _predictor(str(default))
     with Tracker("ask the current default", len(chosen), "images") as tracker:

@@ -25,8 +25,8 @@ from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig
 from trainer.io import files, package_version
 from trainer.io.files import StrPath
 from trainer.io.runtime import load_tensorflow
-from trainer.models import model_folder
-from trainer.models.model_folder import PAGE, PICTURE
+from trainer.network import model_folder
+from trainer.network.model_folder import PAGE, PICTURE
 
 PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}

@@ -4,7 +4,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from trainer.models.model_folder import ImageSize, ModelConfig
+from trainer.network.model_folder import ImageSize, ModelConfig
 
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 from PIL import Image
 
-from trainer.data import center_bias, decode, preprocess, splits, tfrecords
+from trainer.data import center_bias, decode, splits, tfrecords
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST, Manifest
 from trainer.data.tfrecords import Example, Original
 from trainer.errors import UserError
@@ -24,6 +24,7 @@ from trainer.evaluation.evaluation_files import KNOWN
 from trainer.io import files, package_version
 from trainer.io.archive_files import Member
 from trainer.io.files import StrPath
+from trainer.network import preprocess
 
 MOST, MOST_BYTES = 200, 2**26
 """So many images are kept, chosen by a hash of their pixels, while their files have no more bytes than this."""

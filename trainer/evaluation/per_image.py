@@ -14,7 +14,7 @@ from trainer.errors import UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain, Interval, Values
 from trainer.evaluation.metric_table import METRICS
-from trainer.models.model_folder import LEFT_OUT
+from trainer.network.model_folder import LEFT_OUT
 
 CANDIDATE, CHAMPION, CENTER_BIAS, UNIFORM = "candidate", "champion", "centre_bias", "uniform"
 """The models of an evaluation."""

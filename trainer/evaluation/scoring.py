@@ -20,7 +20,7 @@ import numpy.typing as npt
 from PIL import Image
 from scipy import ndimage
 
-from trainer.data import center_bias, decode, fixation_points, prepared_data, preprocess
+from trainer.data import center_bias, decode, fixation_points, prepared_data
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, read_examples, read_held_out
 from trainer.errors import UserError
 from trainer.evaluation import metrics
@@ -28,7 +28,8 @@ from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRIC
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage, Scores
 from trainer.io.archive_files import Member
 from trainer.io.progress import Tracker, map_ahead, open_pool
-from trainer.models.model_folder import PAGE
+from trainer.network import preprocess
+from trainer.network.model_folder import PAGE
 from trainer.prediction.predictor import Predictor
 
 MOST_PENDING = 8 + 4 * (os.cpu_count() or 1)

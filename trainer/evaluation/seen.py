@@ -16,7 +16,8 @@ from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
 from trainer.errors import UserError, some
 from trainer.io import files
 from trainer.io.files import StrPath
-from trainer.models import model_folder, provenance
+from trainer.models import provenance
+from trainer.network import model_folder
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.evaluation.metric_table import METRICS
-from trainer.models.find import PRETRAINED_VERSION
 from trainer.models.model_names import PRETRAINED
+from trainer.models.registry_layout import PRETRAINED_VERSION
 
 DIGITS = 4
 """Decimal places, as in the reasons of the gate."""

@@ -1,1 +1,1 @@
-"""The network, and a model on disk in any form: found, loaded, imported, exported; nothing is trained here."""
+"""Models by name: looked up, downloaded from the author, imported from other forms, exported to servers."""

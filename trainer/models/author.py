@@ -19,7 +19,7 @@ from trainer.data.prepared_data import SCHEMA
 from trainer.errors import ContentError, UserError, check, look_up, some
 from trainer.io import archive_files, files
 from trainer.io.archive_files import Member
-from trainer.models.model_folder import MODEL_CONFIG
+from trainer.network.model_folder import MODEL_CONFIG
 
 if TYPE_CHECKING:
     from trainer.data.downloads.cache import Download

@@ -16,11 +16,11 @@ from trainer.io import untrusted
 from trainer.io.files import read_json, replacing
 from trainer.io.package_version import code_version
 from trainer.io.untrusted import Limits
-from trainer.models.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig
 from trainer.models.weight_files import LocalWeights
+from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig
 
 if TYPE_CHECKING:
-    from trainer.models.matching import Matched
+    from trainer.network.matching import Matched
 
 IMPORT_BYTES, PIXEL_BYTES = 6 * 10**9, 10_000
 """Memory for an import with small images, and more for each pixel. An import takes 2 GB, and 4 kB for a pixel."""
@@ -86,7 +86,7 @@ def convert_here(
 def convert_weights(
     local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
-    """Make a model's folder (see `trainer.models.model_folder`) of local weights.
+    """Make a model's folder (see `trainer.network.model_folder`) of local weights.
 
     A model of this project keeps its configuration and its history.
 
@@ -101,10 +101,11 @@ def convert_weights(
         ContentError: the weights are damaged or belong to another network.
         UserError, OSError: the output cannot be written.
     """
-    from trainer.models import load, tensorflow_files
-    from trainer.models.network import build_model  # here and below: TensorFlow is loaded now
+    from trainer.models import tensorflow_files
     from trainer.models.saved_model import write_model
-    from trainer.models.weights import ENCODER_ALONE
+    from trainer.network import load
+    from trainer.network.network import build_model  # here and below: TensorFlow is loaded now
+    from trainer.network.weights import ENCODER_ALONE
 
     contents = tensorflow_files.read_contents(local.path)
     network = build_model((None, None), "float32")
@@ -150,7 +151,7 @@ def _count(matched: "Matched") -> str:
 
 
 def _table(matched: "Matched") -> list[str]:
-    from trainer.models.matching import SHOWN
+    from trainer.network.matching import SHOWN
 
     width = max(len(row.name) for row in matched.rows)
     lines = [

@@ -9,7 +9,7 @@ from typing import Any
 from trainer.data.prepared_data import dataset_name
 from trainer.data.settings import SAMPLE
 from trainer.io.files import read_json
-from trainer.models.model_folder import MODEL_CONFIG, ModelConfig
+from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
 
 SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""

@@ -1,11 +1,35 @@
-"""A registry on disk or in a bucket: the names of its files, in the layout of TensorFlow Serving."""
+"""A registry on disk or in a bucket, in the layout of TensorFlow Serving.
 
+<root>/<name>/aliases.json               alias -> version, such as {"default": 3, "challenger": 4}
+<root>/<name>/<version>/                 a SavedModel; TensorFlow Serving can be pointed at <root>/<name>
+<root>/<name>/<version>/assets.extra/    the same model as the trainer reads it: NEEDED, and KEPT if evaluated
+"""
+
+import pathlib
+import re
+from collections.abc import Iterable, Mapping
 from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from trainer.errors import UserError, shown
+from trainer.io.files import read_json
+from trainer.models.model_names import DEFAULT
+from trainer.network.model_folder import EVALUATION, LEFT_OUT, MODEL_CONFIG, PER_IMAGE, WEIGHTS
+
+VERSION = "version.json"
+"""Record of a version: metrics and lineage."""
+NEEDED = (WEIGHTS, MODEL_CONFIG)
+"""Files of every model."""
+KEPT = (EVALUATION, PER_IMAGE, LEFT_OUT)
+"""Files that a version has too if its model was evaluated before it was registered."""
+PRETRAINED_VERSION = 0
+"""PRETRAINED as a version of any registered model: its default until a version is better. Others count from 1."""
+
 VERSION_EXTRA = "assets.extra"
 """Folder inside a SavedModel that TensorFlow Serving ignores; a registered version keeps its model there."""
+PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
+"""Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
 ALIASES = "aliases.json"
 """File next to the versions of a registered name: alias -> version."""
 DEFAULTS = "defaults.json"
@@ -41,3 +65,67 @@ class LedgerEntry(TypedDict):
     """Digest of all that the comparison depends on beside the default; empty if that is not known."""
     compared_with: int
     """Number of the default."""
+
+
+def model_in(version: pathlib.Path) -> pathlib.Path:
+    """The folder in a version's folder that the trainer reads."""
+    return version / VERSION_EXTRA
+
+
+def model_at(version: str) -> str:
+    """The address that the trainer reads of a version at an address."""
+    return f"{version.rstrip('/')}/{VERSION_EXTRA}"
+
+
+def version_numbers(folder: pathlib.Path) -> list[int]:
+    """The versions in the folder of a name, in ascending order; none if there is no such folder."""
+    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def listed_numbers(sizes: Mapping[str, int]) -> list[int]:
+    """The versions in a folder, in ascending order, by the path and size of all files below it.
+
+    Versions without weights, and those that are being written, are left out.
+    """
+    matches = map(PATH_OF_WEIGHTS.fullmatch, sizes)
+    numbers = (match[1] for match in matches if match and match[1])
+    return sorted(int(number) for number in numbers if not is_claim(sizes, f"{number}/"))
+
+
+def is_claim(sizes: Mapping[str, int], version: str = "") -> bool:
+    """Whether a version in a bucket is still being written: then its VERSION is empty.
+
+    Args:
+        sizes: path -> size of its files.
+        version: folder of the version in the paths.
+    """
+    return sizes.get(f"{version}{VERSION_EXTRA}/{VERSION}") == 0
+
+
+def read_aliases(folder: pathlib.Path) -> dict[str, int]:
+    """Alias -> version in the folder of a name; raises `UserError` if the file is damaged."""
+    path = folder / ALIASES
+    return read_json(path, "register a model again", Aliases) if path.is_file() else {}
+
+
+def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str, int]) -> int:
+    """The version that a number or an alias names: one of `numbers`, or PRETRAINED_VERSION.
+
+    Raises `UserError` if it names none of them.
+    """
+    aliases = {DEFAULT: PRETRAINED_VERSION, **aliases}
+    known = {PRETRAINED_VERSION, *numbers}
+    number = {**aliases, **{str(each): each for each in known}}.get(version)
+    if number in known:
+        return number
+    targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items()))
+    raise UserError(
+        f"{model} has no version {shown(version)}; it has {versions_text(sorted(known))} ({targets}): name one of "
+        "these"
+    )
+
+
+def versions_text(numbers: Iterable[int]) -> str:
+    """Versions for messages: `1, 2, 10`."""
+    return ", ".join(map(str, numbers))

@@ -16,14 +16,14 @@ import numpy as np
 import tensorflow as tf
 from PIL.ExifTags import Base
 
-from trainer.data import preprocess
 from trainer.errors import UserError, first_line
 from trainer.io.files import replacing, write_json
 from trainer.io.pictures import MAX_PIXELS, MAX_SIDE_PX
-from trainer.models import hdf5_files, load, tensorflow_preprocess
-from trainer.models.load import Trained
-from trainer.models.model_folder import MODEL_CONFIG, SAVED_MODEL, SIGNATURES, WEIGHTS
+from trainer.models import tensorflow_preprocess
 from trainer.models.registry_layout import VERSION_EXTRA
+from trainer.network import hdf5_files, load, preprocess
+from trainer.network.load import Trained
+from trainer.network.model_folder import MODEL_CONFIG, SAVED_MODEL, SIGNATURES, WEIGHTS
 
 TOLERANCE = 1e-5
 """Maximum difference allowed between the model and its reloaded export."""

@@ -2,7 +2,7 @@
 
 Read here are the constants of frozen TensorFlow graphs (a SavedModel or a bare .pb), which are never run, and
 TensorFlow checkpoints (version 1 and object-based, also those inside a SavedModel); Keras' HDF5 files are read by
-`trainer.models.weight_files`. Neither knows the network; `trainer.models.load` does.
+`trainer.models.weight_files`. Neither knows the network; `trainer.network.load` does.
 """
 
 import dataclasses
@@ -19,9 +19,10 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_pb2, types
 from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 
 from trainer.errors import ContentError, UserError, first_line
-from trainer.models import compact, hdf5_files, weight_files
-from trainer.models.architecture import Shape
-from trainer.models.weight_files import SAVED_MODEL, Array, Kind, kind_of_weights
+from trainer.models.weight_files import SAVED_MODEL, Kind, kind_of_weights
+from trainer.network import compact, hdf5_files
+from trainer.network.architecture import Shape
+from trainer.network.matching import Array, fitting
 
 FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_DOUBLE, types_pb2.DT_BFLOAT16)
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -57,8 +58,8 @@ def read_contents(path: pathlib.Path) -> Contents:
 
 
 def read_fitting_tensorflow(path: pathlib.Path, shapes: Collection[Shape]) -> list[Array]:
-    """Read weights of any kind as `weight_files.fitting` does."""
-    return weight_files.fitting(read_contents(path).arrays, shapes)
+    """Read weights of any kind as `trainer.network.matching.fitting` does."""
+    return fitting(read_contents(path).arrays, shapes)
 
 
 def _saved_model(folder: pathlib.Path) -> Contents:

@@ -1,10 +1,10 @@
-"""The resizing of `trainer.data.preprocess` in TensorFlow operations, for models that are exported to servers."""
+"""The resizing of `trainer.network.preprocess` in TensorFlow operations, for models exported to servers."""
 
 from typing import Any
 
 import tensorflow as tf
 
-from trainer.data.preprocess import SHARPNESS, STEPS, STIMULUS_PADDING, Size
+from trainer.network.preprocess import SHARPNESS, STEPS, STIMULUS_PADDING, Size
 
 
 def prepare_stimulus(image: tf.Tensor, size: Size) -> tf.Tensor:

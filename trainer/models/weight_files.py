@@ -1,26 +1,24 @@
 """Files of weights: which kind is at a path, what identifies their content, and how a worker reads them.
 
-`trainer.models.hdf5_files`, `tensorflow_files` and `compact` read the kinds. Loads neither TensorFlow nor Keras,
-because the pipeline uses this module too.
+`tensorflow_files`, and `hdf5_files` and `compact` of `trainer.network`, read the kinds. Loads neither TensorFlow
+nor Keras, because the pipeline uses this module too.
 """
 
 import dataclasses
 import enum
-import functools
 import hashlib
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Self
-
-import numpy as np
+from collections.abc import Collection, Mapping
 
 from trainer.errors import UserError, printable
 from trainer.io import untrusted
 from trainer.io.files import checksum, local_path
 from trainer.io.untrusted import Limits
-from trainer.models.architecture import Shape
-from trainer.models.model_folder import COMPACT_WEIGHTS
+from trainer.network import hdf5_files
+from trainer.network.architecture import Shape
+from trainer.network.matching import Array
+from trainer.network.model_folder import COMPACT_WEIGHTS
 
 KINDS = (
     "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), or "
@@ -32,9 +30,8 @@ PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
 """Endings of the names of a checkpoint's files."""
 INSIDE = re.compile(rf"{re.escape(SAVED_MODEL)}|variables/[^/]+|[^/]+{PART.pattern}")
 """The files of a folder that weights are read from."""
-HDF5_LIMITS, TENSORFLOW_LIMITS = Limits(60, 3 * 10**9), Limits(900, 6 * 10**9)
-"""What a file of weights may take to be read; MSI-Net's takes 1 s and 0.4 GB, and 5 s and 2 GB with TensorFlow."""
-REMEDY = "get the weights again from where they were published"
+LIMITS = Limits(900, 6 * 10**9)
+"""What a file of TensorFlow may take to be read; MSI-Net's takes 5 s and 2 GB."""
 
 
 class Kind(enum.Enum):
@@ -57,27 +54,6 @@ class LocalWeights:
     """The folder of the model, if the weights are those of a model of this project."""
     fingerprint: str
     """A digest (hex) of the files' names and checksums, the same wherever they are."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Array:
-    """One array of a file."""
-
-    name: str
-    """The name in the file."""
-    shape: Shape
-    """The shape that the file declares, which may be larger than any memory."""
-    read: Callable[[], np.ndarray]
-    """The values. Raises `ContentError` if they are damaged, or not within the file."""
-    called: str
-    """`layer/kernel`, possibly behind scopes, if the file has the layer's name; else empty."""
-    object_path: str = ""
-    """`attribute/kernel`, the path of objects to the layer, if the file has it."""
-
-    @classmethod
-    def of(cls, name: str, value: np.ndarray) -> Self:
-        """Make an array that is in memory, and called by its name."""
-        return cls(name, value.shape, lambda: value, name)
 
 
 # === What is at a path ===
@@ -163,28 +139,17 @@ def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> 
         what: the weights, for messages.
 
     Raises:
-        ContentError: they are damaged, or take more time or memory than HDF5_LIMITS or TENSORFLOW_LIMITS.
+        ContentError: they are damaged, or take more time or memory than LIMITS or those of `hdf5_files`.
         UserError: as `kind_of_weights`.
     """
     kind, path = kind_of_weights(path)
-    is_hdf5 = kind is Kind.HDF5
-    function = "hdf5_files.read_fitting_hdf5" if is_hdf5 else "tensorflow_files.read_fitting_tensorflow"
-    limits = HDF5_LIMITS if is_hdf5 else TENSORFLOW_LIMITS
+    if kind is Kind.HDF5:
+        return hdf5_files.read_in_worker(path, shapes, what)
+    function = "trainer.models.tensorflow_files.read_fitting_tensorflow"
     try:
         arrays: list[Array] = untrusted.call(
-            f"trainer.models.{function}", path, frozenset(shapes), file=what, remedy=REMEDY, limits=limits
+            function, path, frozenset(shapes), file=what, remedy=hdf5_files.REMEDY, limits=LIMITS
         )
     finally:
-        if not is_hdf5:
-            untrusted.end()  # the worker has TensorFlow in its memory
+        untrusted.end()  # the worker has TensorFlow in its memory
     return arrays
-
-
-def fitting(arrays: Iterable[Array], shapes: Collection[Shape]) -> list[Array]:
-    """Read the values of the arrays of these shapes into memory; of the others there are no values any more."""
-    return [
-        dataclasses.replace(
-            array, read=functools.partial(np.asarray, array.read() if array.shape in shapes else None)
-        )
-        for array in arrays
-    ]

@@ -18,10 +18,11 @@ from trainer.io import buckets, files, source_files
 from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum, is_taken
 from trainer.models import author
-from trainer.models.find import PATH_OF_WEIGHTS, find_model, holds_model, nearest_model
+from trainer.models.find import find_model
 from trainer.models.importing import Imported, import_local
-from trainer.models.model_folder import COMPACT_WEIGHTS, weights_in
+from trainer.models.lookup import holds_model, nearest_model
 from trainer.models.model_names import NO_FILE, PRETRAINED
+from trainer.models.registry_layout import PATH_OF_WEIGHTS
 from trainer.models.weight_files import (
     INSIDE,
     KINDS,
@@ -33,6 +34,7 @@ from trainer.models.weight_files import (
     kind_of_weights,
     whole,
 )
+from trainer.network.model_folder import COMPACT_WEIGHTS, weights_in
 
 
 @contextmanager

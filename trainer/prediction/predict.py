@@ -21,7 +21,7 @@ from trainer.io.buckets import is_remote
 from trainer.io.files import MEGAPIXEL, replacing, write_array
 from trainer.io.pictures import Picture, Pixels
 from trainer.io.progress import map_ahead, open_pool
-from trainer.models.model_folder import PICTURE
+from trainer.network.model_folder import PICTURE
 from trainer.prediction.heat import Map, draw_grey, tint
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure_regions, peak_of

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data import preprocess
 from trainer.errors import check
-from trainer.models.find import image_sizes_of
-from trainer.models.inference import Inference
-from trainer.models.model_folder import PAGE, PICTURE
+from trainer.network import preprocess
+from trainer.network.inference import Inference
+from trainer.network.model_folder import PAGE, PICTURE, image_sizes_of
 from trainer.prediction.heat import Map
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.screens import count_screens, rows_of_screens
@@ -23,7 +22,7 @@ class Predictor:
     """The network of a model folder, compiled once for each kind of images; any thread may call its methods."""
 
     def __init__(self, model_folder: str | os.PathLike[str], precision: str = "") -> None:
-        """Load the network; `precision` and errors are those of `trainer.models.inference.Inference`."""
+        """Load the network; `precision` and errors are those of `trainer.network.inference.Inference`."""
         self._folder, self._precision = pathlib.Path(model_folder), precision
         self.image_sizes = image_sizes_of(self._folder)
         """Kind of images -> (H, W) of the network's input, pixels; PAGE only if its size is another one."""

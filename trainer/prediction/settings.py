@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 from trainer.errors import look_up
 from trainer.io.files import MEGAPIXEL, MOST_MEGAPIXELS
-from trainer.models.model_folder import KINDS
+from trainer.network.model_folder import KINDS
 from trainer.settings.fields import check_ranges, setting
 
 

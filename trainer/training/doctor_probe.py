@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from trainer.data.settings import SAMPLE
 from trainer.errors import check, reported
 from trainer.io import buckets, files, runtime
-from trainer.models.model_folder import HISTORY
+from trainer.network.model_folder import HISTORY
 
 GOOD, BAD, NOTE = "good", "bad", "note"
 """A fact is as it should be; training cannot work; or it is worth knowing."""

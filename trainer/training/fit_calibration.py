@@ -16,10 +16,10 @@ from scipy import optimize, stats
 
 from trainer.data import tfrecords
 from trainer.io.progress import Tracker
-from trainer.models.calibration import Calibration
-from trainer.models.load import Network
-from trainer.models.network import kld_loss
-from trainer.models.tensorflow_calibration import mixture, positions
+from trainer.network.calibration import Calibration
+from trainer.network.load import Network
+from trainer.network.network import kld_loss
+from trainer.network.tensorflow_calibration import mixture, positions
 
 MOST_IMAGES = 200
 FEWEST_IMAGES = 15

@@ -9,8 +9,8 @@ from trainer.io import buckets
 from trainer.io.files import StrPath, is_taken, read_json
 from trainer.io.runtime import load_tensorflow
 from trainer.models import weight_sources
-from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, weights_in
 from trainer.models.model_names import NO_FILE
+from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, weights_in
 from trainer.training import accelerators, exits
 from trainer.training.settings import TrainConfig, check_recipe_applied
 

@@ -19,10 +19,14 @@ from trainer.errors import UserError, check, first_line
 from trainer.io import runtime
 from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
 from trainer.io.package_version import code_version
-from trainer.models import calibration, weight_sources
-from trainer.models.architecture import weight_shapes
-from trainer.models.load import assign_arrays, load_weights, trained
-from trainer.models.model_folder import (
+from trainer.models import weight_sources
+from trainer.models.saved_model import write_model
+from trainer.models.weight_files import read_in_worker
+from trainer.network import calibration
+from trainer.network.architecture import weight_shapes
+from trainer.network.load import assign_arrays, load_weights, trained
+from trainer.network.matching import Array
+from trainer.network.model_folder import (
     HISTORY,
     MODEL_CONFIG,
     MODEL_REMEDY,
@@ -31,9 +35,7 @@ from trainer.models.model_folder import (
     ModelConfig,
     training_images,
 )
-from trainer.models.network import build_model
-from trainer.models.saved_model import write_model
-from trainer.models.weight_files import Array, read_in_worker
+from trainer.network.network import build_model
 from trainer.training import accelerators, exits, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
@@ -190,7 +192,7 @@ def train(
     Args:
         config: the settings, with the values of the recipe (`trainer.training.settings.with_recipe`).
         dataset: folder of a prepared dataset.
-        output: folder of the model to write (see `trainer.models.model_folder`).
+        output: folder of the model to write (see `trainer.network.model_folder`).
         checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
         base_model: folder of a model whose weights to start from.
         accelerator: name in `trainer.training.accelerators`; empty for the devices of this machine.

@@ -1,5 +1,5 @@
 /**
- * Cuts and resizes images, and maps back, as trainer/prediction/predictor.py does with trainer/data/preprocess.py.
+ * Cuts and resizes images, and maps back, as trainer/prediction/predictor.py does with trainer/network/preprocess.py.
  *
  * A grid {values, width, height, channels} has its values row by row, those of a pixel beside each other.
  */

@@ -17,9 +17,11 @@ from pipeline.__main__ import main
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from trainer.errors import UsageError, UserError
 from trainer.io import files, package_version
-from trainer.models import model_folder, weight_sources
-from trainer.models.find import PRETRAINED_VERSION, find_model
+from trainer.models import weight_sources
+from trainer.models.find import find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT
+from trainer.models.registry_layout import PRETRAINED_VERSION
+from trainer.network import model_folder
 
 SCORES = (model_folder.EVALUATION, model_folder.PER_IMAGE)
 

@@ -18,8 +18,8 @@ from tests.lifecycle.registry.test_contract import record
 from tests.vertex import DROP, LOCATION, PROJECT
 from trainer.errors import UserError
 from trainer.evaluation import evaluation_files
-from trainer.models import model_folder
 from trainer.models.model_names import DEFAULT
+from trainer.network import model_folder
 
 GRAPH = f"{model_folder.SAVED_MODEL}/saved_model.pb"
 

@@ -18,10 +18,12 @@ from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once
 from trainer.errors import UserError
 from trainer.io.files import PARTIAL
-from trainer.models import model_folder, model_names, registry_layout
-from trainer.models.find import PRETRAINED_VERSION, find_model
+from trainer.models import registry_layout
+from trainer.models.find import find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT
+from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.models.weight_sources import fingerprint_weights
+from trainer.network import model_folder
 
 RECORD = "assets.extra/version.json"
 WHOLE = ["saved_model.pb", "variables/variables.index"]
@@ -213,7 +215,7 @@ def test_pretrained_is_served_once_it_is_the_default_again(registry, stored, mod
 def test_pretrained_that_cannot_be_exported_changes_nothing(registry, stored, model, monkeypatch, tmp_path):
     add(registry, model)
     exported_pretrained.cache_clear()
-    monkeypatch.setattr(model_names, "PRETRAINED_FOLDER", tmp_path / "gone")
+    monkeypatch.setattr(model_folder, "PRETRAINED_FOLDER", tmp_path / "gone")
     with pytest.raises(UserError, match="pretrained"):
         registry.set_alias("msinet", DEFAULT, PRETRAINED_VERSION)
     assert (registry.aliases("msinet"), served(stored)) == ({DEFAULT: 1}, {"1": WHOLE})

@@ -12,7 +12,7 @@ from pipeline.__main__ import main
 from trainer.data.datasets import DATASETS
 from trainer.evaluation.metric_table import METRICS
 from trainer.models import provenance
-from trainer.models.find import PRETRAINED_VERSION
+from trainer.models.registry_layout import PRETRAINED_VERSION
 
 KEY, VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
 """https://cloud.google.com/resource-manager/docs/labels-overview#requirements"""

@@ -11,7 +11,7 @@ from lifecycle.registry.folder_registry import LocalRegistry
 from tests.gcs import upload
 from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.io import files
-from trainer.models import model_folder
+from trainer.network import model_folder
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared"
 WEIGHTS_SCRIPT = SHARED / "tools" / "vgg16_weights.py"

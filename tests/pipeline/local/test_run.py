@@ -37,9 +37,10 @@ from trainer.evaluation.compare import find_contestants
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.io.runtime import LOADING
-from trainer.models import model_folder, provenance, weight_sources
+from trainer.models import provenance, weight_sources
 from trainer.models.model_names import DEFAULT
-from trainer.models.network import build_model
+from trainer.network import model_folder
+from trainer.network.network import build_model
 from trainer.training.settings import TrainConfig
 from trainer.training.train import train
 

@@ -12,8 +12,8 @@ from trainer.errors import PlaceError, UserError
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.io.files import FETCH
-from trainer.models import model_names
 from trainer.models.model_names import DEFAULT
+from trainer.network import model_folder
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(parameters, named, b
 
 def test_missing_pretrained_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(model_names, "PRETRAINED_FOLDER", tmp_path / "missing")
+    monkeypatch.setattr(model_folder, "PRETRAINED_FOLDER", tmp_path / "missing")
     for name in ("base_model_uri", "initial_weights"):
         with pytest.raises(UserError, match=f"^{name} is 'pretrained'"):
             prepare_run("", "", "", {name: "pretrained"})

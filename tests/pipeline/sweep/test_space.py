@@ -9,9 +9,8 @@ from pipeline.graph.environment import load_environment
 from pipeline.sweep.space import RECORD, Categorical, Numerical, keep, read_sweep
 from tests.guide import ROOT
 from trainer.errors import UserError
-from trainer.models.find import model_in
-from trainer.models.model_folder import WEIGHTS
-from trainer.models.registry_layout import ALIASES
+from trainer.models.registry_layout import ALIASES, model_in
+from trainer.network.model_folder import WEIGHTS
 
 FIXED = 'base_dataset = "osie"\nbase_epochs = 4'
 

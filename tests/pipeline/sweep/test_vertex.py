@@ -16,7 +16,7 @@ from pipeline.sweep import vertex as sweeps
 from tests.vertex import DROP, NOW, SERVICE_ACCOUNT, write_config
 from trainer.errors import UserError
 from trainer.io import buckets
-from trainer.models.model_folder import MODEL_CONFIG, WEIGHTS
+from trainer.network.model_folder import MODEL_CONFIG, WEIGHTS
 from trainer.training.hypertune import METRIC
 
 SWEEP = """

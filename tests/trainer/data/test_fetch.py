@@ -19,22 +19,13 @@ from tests.small_sources import (
 )
 from tests.tiny import write_salicon
 from tests.trainer.data.test_copies import picture
-from trainer.data import (
-    datasets,
-    decode,
-    fetch,
-    prepared_data,
-    preprocess,
-    sample,
-    source_layout,
-    splits,
-    tfrecords,
-)
+from trainer.data import datasets, decode, fetch, prepared_data, sample, source_layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 from trainer.io import archive_files, source_files
 from trainer.io.pictures import SUFFIXES
+from trainer.network import preprocess
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the substitutes for the real datasets are missing")

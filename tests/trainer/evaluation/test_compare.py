@@ -25,7 +25,8 @@ from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
-from trainer.models import model_folder, model_names, registry_layout
+from trainer.models import model_names, registry_layout
+from trainer.network import model_folder
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -17,8 +17,8 @@ from trainer.evaluation import data_check, recorded
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.evaluation_files import RECORDED
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.models import model_folder
 from trainer.models.find import find_model
+from trainer.network import model_folder
 
 N, N_OBSERVERS, N_FIXATIONS = 32, 5, 6
 HEIGHT, WIDTH = 96, 128

@@ -14,7 +14,7 @@ from tests.small_sources import write_tree
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.api import load
-from trainer.data import fixation_points, prepared_data, preprocess, tfrecords
+from trainer.data import fixation_points, prepared_data, tfrecords
 from trainer.data.fetch import fetch_dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import GateError, UserError
@@ -27,7 +27,7 @@ from trainer.evaluation.reports.report import write_report
 from trainer.evaluation.seen import training_data
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
-from trainer.models import model_folder
+from trainer.network import model_folder, preprocess
 from trainer.prediction.predictor import Predictor
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training

@@ -15,7 +15,7 @@ from trainer.evaluation.evaluation_files import KNOWN, RECORDED
 from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.scoring import Scorer
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.models import model_folder
+from trainer.network import model_folder
 from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")

@@ -14,14 +14,15 @@ from lifecycle.registry import versions
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.api import load
-from trainer.data import decode, prepared_data, preprocess, tfrecords
+from trainer.data import decode, prepared_data, tfrecords
 from trainer.evaluation import confidence, metrics, per_image
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, LeftOut, PerImage
 from trainer.evaluation.reports.report import write_report
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.models import find, model_folder
+from trainer.models import registry_layout
+from trainer.network import model_folder, preprocess
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -184,4 +185,4 @@ def test_they_are_stored_and_read_again(table, tmp_path):
 def test_a_version_keeps_them(evaluation, models):
     kept = versions.files_of(models["good"], evaluation[0])
     assert kept[model_folder.LEFT_OUT].is_file()
-    assert model_folder.LEFT_OUT in find.KEPT
+    assert model_folder.LEFT_OUT in registry_layout.KEPT

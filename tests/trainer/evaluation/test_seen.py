@@ -9,7 +9,7 @@ from tests.trainer.data.test_copies import COPIES, picture
 from trainer.data import fetch, prepared_data
 from trainer.data.settings import FetchConfig
 from trainer.evaluation.seen import Seen
-from trainer.models import model_folder
+from trainer.network import model_folder
 from trainer.training.train import _images_seen
 
 VALID, TESTED = {"train": 6, "valid": 3}, {"test": 3}

@@ -362,7 +362,7 @@ from trainer.data.prepared_data import Manifest
 from trainer.errors import ContentError
 from trainer.io.files import read_json
 from trainer.models.find import Aliases
-from trainer.models.model_folder import ModelConfig
+from trainer.network.model_folder import ModelConfig
 from trainer.prediction.regions import MarkedRegion, Predicted
 
 kinds = list[MarkedRegion] | Predicted, Manifest, dict[str, dict[str, list[str]]], Aliases, ModelConfig

@@ -241,7 +241,7 @@ def parquet(n_rows, length):
 
 
 def read_compact(content):
-    return untrusted.call("trainer.models.compact.decode_compact", content, file="x.mat")
+    return untrusted.call("trainer.network.compact.decode_compact", content, file="x.mat")
 
 
 def npy(shape, dtype, values=b""):

@@ -24,9 +24,9 @@ from trainer.io import untrusted
 from trainer.io.files import read_json
 from trainer.models import author, tensorflow_files, weight_sources
 from trainer.models.find import find_model
-from trainer.models.load import load_model
-from trainer.models.model_folder import MODEL_CONFIG
-from trainer.models.network import build_model
+from trainer.network.load import load_model
+from trainer.network.model_folder import MODEL_CONFIG
+from trainer.network.network import build_model
 
 NARROW = str(pathlib.Path(sitecustomize.__file__).parent)
 ROOT = str(pathlib.Path(__file__).parents[3])

@@ -10,11 +10,12 @@ from tests.narrow import weights_of
 from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
-from trainer.models import compact, find, model_names, weight_sources
+from trainer.models import registry_layout, weight_sources
 from trainer.models.find import EVIDENCE, find_answering, find_model, find_opponent
-from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
-from trainer.models.weights import read_weights
+from trainer.network import compact, model_folder
+from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
+from trainer.network.weights import read_weights
 
 OSIE = {"dataset": "osie", "source": "gs://data/osie", "image_size": [64, 80]}
 SALICON = {"dataset": "salicon", "source": ""}
@@ -34,7 +35,7 @@ def shipped(small, tmp_path, monkeypatch):
     """The folder in place of the one that comes with the package; the working directory is empty."""
     folder = tmp_path / "package" / "pretrained"
     shutil.copytree(small, folder)
-    monkeypatch.setattr(model_names, "PRETRAINED_FOLDER", folder)
+    monkeypatch.setattr(model_folder, "PRETRAINED_FOLDER", folder)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return folder
@@ -81,7 +82,7 @@ def test_version_that_there_is_not_is_named_whatever_its_length(version):
     with pytest.raises(UserError, match="models/msinet has no version"):
         find_model(f"msinet@{version}")
     with pytest.raises(UserError, match="it has 0, 2"):
-        find.number_of("msinet", version * 30, [2], {})
+        registry_layout.number_of("msinet", version * 30, [2], {})
 
 
 def test_a_folder_may_have_an_at_in_its_name():
@@ -202,4 +203,4 @@ def test_model_alone_is_compared_with_the_default_or_with_pretrained(capsys, shi
 def test_an_image_size_that_the_network_cannot_have_is_refused(tmp_path, size):
     write_json(tmp_path / MODEL_CONFIG, {"image_size": size})
     with pytest.raises(UserError, match="must be two multiples of 8 above 0"):
-        find.image_size_of(tmp_path)
+        model_folder.image_size_of(tmp_path)

@@ -13,9 +13,9 @@ from tests.narrow import narrowed, unexported
 from trainer.errors import UserError
 from trainer.models import tensorflow_files, weight_sources
 from trainer.models.importing import convert_weights
-from trainer.models.load import load_model
-from trainer.models.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
 from trainer.models.registry_layout import VERSION_EXTRA
+from trainer.network.load import load_model
+from trainer.network.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (32, 40)

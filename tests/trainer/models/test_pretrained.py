@@ -13,10 +13,11 @@ from tests.prepared import write_prepared
 from trainer.__main__ import main
 from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
-from trainer.models import architecture, model_names, provenance
+from trainer.models import provenance
 from trainer.models.find import EVIDENCE, find_model
-from trainer.models.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
-from trainer.models.weights import read_weights
+from trainer.network import architecture, model_folder
+from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
+from trainer.network.weights import read_weights
 from trainer.training.checkpoints import Progress
 from trainer.training.settings import TrainConfig
 from trainer.training.train import (
@@ -40,16 +41,16 @@ def empty(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def arrays():
-    return read_weights(model_names.PRETRAINED_FOLDER)
+    return read_weights(model_folder.PRETRAINED_FOLDER)
 
 
 # === The folder ===
 
 
 def test_it_is_whole_and_small_enough_for_a_repository(arrays):
-    files = {path.name for path in model_names.PRETRAINED_FOLDER.iterdir()}
+    files = {path.name for path in model_folder.PRETRAINED_FOLDER.iterdir()}
     assert files == {MODEL_CONFIG, COMPACT_WEIGHTS, TRAINING_IMAGES}
-    assert (model_names.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
+    assert (model_folder.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
     assert {name: value.shape for name, value in arrays.items()} == architecture.weight_shapes()
     for name, value in arrays.items():
         assert np.isfinite(value).all(), name
@@ -57,7 +58,7 @@ def test_it_is_whole_and_small_enough_for_a_repository(arrays):
 
 
 def test_its_configuration_has_what_models_and_people_need():
-    config = read_json(model_names.PRETRAINED_FOLDER / MODEL_CONFIG, "", dict)
+    config = read_json(model_folder.PRETRAINED_FOLDER / MODEL_CONFIG, "", dict)
     assert {"dataset", "source", "fingerprint", "image_size", "identity", "best_epoch", WEIGHTS_SHA256} <= set(
         config
     )
@@ -69,9 +70,9 @@ def test_its_configuration_has_what_models_and_people_need():
 def test_it_is_in_the_wheel():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = project["tool"]["setuptools"]["package-data"]["trainer.models"]
-    package = model_names.PRETRAINED_FOLDER.parent
+    package = model_folder.PRETRAINED_FOLDER.parent
     packed = {path for pattern in patterns for path in package.glob(pattern)}
-    assert set(model_names.PRETRAINED_FOLDER.iterdir()) <= packed
+    assert set(model_folder.PRETRAINED_FOLDER.iterdir()) <= packed
 
 
 # === The commands ===

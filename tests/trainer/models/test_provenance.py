@@ -18,7 +18,7 @@ from trainer.evaluation.reports.score_tables import print_evaluation
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
 from trainer.models import provenance
-from trainer.models.model_folder import MODEL_CONFIG
+from trainer.network.model_folder import MODEL_CONFIG
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -18,13 +18,13 @@ from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
 from tests.narrow import narrowed
 from tests.refused_pictures import LARGE, PNG, chunk, png_header
-from trainer.data import preprocess
 from trainer.errors import UserError
 from trainer.io.pictures import MAX_SIDE_PX, read_picture
 from trainer.models import saved_model
-from trainer.models.load import load_model
-from trainer.models.model_folder import SAVED_MODEL, WEIGHTS
-from trainer.models.network import build_model
+from trainer.network import preprocess
+from trainer.network.load import load_model
+from trainer.network.model_folder import SAVED_MODEL, WEIGHTS
+from trainer.network.network import build_model
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (64, 80)

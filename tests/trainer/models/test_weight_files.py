@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from trainer.errors import ContentError, UserError
-from trainer.models import architecture, hdf5_files, matching, weight_files
-from trainer.models.network import build_model
+from trainer.models import weight_files
+from trainer.network import architecture, hdf5_files, matching
+from trainer.network.network import build_model
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

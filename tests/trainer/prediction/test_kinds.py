@@ -14,10 +14,9 @@ from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.errors import UserError
 from trainer.io.files import write_json
-from trainer.models import calibration
-from trainer.models.find import image_sizes_of
-from trainer.models.inference import Inference
-from trainer.models.model_folder import MODEL_CONFIG, PAGE, PICTURE
+from trainer.network import calibration
+from trainer.network.inference import Inference
+from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE, image_sizes_of
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.predictor import Predictor
 

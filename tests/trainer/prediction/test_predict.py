@@ -15,12 +15,11 @@ from PIL import Image
 from tests.gcs import upload
 from tests.golden.inputs import image
 from trainer.__main__ import main
-from trainer.data import preprocess
 from trainer.errors import UserError
-from trainer.models import load
-from trainer.models.hdf5_files import encode_hdf5
-from trainer.models.model_folder import WEIGHTS
-from trainer.models.weights import read_weights
+from trainer.network import load, preprocess
+from trainer.network.hdf5_files import encode_hdf5
+from trainer.network.model_folder import WEIGHTS
+from trainer.network.weights import read_weights
 from trainer.prediction import predict
 from trainer.prediction.heat import tint
 from trainer.prediction.inputs import find_inputs

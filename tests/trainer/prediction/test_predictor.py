@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.golden.inputs import SIZES, fixation_map
-from trainer.data import preprocess
+from trainer.network import preprocess
 from trainer.prediction.heat import draw_grey
 from trainer.prediction.predictor import Predictor
 

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from tests.golden.inputs import image
-from trainer.data import preprocess
-from trainer.models.inference import Inference
+from trainer.network import preprocess
+from trainer.network.inference import Inference
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor

@@ -10,7 +10,7 @@ import pytest
 from tests.forked import Forked
 from tests.prepared import write_prepared
 from tests.trainer import virtual
-from trainer.models.model_folder import HISTORY, WEIGHTS
+from trainer.network.model_folder import HISTORY, WEIGHTS
 
 SETTINGS = [
     *("--batch-size=4", "--initial-weights=none", "--precision=float32", "--learning-rate=1e-6"),

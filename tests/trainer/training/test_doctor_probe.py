@@ -12,7 +12,7 @@ import pytest
 from trainer.__main__ import _parser, main
 from trainer.errors import UserError
 from trainer.io import files, runtime
-from trainer.models.model_folder import HISTORY
+from trainer.network.model_folder import HISTORY
 from trainer.settings.flags import settings
 from trainer.training import doctor_probe
 from trainer.training.doctor_probe import BAD, GOOD, NOTE

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.models.calibration import Calibration
-from trainer.models.tensorflow_calibration import mixture
+from trainer.network.calibration import Calibration
+from trainer.network.tensorflow_calibration import mixture
 from trainer.training import fit_calibration
 
 H, W = 15, 20

@@ -11,8 +11,8 @@ import tensorflow as tf
 from tests import determinism, rounding
 from tests.golden.inputs import fixation_map, image
 from tests.narrow import SHALLOW, narrowed
-from trainer.models import convolution, layers
-from trainer.models.network import build_model
+from trainer.network import convolution, layers
+from trainer.network.network import build_model
 from trainer.training import step
 from trainer.training.settings import LEARNING_RATE_SCALING, TrainConfig, with_batch
 from trainer.training.step import Network

@@ -22,7 +22,7 @@ from trainer.evaluation import version_summary
 from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.reports import pages
 from trainer.io.package_version import code_version
-from trainer.models.find import PRETRAINED_VERSION
+from trainer.models.registry_layout import PRETRAINED_VERSION
 
 RED = "#d6455d"
 """Readable on white and on black, as the colours of `pages`."""

@@ -31,7 +31,8 @@ from trainer.evaluation.reports import gallery, pages, score_tables
 from trainer.evaluation.reports.score_tables import number
 from trainer.io import files, package_version
 from trainer.io.pictures import Pixels
-from trainer.models import model_folder, provenance
+from trainer.models import provenance
+from trainer.network import model_folder
 from trainer.prediction.heat import blend
 
 THAN = {
@@ -164,7 +165,8 @@ def _title(split: str) -> str:
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manifest) -> list[dict[str, Any]]:
     """Return the first images of a split with their maps, without padding."""
-    from trainer.data import preprocess, tfrecords  # which imports TensorFlow
+    from trainer.data import tfrecords
+    from trainer.network import preprocess
 
     thumbnails = []
     for example in itertools.islice(tfrecords.read_examples(folder, split), PREVIEW_IMAGES[split]):

@@ -18,7 +18,7 @@ from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import LEAVE_ONE_OUT, SPLIT_HALF
 from trainer.evaluation.reports import report, score_tables
 from trainer.evaluation.reports.report import write_curve, write_preview
-from trainer.models import model_folder
+from trainer.network import model_folder
 
 
 class Page(html.parser.HTMLParser):

@@ -6,7 +6,9 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from trainer.errors import check
 from trainer.io.files import StrPath, read_json
+from trainer.network.architecture import STRIDE
 
 SAVED_MODEL = "saved_model"
 WEIGHTS = "model.weights.h5"
@@ -15,6 +17,9 @@ MODEL_REMEDY = "give the folder of a model that `train` wrote"
 """End of a message about a folder without WEIGHTS or with a damaged MODEL_CONFIG."""
 COMPACT_WEIGHTS = "weights.int8.npz"
 """Weights of a model in compact form, in place of WEIGHTS; MODEL_CONFIG has their checksum."""
+PRETRAINED_FOLDER = pathlib.Path(__file__).parents[1] / "models" / "pretrained"
+"""The model that comes with this package, in compact form."""
+GET_PRETRAINED = "get it again with `git checkout -- trainer/models/pretrained`, or install msinet-pipelines again"
 WEIGHTS_SHA256 = "weights_sha256"
 """Key of the MODEL_CONFIG of a model in compact form: SHA-256 of its COMPACT_WEIGHTS, 64 hex digits."""
 HISTORY = "history.jsonl"
@@ -84,7 +89,7 @@ class _Origin(TypedDict, total=False):
 
 
 class CalibrationNumbers(TypedDict):
-    """The numbers of `trainer.models.calibration.Calibration`."""
+    """The numbers of `trainer.network.calibration.Calibration`."""
 
     exponent: float
     bias_logit: float
@@ -141,6 +146,27 @@ def for_kind(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def flips(config: Mapping[str, Any]) -> bool:
     """Whether a model averages, by the content of its MODEL_CONFIG."""
     return bool(config.get("settings", {}).get("flip_prediction", False))
+
+
+def image_sizes_of(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
+    """Kind of images -> (H, W) of a model's input, pixels: of PICTURE, and of kinds with a size of their own."""
+    path = folder / MODEL_CONFIG
+    config = read_json(path, MODEL_REMEDY, SizedConfig)
+    sizes = {}
+    for kind in (PICTURE, *config.get("kinds", {})):
+        size = for_kind(config, kind)["image_size"]
+        fits = len(size) == 2 and all(side > 0 and side % STRIDE == 0 for side in size)
+        check(
+            fits,
+            f"{path} has the image_size {size}, but it must be two multiples of {STRIDE} above 0: {MODEL_REMEDY}",
+        )
+        sizes[kind] = size[0], size[1]
+    return sizes
+
+
+def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
+    """(H, W) of the input that the network in a model's folder was trained at, pixels."""
+    return image_sizes_of(folder)[PICTURE]
 
 
 class Epoch(TypedDict):

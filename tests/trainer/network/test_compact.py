@@ -12,10 +12,11 @@ from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
-from trainer.models import architecture, compact, weight_sources, weights
+from trainer.models import weight_sources
 from trainer.models.find import find_model
-from trainer.models.load import load_model
-from trainer.models.model_folder import (
+from trainer.network import architecture, compact, weights
+from trainer.network.load import load_model
+from trainer.network.model_folder import (
     COMPACT_WEIGHTS,
     MODEL_CONFIG,
     TRAINING_IMAGES,

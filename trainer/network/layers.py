@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from trainer.models.convolution import convolve
+from trainer.network.convolution import convolve
 
 EPSILON = 1e-7
 """Keeps the quotient of `Normalize` finite; the reference's value."""
@@ -123,7 +123,7 @@ def convolve_doubled(x: Any, kernel: Any, training: bool = False) -> Any:
     Args:
         x: (B, h, w, C).
         kernel: (3, 3, C, F), any float; transformed in its own type.
-        training: as in `trainer.models.convolution.convolve`.
+        training: as in `trainer.network.convolution.convolve`.
 
     Returns:
         (B, h, w, 4 F) of x's type; the order of the channels is (row, column, filter).
@@ -170,7 +170,7 @@ def convolve_phases(x: Any, kernel: Any, training: bool = False) -> Any:
     Args:
         x: (B, h, w, 4 C).
         kernel: (3, 3, C, F), any float; transformed in its own type.
-        training: as in `trainer.models.convolution.convolve`.
+        training: as in `trainer.network.convolution.convolve`.
 
     Returns:
         (B, h, w, 4 F) of x's type.

@@ -5,7 +5,7 @@ certain of them. A calibrated map is a mixture of two: the network's map to a po
 centre, such as above and left of it on pages. The share of the bias grows with the entropy of the network's map,
 because a map without a clear peak says little. The numbers are part of a model's configuration, and of the model
 wherever it predicts:
-`trainer.models.tensorflow_calibration` applies them in TensorFlow, `trainer.models.onnx_graph` in ONNX.
+`trainer.network.tensorflow_calibration` applies them in TensorFlow, `trainer.network.onnx_graph` in ONNX.
 """
 
 import dataclasses

@@ -8,14 +8,14 @@ import tensorflow as tf
 
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.data import preprocess
 from trainer.errors import UserError
 from trainer.io.files import write_json
-from trainer.models.calibration import Calibration
 from trainer.models.find import find_model
-from trainer.models.load import load_model
-from trainer.models.model_folder import MODEL_CONFIG
-from trainer.models.tensorflow_calibration import calibrated
+from trainer.network import preprocess
+from trainer.network.calibration import Calibration
+from trainer.network.load import load_model
+from trainer.network.model_folder import MODEL_CONFIG
+from trainer.network.tensorflow_calibration import calibrated
 from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")

@@ -1,6 +1,6 @@
 """The architecture of MSI-Net: its layers, their sizes, and the shapes of its weights. Needs no TensorFlow.
 
-`trainer.models.network` builds the network with Keras, for training; `trainer.models.onnx_graph` writes it as an
+`trainer.network.network` builds the network with Keras, for training; `trainer.network.onnx_graph` writes it as an
 ONNX graph, for predictions. Layers have the reference's names with `_` for `/`.
 """
 

@@ -1,21 +1,22 @@
 """MSI-Net as an ONNX graph, made of a model's weights, with its averaging and its calibration.
 
-The graph has the operations of `trainer.models.network` in their plain order, without what is rearranged there for
-training. It reads prepared images, (N, H, W, 3) RGB in 0..255 (`trainer.data.preprocess.prepare_stimulus`), and
-answers with maps, (N, H, W, 1) in [0, 1]; N, H and W are free, H and W divisible by 8. TensorFlow is its oracle.
+The graph has the operations of `trainer.network.network` in their plain order, without what is rearranged there
+for training. It reads prepared images, (N, H, W, 3) RGB in 0..255 (`trainer.network.preprocess.prepare_stimulus`),
+and answers with maps, (N, H, W, 1) in [0, 1]. N, H and W are free, H and W divisible by 8.
+TensorFlow is its oracle.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from trainer.data.preprocess import STIMULUS_PADDING
-from trainer.models import architecture
-from trainer.models.architecture import ASPP, DECODER, EPSILON, encoder_layer
-from trainer.models.calibration import SMALL, Calibration
-from trainer.models.compact import SCALE
-from trainer.models.matching import Weights
-from trainer.models.onnx_format import Graph, Tensor
+from trainer.network import architecture
+from trainer.network.architecture import ASPP, DECODER, EPSILON, encoder_layer
+from trainer.network.calibration import SMALL, Calibration
+from trainer.network.compact import SCALE
+from trainer.network.matching import Weights
+from trainer.network.onnx_format import Graph, Tensor
+from trainer.network.preprocess import STIMULUS_PADDING
 
 INPUT, OUTPUT = "input", "output"
 TO_THE_START = np.iinfo(np.int64).min
@@ -31,7 +32,7 @@ def encode_onnx(
     """The content of an ONNX file.
 
     Args:
-        weights: of the network, float32 or in compact form (`trainer.models.compact`), which the runtime expands.
+        weights: of the network, float32 or in compact form (`trainer.network.compact`), which the runtime expands.
         flips: whether to average the map of an image with that of its mirror image (setting `flip_prediction`).
         calibration: of the maps; None for the network's own.
         metadata: key -> value, kept in the file.
@@ -129,7 +130,7 @@ def _mirrored(images: Tensor) -> Tensor:
     return images.apply("Slice", start, end, axis, step)
 
 
-# === The calibration, as in trainer.models.tensorflow_calibration ===
+# === The calibration, as in trainer.network.tensorflow_calibration ===
 
 
 def _calibrated(maps: Tensor, images: Tensor, calibration: Calibration) -> Tensor:

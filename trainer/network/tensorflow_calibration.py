@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.data import preprocess
-from trainer.models.calibration import SMALL, Calibration
+from trainer.network import preprocess
+from trainer.network.calibration import SMALL, Calibration
 
 
 def calibrated(calibration: Calibration, maps: tf.Tensor, images: tf.Tensor) -> tf.Tensor:

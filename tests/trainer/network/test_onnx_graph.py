@@ -18,13 +18,13 @@ from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.io.files import read_json, write_json
 from trainer.io.runtime import multiplies_bfloat16
-from trainer.models import onnx_graph
-from trainer.models.calibration import Calibration
-from trainer.models.compact import quantized, write_compact
 from trainer.models.find import find_model
-from trainer.models.inference import Inference
-from trainer.models.load import Trained, load_model
-from trainer.models.model_folder import MODEL_CONFIG
+from trainer.network import onnx_graph
+from trainer.network.calibration import Calibration
+from trainer.network.compact import quantized, write_compact
+from trainer.network.inference import Inference
+from trainer.network.load import Trained, load_model
+from trainer.network.model_folder import MODEL_CONFIG
 from trainer.prediction.predictor import Predictor
 
 pytestmark = pytest.mark.usefixtures("narrow")

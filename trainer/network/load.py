@@ -10,15 +10,14 @@ import keras
 import tensorflow as tf
 
 from trainer.io.files import read_json
-from trainer.models import calibration, model_folder
-from trainer.models.calibration import Calibration
-from trainer.models.layers import Normalize
-from trainer.models.matching import Matched, Weights, match
-from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
-from trainer.models.network import build_model
-from trainer.models.tensorflow_calibration import calibrated
-from trainer.models.weight_files import Array
-from trainer.models.weights import read_weights
+from trainer.network import calibration, model_folder
+from trainer.network.calibration import Calibration
+from trainer.network.layers import Normalize
+from trainer.network.matching import Array, Matched, Weights, match
+from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
+from trainer.network.network import build_model
+from trainer.network.tensorflow_calibration import calibrated
+from trainer.network.weights import read_weights
 
 Network = Callable[[tf.Tensor], tf.Tensor]
 """Images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1]."""
@@ -39,7 +38,7 @@ def load_model(folder: str | os.PathLike[str]) -> "Trained":
 
 
 def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
-    """Assign the weights of a model's folder to `model`; raises as `trainer.models.weights.read_weights`."""
+    """Assign the weights of a model's folder to `model`; raises as `trainer.network.weights.read_weights`."""
     _assign(model, read_weights(folder))
 
 
@@ -47,7 +46,7 @@ def assign_arrays(model: keras.Model, arrays: list[Array], what: str) -> Matched
     """Assign the arrays of a file, which messages call `what`, to the layers of `model`.
 
     Raises:
-        ContentError: the arrays belong to another network; see `trainer.models.matching.match`.
+        ContentError: the arrays belong to another network; see `trainer.network.matching.match`.
     """
     matched = match(arrays, what)
     _assign(model, matched.values)

@@ -10,8 +10,9 @@ import tensorflow as tf
 from tests import reference_graph
 from tests import weight_files as written
 from trainer.errors import UserError
-from trainer.models import architecture, matching, tensorflow_files
-from trainer.models.weight_files import Array
+from trainer.models import tensorflow_files
+from trainer.network import architecture, matching
+from trainer.network.matching import Array
 
 SLOTS = {
     "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 16), np.float32),

@@ -15,13 +15,36 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import ContentError, first_line
-from trainer.models.architecture import Shape
-from trainer.models.weight_files import REMEDY, Array, fitting
+from trainer.io import untrusted
+from trainer.io.untrusted import Limits
+from trainer.network.architecture import Shape
+from trainer.network.matching import Array, fitting
 
+LIMITS = Limits(60, 3 * 10**9)
+"""What a file may take to be read; MSI-Net's takes 1 s and 0.4 GB."""
+REMEDY = "get the weights again from where they were published"
 MOST_GROUPS = 50
 """How deep groups may be nested; those of Keras have a level for each model or layer within another."""
 LAYERS, VARS, NAME = "layers", "vars", "name"
 LAYER_NAMES, WEIGHT_NAMES, OF_MODEL = "layer_names", "weight_names", "model_weights"
+
+
+def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> list[Array]:
+    """Read an HDF5 file as `fitting` does, in the worker of `trainer.io.untrusted`.
+
+    Args:
+        path: the file.
+        shapes: the arrays of these shapes are read. Of all others only names and shapes are.
+        what: the weights, for messages.
+
+    Raises:
+        ContentError: it is damaged, or takes more time or memory than LIMITS.
+    """
+    function = "trainer.network.hdf5_files.read_fitting_hdf5"
+    arrays: list[Array] = untrusted.call(
+        function, path, frozenset(shapes), file=what, remedy=REMEDY, limits=LIMITS
+    )
+    return arrays
 
 
 def read_fitting_hdf5(path: pathlib.Path, shapes: Collection[Shape]) -> list[Array]:

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from trainer.errors import ContentError
 from trainer.io.files import read_json, replacing, write_json
-from trainer.models.architecture import Shape, weight_shapes
-from trainer.models.matching import Weights
-from trainer.models.model_folder import (
+from trainer.network.architecture import Shape, weight_shapes
+from trainer.network.matching import Weights
+from trainer.network.model_folder import (
     COMPACT_WEIGHTS,
     MODEL_CONFIG,
     TRAINING_IMAGES,

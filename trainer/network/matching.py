@@ -6,15 +6,16 @@ Known are the names of the reference (`conv1/conv1_1/kernel`), of this network a
 """
 
 import dataclasses
+import functools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Self
 
 import numpy as np
 
 from trainer.errors import ContentError, some
-from trainer.models.architecture import ASPP, DECODER, ENCODER, LAYERS, Shape, encoder_layer, weight_shapes
-from trainer.models.weight_files import Array
+from trainer.network.architecture import ASPP, DECODER, ENCODER, LAYERS, Shape, encoder_layer, weight_shapes
 
 Weights = dict[tuple[str, str], np.ndarray]
 """(layer, `kernel` or `bias`) -> float32 array in the network's shape, (k, k, in, out) or (out)."""
@@ -33,6 +34,37 @@ OPTIMIZER = r"(?i)(^|/)(adam|rmsprop|sgd|momentum|adagrad|optimizer|beta[12]_pow
 SHOWN = 12
 MIN_REPORTED = 16
 """Smaller arrays that belong to no layer are not reported."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """One array of a file."""
+
+    name: str
+    """The name in the file."""
+    shape: Shape
+    """The shape that the file declares, which may be larger than any memory."""
+    read: Callable[[], np.ndarray]
+    """The values. Raises `ContentError` if they are damaged, or not within the file."""
+    called: str
+    """`layer/kernel`, possibly behind scopes, if the file has the layer's name; else empty."""
+    object_path: str = ""
+    """`attribute/kernel`, the path of objects to the layer, if the file has it."""
+
+    @classmethod
+    def of(cls, name: str, value: np.ndarray) -> Self:
+        """Make an array that is in memory, and called by its name."""
+        return cls(name, value.shape, lambda: value, name)
+
+
+def fitting(arrays: Iterable[Array], shapes: Collection[Shape]) -> list[Array]:
+    """Read the values of the arrays of these shapes into memory; of the others there are no values any more."""
+    return [
+        dataclasses.replace(
+            array, read=functools.partial(np.asarray, array.read() if array.shape in shapes else None)
+        )
+        for array in arrays
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,11 @@ from PIL import Image
 from tests.golden.inputs import image
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.data import preprocess
 from trainer.io.files import write_json
 from trainer.models.find import find_model
-from trainer.models.load import load_model
-from trainer.models.model_folder import MODEL_CONFIG
+from trainer.network import preprocess
+from trainer.network.load import load_model
+from trainer.network.model_folder import MODEL_CONFIG
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

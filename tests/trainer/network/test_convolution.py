@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.rounding import sums_of
-from trainer.models import convolution
+from trainer.network import convolution
 
 pytestmark = pytest.mark.numerics
 SIZES = [(6, 9), (9, 12), (1, 1), (2, 40)]

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from trainer.errors import UserError
 from trainer.io import runtime
 from trainer.io.files import read_json
-from trainer.models import calibration, model_folder
-from trainer.models.model_folder import MODEL_CONFIG, MODEL_REMEDY, PICTURE, ModelConfig, for_kind
-from trainer.models.onnx_graph import encode_onnx
-from trainer.models.weights import read_stored
+from trainer.network import calibration, model_folder
+from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, PICTURE, ModelConfig, for_kind
+from trainer.network.onnx_graph import encode_onnx
+from trainer.network.weights import read_stored
 
 PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 """Precision -> OpenVINO's name of it. In bfloat16 too, sums and what follows the last convolution are float32."""

@@ -11,9 +11,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from trainer.models import architecture
-from trainer.models.architecture import EPSILON, IMAGE_MEAN, STRIDE, encoder_layer
-from trainer.models.layers import Conv2D, Normalize, Pixels, fan_out
+from trainer.network import architecture
+from trainer.network.architecture import EPSILON, IMAGE_MEAN, STRIDE, encoder_layer
+from trainer.network.layers import Conv2D, Normalize, Pixels, fan_out
 
 
 def build_model(
@@ -79,7 +79,7 @@ class _Parts:
         return Pixels(dtype=self.dtype, name="decoder_pixels3")(x)
 
     def convolution(self, filters: int, name: str, kernel: int = 3, relu: bool = True, **kwargs: Any) -> Conv2D:
-        """The next layer, with its own seed; `kwargs` are those of `trainer.models.layers.Conv2D`."""
+        """The next layer, with its own seed; `kwargs` are those of `trainer.network.layers.Conv2D`."""
         initializer = keras.initializers.get(self.kernel_initializer)
         # Each layer gets its own seed: Keras would take it from Python's global generator, which other threads
         # may use as well.

@@ -1,0 +1,145 @@
+"""Look up a model by name: a folder, a registered version, or the model of this package. Loads no TensorFlow."""
+
+import pathlib
+import posixpath
+import re
+from collections.abc import Iterable
+
+from trainer.errors import UserError, nearest
+from trainer.io import buckets, source_files
+from trainer.io.file_names import SourceObject
+from trainer.io.files import local_path
+from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
+from trainer.models.registry_layout import (
+    ALIASES,
+    KEPT,
+    NEEDED,
+    PRETRAINED_VERSION,
+    VERSION_EXTRA,
+    listed_numbers,
+    model_at,
+    model_in,
+    number_of,
+    read_aliases,
+    version_numbers,
+    versions_text,
+)
+from trainer.network import model_folder
+from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
+
+NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
+HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
+
+
+def look_up_model(name: str = "", others: Iterable[str] = ()) -> pathlib.Path:
+    """Find the folder of a model, which holds MODEL_CONFIG, and WEIGHTS or COMPACT_WEIGHTS.
+
+    Args:
+        name: as in `trainer.models.find.find_model`, but not `author:NAME`.
+        others: names that an error may suggest, beside the ones that this function knows.
+
+    Raises:
+        UserError: there is no such model. The message lists the models that exist.
+    """
+    if name == PRETRAINED:
+        if not has_pretrained():
+            missing = (
+                f"this installation has no model {PRETRAINED}, because {model_folder.PRETRAINED_FOLDER} is missing"
+            )
+            raise UserError(f"{missing}; {model_folder.GET_PRETRAINED}")
+        return model_folder.PRETRAINED_FOLDER
+    if buckets.is_remote(name):
+        return _find_remote(name)
+    whole = local_path(name)
+    if name and (found := _model_of_folder(whole)):
+        return found
+    path, version = _split(name or f"{REGISTRY}/{MODEL_NAME}")
+    folder = local_path(path)
+    if not folder.exists() and len(folder.parts) == 1:
+        folder = pathlib.Path(REGISTRY) / folder
+    if whole.is_file():
+        raise UserError(f"{name} is a file, not a model; name a model's folder")
+    if not folder.is_dir():
+        raise UserError(f"there is no model at {folder}{nearest_model(name, others)}; {HOW_TO_GET_ONE}")
+    numbers = version_numbers(folder)
+    if not numbers:
+        raise UserError(f"{folder} {NEITHER}; {HOW_TO_GET_ONE}")
+    number = number_of(str(folder), version, numbers, read_aliases(folder))
+    if number == PRETRAINED_VERSION:
+        return look_up_model(PRETRAINED)
+    model = model_in(folder / str(number))
+    if not (model / WEIGHTS).is_file():
+        known = versions_text([PRETRAINED_VERSION, *numbers])
+        raise UserError(f"{model} has no {WEIGHTS}; name another version of {known}")
+    return model
+
+
+def has_pretrained() -> bool:
+    """Whether this installation has the model of the package, whole or damaged."""
+    return model_folder.PRETRAINED_FOLDER.is_dir()
+
+
+def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
+    """The model in a model's or a version's folder, whose own name may contain an @; None in any other."""
+    try:
+        if holds_weights(folder):
+            return folder
+    except OSError as error:  # such as no permission, or a name that is too long
+        raise UserError(f"cannot read {folder}: {error.strerror}") from None
+    return model_in(folder) if (model_in(folder) / WEIGHTS).is_file() else None
+
+
+def nearest_model(name: str, others: Iterable[str] = ()) -> str:
+    """Suggest the known model with the name closest to `name`, as `; did you mean 'x'?`, or nothing.
+
+    The known models are PRETRAINED, the models in the folder REGISTRY, and the `others`.
+    """
+    registry = pathlib.Path(REGISTRY)
+    registered = [path.name for path in registry.iterdir() if path.is_dir()] if registry.is_dir() else []
+    return nearest(name, [PRETRAINED, *others, *registered])
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Split a name into a path or an address, and the version or alias after its `@`."""
+    match = re.fullmatch(r"(.+)@([^@/]+)", name)
+    return (match[1], match[2]) if match else (name, DEFAULT)
+
+
+def _find_remote(name: str) -> pathlib.Path:
+    address, version = _split(name.rstrip("/"))
+    objects = {entry.name: entry for entry in source_files.list_objects(address)}
+    for folder in ("", VERSION_EXTRA):
+        if posixpath.join(folder, WEIGHTS) in objects:
+            return _download(address, folder, objects)
+    if COMPACT_WEIGHTS in objects:
+        files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES) if file in objects]
+        return source_files.download_for_now(address, files)
+    numbers = listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
+    if not numbers:
+        raise UserError(f"{address} {NEITHER}; {HOW_TO_GET_ONE}")
+    aliases = {}
+    if ALIASES in objects:
+        aliases = read_aliases(source_files.download_for_now(address, [objects[ALIASES]]))
+    number = number_of(address, version, numbers, aliases)
+    return _download(address, model_at(str(number)), objects) if number else look_up_model(PRETRAINED)
+
+
+def _download(address: str, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
+    """Download the model in `folder`, relative to `address`."""
+    paths = {name: posixpath.join(folder, name) for name in (*NEEDED, *KEPT, TRAINING_IMAGES)}
+    missing = [name for name in NEEDED if paths[name] not in objects]
+    if missing:
+        raise UserError(f"{address}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
+    present = [objects[path] for path in paths.values() if path in objects]
+    return source_files.download_for_now(address, present) / folder
+
+
+def holds_model(folder: pathlib.Path) -> bool:
+    """Whether a folder is that of a model, in compact form too, of a version, or of a name that has a version."""
+    candidates = (folder, model_in(folder), *map(model_in, folder.glob("*")))
+    return any(map(holds_weights, candidates))
+
+
+def holds_weights(folder: pathlib.Path) -> bool:
+    """Whether a folder is that of a model, in compact form too."""
+    return (folder / WEIGHTS).is_file() or (folder / COMPACT_WEIGHTS).is_file()

@@ -1,0 +1,1 @@
+"""The network: layers, graphs, preprocessing, calibration, and a model's own folder. Imports the ground alone."""
