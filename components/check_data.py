@@ -33,8 +33,8 @@ def check_data(
     from lifecycle.registry.register import fetched_of
     from lifecycle.registry.settings import DataGateConfig
     from trainer.errors import reported
-    from trainer.evaluation.reports.data_comparison import write_data_comparison
     from trainer.evaluation.settings import EvaluateConfig
+    from trainer.reports.data_comparison import write_data_comparison
     from trainer.settings.fields import configs_of
 
     with reported():

@@ -49,9 +49,9 @@ def evaluate_model(
     from lifecycle.registry.register import evaluate_candidate, fetched_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
-    from trainer.evaluation.reports.report import write_report
-    from trainer.evaluation.reports.score_tables import comparable, decision_page
     from trainer.evaluation.settings import EvaluateConfig
+    from trainer.reports.report import write_report
+    from trainer.reports.score_tables import comparable, decision_page
     from trainer.settings.fields import configs_of
 
     with reported():

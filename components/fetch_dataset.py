@@ -35,7 +35,7 @@ def fetch_dataset(
     from trainer.data import fetch
     from trainer.data.settings import FetchConfig
     from trainer.errors import check, reported
-    from trainer.evaluation.reports.report import write_preview
+    from trainer.reports.report import write_preview
     from trainer.settings.fields import configs_of
 
     with reported():

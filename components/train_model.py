@@ -24,7 +24,7 @@ def train_model(
     """
     from lifecycle.machines.training_job import checkpoint_folder
     from trainer.errors import reported
-    from trainer.evaluation.reports.report import write_curve
+    from trainer.reports.report import write_curve
     from trainer.settings.fields import configs_of
     from trainer.training.settings import TrainConfig
     from trainer.training.start import train_checked

@@ -62,7 +62,7 @@ LONG = (
     "trainer/network/test_network.py",
     "trainer/data/recordings/test_grammar.py",
     "lifecycle/test_preflight.py",
-    "trainer/evaluation/reports/test_gallery.py",
+    "trainer/reports/test_gallery.py",
     "pipeline/vertex/test_benchmark.py",
 )
 """Test files that take more than ten seconds, the longest first; a file that is not here only begins later."""

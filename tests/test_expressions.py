@@ -7,8 +7,8 @@ from tests import expressions
 from tests.expressions import Call
 from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import _pattern
-from trainer.evaluation.reports import pages
 from trainer.network.architecture import LAYERS
+from trainer.reports import pages
 
 AT_RUN_TIME = {
     ("pipeline.graph.environment", "WEBHOOKS.get(self.target, '')"): ("fullmatch", environment.WEBHOOKS.values()),
@@ -25,7 +25,7 @@ AT_RUN_TIME = {
         [_pattern(rule).pattern for row in DATASETS.values() for rule in row.files],
     ),
     ("trainer.data.source_layout", "re.escape(each)"): ("finditer", [re.escape("a(a")]),
-    ("trainer.evaluation.reports.pages", "pattern"): ("sub", []),  # for what Matplotlib draws
+    ("trainer.reports.pages", "pattern"): ("sub", []),  # for what Matplotlib draws
     ("trainer.network.matching", "f'(^|_){layer}$'"): ("search", [rf"(^|_){layer}$" for layer in LAYERS]),
     ("trainer.settings.fields", "limits['pattern']"): (
         "fullmatch",
@@ -38,7 +38,7 @@ AT_RUN_TIME = {
     ),
 }
 """Module and code of an expression that is known when the code runs -> how it is applied, and what it can be."""
-SLOW = {("trainer.evaluation.reports.pages", pages.HEADING.pattern)}
+SLOW = {("trainer.reports.pages", pages.HEADING.pattern)}
 """Modules and expressions for texts of our own, in which what users write is escaped."""
 FUNCTIONS = """
 import contextlib

@@ -19,6 +19,7 @@ LEVELS = [
     trainer.models
     trainer.training
     trainer.evaluation
+    trainer.reports
     trainer.commands
     trainer.api trainer.__main__
     lifecycle.vertex_api

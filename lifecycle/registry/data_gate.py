@@ -10,10 +10,10 @@ from trainer.errors import UserError, check
 from trainer.evaluation import data_check, gate, recorded
 from trainer.evaluation.confidence import is_test_set
 from trainer.evaluation.recorded import Line
-from trainer.evaluation.reports.data_comparison import ComparedData
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import provenance
+from trainer.reports.data_comparison import ComparedData
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
 """Name of prepared data -> their title."""

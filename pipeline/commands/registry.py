@@ -29,11 +29,11 @@ from lifecycle.registry.versions import DefaultMove, Version, is_rolled_back, nu
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import UsageError, check, printable
-from trainer.evaluation import version_summary
 from trainer.evaluation.metric_table import METRICS
 from trainer.models import provenance
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
+from trainer.reports import version_summary
 from trainer.settings.flags import Parser, add_settings, settings
 
 HELP = "list model versions, show one, draw their history, set the default, or give it all traffic"
@@ -108,7 +108,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _write_history(name: str, place: str, versions: Sequence[Version], moves: Sequence[DefaultMove]) -> None:
     """Write the page of a registry into the working directory, and print its path."""
-    from trainer.evaluation.reports import history_page
+    from trainer.reports import history_page
 
     path = pathlib.Path(f"{name}_history.html")
     entries = [

@@ -22,9 +22,10 @@ from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
 from pipeline.vertex import runs
 from trainer.errors import UserError, check, printable
-from trainer.evaluation import run_folders, version_summary
+from trainer.evaluation import run_folders
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io.files import read_json
+from trainer.reports import version_summary
 
 HELP = "list, show or cancel runs on Vertex AI"
 MAX_LISTED = 10

@@ -388,7 +388,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     evaluation = _evaluation(run)
     if evaluation is None:
         return False
-    from trainer.evaluation.reports.score_tables import print_evaluation
+    from trainer.reports.score_tables import print_evaluation
 
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
@@ -400,7 +400,7 @@ def print_stopped(run: Run, progress: RunProgress, status: int, console: Console
     resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
     report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
     if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
-        from trainer.evaluation.reports.report import write_report
+        from trainer.reports.report import write_report
 
         # The report was written before the registration, which did not run.
         write_report(evaluation, report, registers=False)

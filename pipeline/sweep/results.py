@@ -92,7 +92,7 @@ def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested:
 
 def write_page(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested: str) -> None:
     """Write the page of the trials that there are; `tested` is the `score_sentence` of the best."""
-    from trainer.evaluation.reports.sweep_page import write_sweep
+    from trainer.reports.sweep_page import write_sweep
 
     best = best_of(trials)
     write_sweep(

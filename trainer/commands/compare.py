@@ -67,8 +67,8 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
 
     from trainer.data.prepared_data import prepared_by_name
     from trainer.evaluation.compare import compare_models, evaluate_again, find_contestants, find_shared
-    from trainer.evaluation.reports.score_tables import print_comparison
     from trainer.models.find import find_opponent
+    from trainer.reports.score_tables import print_comparison
 
     models = parsed.models
     if len(models) == 1:
@@ -81,7 +81,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     results = {name: compare_models(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
     if parsed.html:
         announce(f"drawing {parsed.html}")
-        from trainer.evaluation.reports.report import write_comparison
+        from trainer.reports.report import write_comparison
 
         write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())

@@ -55,7 +55,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.prepared_data import prepared_by_name
     from trainer.evaluation.evaluate import check_evaluation_output, evaluate
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
-    from trainer.evaluation.reports.score_tables import print_evaluation
+    from trainer.reports.score_tables import print_evaluation
 
     check_evaluation_output(parsed.output_dir)
     # Next to the output, because that disk has room.
@@ -67,7 +67,7 @@ def execute(parsed: argparse.Namespace) -> None:
         evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
     if parsed.report:
         announce(f"drawing {parsed.report}")
-        from trainer.evaluation.reports.report import write_report
+        from trainer.reports.report import write_report
 
         write_report(parsed.output_dir, parsed.report, registers=False)
     print_evaluation(evaluation, Console(), registers=False)

@@ -51,13 +51,13 @@ def execute(parsed: argparse.Namespace) -> None:
     except AmbiguousError as error:
         if not parsed.preview:
             raise
-        from trainer.evaluation.reports.report import write_readings
+        from trainer.reports.report import write_readings
 
         write_readings(error, parsed.preview)
         raise UserError(f"{error}\n{parsed.preview} shows each of them on the images") from None
     if parsed.preview:
         announce(f"drawing {parsed.preview}")
-        from trainer.evaluation.reports.report import write_preview
+        from trainer.reports.report import write_preview
 
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)
@@ -65,7 +65,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     """Print notes, what was written, and the next command."""
-    from trainer.evaluation.reports.pages import counts_text
+    from trainer.reports.pages import counts_text
 
     if manifest.dataset != CUSTOM:  # whose notes were printed before
         print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")

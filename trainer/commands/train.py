@@ -121,7 +121,7 @@ def execute(parsed: argparse.Namespace) -> None:
         initial_weights_fingerprint=parsed.initial_weights_fingerprint,
     )
     if parsed.curve:
-        from trainer.evaluation.reports.report import write_curve
+        from trainer.reports.report import write_curve
 
         write_curve(parsed.output_dir, parsed.curve)
         print(f"wrote the learning curve to {parsed.curve}")

@@ -18,9 +18,9 @@ from trainer.errors import UserError
 from trainer.evaluation import per_image, recorded
 from trainer.evaluation.evaluation_files import RECORDED
 from trainer.evaluation.per_image import PerImage
-from trainer.evaluation.reports.data_comparison import write_data_comparison
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network import model_folder
+from trainer.reports.data_comparison import write_data_comparison
 
 N = 60
 STRICT = DataGateConfig(data_gate="strict")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.gcs import upload
-from tests.trainer.evaluation.reports.test_report import Page, assert_self_contained
+from tests.trainer.reports.test_report import Page, assert_self_contained
 from trainer.__main__ import main
 from trainer.errors import UserError
 from trainer.evaluation import confidence, run_folders

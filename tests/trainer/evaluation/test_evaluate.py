@@ -23,12 +23,12 @@ from trainer.evaluation.compare import evaluate_again, find_contestants, find_sh
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS
-from trainer.evaluation.reports.report import write_report
 from trainer.evaluation.seen import training_data
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
 from trainer.network import model_folder, preprocess
 from trainer.prediction.predictor import Predictor
+from trainer.reports.report import write_report
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 

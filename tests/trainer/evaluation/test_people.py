@@ -19,10 +19,10 @@ from trainer.evaluation import confidence, metrics, per_image
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, LeftOut, PerImage
-from trainer.evaluation.reports.report import write_report
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import registry_layout
 from trainer.network import model_folder, preprocess
+from trainer.reports.report import write_report
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

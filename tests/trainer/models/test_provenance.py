@@ -13,12 +13,12 @@ from tests.consoles import printed
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.reports.report import write_report
-from trainer.evaluation.reports.score_tables import print_evaluation
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
 from trainer.models import provenance
 from trainer.network.model_folder import MODEL_CONFIG
+from trainer.reports.report import write_report
+from trainer.reports.score_tables import print_evaluation
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

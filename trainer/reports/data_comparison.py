@@ -12,8 +12,8 @@ from trainer.data.prepared_data import Manifest, Statistics
 from trainer.data.statistics import FEATURES
 from trainer.errors import now, some
 from trainer.evaluation.data_check import Finding
-from trainer.evaluation.reports import gallery, pages
 from trainer.io.package_version import code_version
+from trainer.reports import gallery, pages
 
 COLORS = {"Current default": pages.ORANGE, "This run": pages.BLUE, "Added": pages.GREY}
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer.errors import format_duration, now
-from trainer.evaluation.reports import pages
 from trainer.io.package_version import code_version
+from trainer.reports import pages
 
 
 def write_sweep(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.evaluation.version_summary import lines, short_gain
+from trainer.reports.version_summary import lines, short_gain
 
 GAIN = {
     "metric": "kld",

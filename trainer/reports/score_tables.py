@@ -27,8 +27,8 @@ from trainer.evaluation.per_image import (
     PerImage,
     Scores,
 )
-from trainer.evaluation.reports import pages
 from trainer.models import provenance
+from trainer.reports import pages
 
 TONES = {
     confidence.BETTER: "good",

@@ -16,9 +16,9 @@ from trainer.data import prepared_data
 from trainer.evaluation import confidence
 from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import LEAVE_ONE_OUT, SPLIT_HALF
-from trainer.evaluation.reports import report, score_tables
-from trainer.evaluation.reports.report import write_curve, write_preview
 from trainer.network import model_folder
+from trainer.reports import report, score_tables
+from trainer.reports.report import write_curve, write_preview
 
 
 class Page(html.parser.HTMLParser):

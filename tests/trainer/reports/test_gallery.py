@@ -5,7 +5,7 @@ import pytest
 
 from tests.browser import Watched
 from trainer.evaluation.per_image import PerImage
-from trainer.evaluation.reports import gallery, report
+from trainer.reports import gallery, report
 
 
 def table(scores, others):

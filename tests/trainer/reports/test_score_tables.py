@@ -8,8 +8,8 @@ from rich.console import Console
 from tests.consoles import printed
 from trainer.evaluation import confidence
 from trainer.evaluation.metric_table import FIXATIONS, METRICS
-from trainer.evaluation.reports import score_tables
-from trainer.evaluation.reports.score_tables import print_evaluation
+from trainer.reports import score_tables
+from trainer.reports.score_tables import print_evaluation
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """The trainings of models as columns of a table."""
 
 from trainer.data.settings import SAMPLE
-from trainer.evaluation.reports.pages import training_facts
 from trainer.models import provenance
+from trainer.reports.pages import training_facts
 
 FIRST = {"dataset": "salicon", "source": "gs://data/salicon"}
 SECOND = {"dataset": "osie", "source": "gs://data/osie", "base_model": FIRST}

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from tests import browser
-from trainer.evaluation.reports import history_page
-from trainer.evaluation.reports.history_page import Entry, Move
+from trainer.reports import history_page
+from trainer.reports.history_page import Entry, Move
 
 START = datetime.datetime(2026, 3, 1, 3, tzinfo=datetime.UTC)
 WEEK = datetime.timedelta(weeks=1)

@@ -18,11 +18,10 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
 from trainer.errors import now
-from trainer.evaluation import version_summary
 from trainer.evaluation.metric_table import LEAD, METRICS
-from trainer.evaluation.reports import pages
 from trainer.io.package_version import code_version
 from trainer.models.registry_layout import PRETRAINED_VERSION
+from trainer.reports import pages, version_summary
 
 RED = "#d6455d"
 """Readable on white and on black, as the colours of `pages`."""

@@ -27,13 +27,13 @@ from trainer.evaluation.compare import (
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
-from trainer.evaluation.reports import gallery, pages, score_tables
-from trainer.evaluation.reports.score_tables import number
 from trainer.io import files, package_version
 from trainer.io.pictures import Pixels
 from trainer.models import provenance
 from trainer.network import model_folder
 from trainer.prediction.heat import blend
+from trainer.reports import gallery, pages, score_tables
+from trainer.reports.score_tables import number
 
 THAN = {
     confidence.BETTER: "significantly better than",
