@@ -63,8 +63,8 @@ def check_run(
     that the form does not show. Output is empty if the registry already has the model of this run.
     """
     arguments = dict(locals())
-    from lifecycle import preflight
     from lifecycle.machines.settings import Target
+    from lifecycle.runs import preflight
     from trainer.errors import reported
 
     run = arguments.pop("run")

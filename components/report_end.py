@@ -19,6 +19,6 @@ def report_end(
 
     The `registry` is that of the environment; `settings` may have another.
     """
-    from lifecycle.run_outcome import report
+    from lifecycle.runs.outcome import report
 
     report(model_name, settings.get("registry", registry), run, status, webhook, only_failures)

@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from lifecycle.parameters import PARAMETERS
+from lifecycle.runs.parameters import PARAMETERS
 from tests.guide import ROOT
 
 PACKAGES = ("components", "lifecycle", "pipeline", "studio", "trainer")

@@ -43,7 +43,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hook(monkeypatch):
-    from lifecycle import webhook
+    from lifecycle.runs import webhook
 
     monkeypatch.setattr(webhook, "PAUSE_S", 0.0)
     with Hook() as server:

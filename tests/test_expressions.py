@@ -1,7 +1,7 @@
 import dataclasses
 import re
 
-from lifecycle.parameters import PARAMETERS
+from lifecycle.runs.parameters import PARAMETERS
 from pipeline.graph import environment
 from tests import expressions
 from tests.expressions import Call

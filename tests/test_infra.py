@@ -8,8 +8,8 @@ import re
 import pytest
 
 from lifecycle.machines.settings import JobConfig
-from lifecycle.parameters import DEFAULTS
-from lifecycle.run_settings import require_sources, settle, validate
+from lifecycle.runs.parameters import DEFAULTS
+from lifecycle.runs.settled import require_sources, settle, validate
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
 from pipeline.vertex import submit

@@ -23,11 +23,9 @@ LEVELS = [
     trainer.commands
     trainer.api trainer.__main__
     lifecycle.vertex_api
-    lifecycle.vertex_run lifecycle.webhook lifecycle.argo
+    lifecycle.vertex_run
     lifecycle.machines lifecycle.registry
-    lifecycle.parameters
-    lifecycle.run_settings
-    lifecycle.preflight lifecycle.run_outcome
+    lifecycle.runs
     components
     pipeline.graph
     pipeline.local pipeline.vertex

@@ -13,7 +13,7 @@ import tomllib
 
 import pytest
 
-from lifecycle.parameters import PARAMETERS
+from lifecycle.runs.parameters import PARAMETERS
 
 ROOT = pathlib.Path(__file__).parent.parent
 MAKE = shutil.which("make")

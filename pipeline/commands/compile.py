@@ -11,7 +11,7 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
-from lifecycle.run_settings import validate
+from lifecycle.runs.settled import validate
 from pipeline.commands.parameter_flags import add_parameters, passed_parameters
 from pipeline.graph import compiled
 from pipeline.graph.environment import layered, load_environment

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from lifecycle.parameters import PARAMETERS, converted
+from lifecycle.runs.parameters import PARAMETERS, converted
 from trainer.errors import UserError, check
 from trainer.settings.fields import Value
 from trainer.settings.flags import Parser, add_flag

@@ -22,11 +22,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lifecycle import run_outcome
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.versions import DefaultMove, Version, is_rolled_back, numbered, what_followed
 from lifecycle.registry.vertex_registry import VertexRegistry
+from lifecycle.runs import outcome
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import UsageError, check, printable
 from trainer.evaluation.metric_table import METRICS
@@ -123,8 +123,8 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
 
 
 def _end(version: Version) -> str:
-    """What came of a version, in the words of `run_outcome`; empty for one that another program registered."""
-    return run_outcome.decided(version.record) if version.record.keys() & {"end", "promote"} else ""
+    """What came of a version, in the words of `outcome`; empty for one that another program registered."""
+    return outcome.decided(version.record) if version.record.keys() & {"end", "promote"} else ""
 
 
 def _tell(version: Version) -> bool:

@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lifecycle import run_outcome, vertex_api
+from lifecycle import vertex_api
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Version
+from lifecycle.runs import outcome
 from lifecycle.vertex_run import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
@@ -156,11 +157,11 @@ def _result(job: Any, run: str, versions: Callable[[str, str], list[Version]]) -
     """How a run on Vertex AI ended, and why; `versions` returns those of a registry and a model."""
     if state_of(job) != runs.SUCCEEDED:
         failed = state_of(job) == FAILED
-        return run_outcome.failed_at(failed_tasks(job, titles_of_job(job))) if failed else state_of(job), []
+        return outcome.failed_at(failed_tasks(job, titles_of_job(job))) if failed else state_of(job), []
     arguments = dict(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
     values = Template(message_as_json(job)["pipelineSpec"]).values(arguments)
-    version = run_outcome.version_of(run, versions(values["registry"], values["model_name"]))
+    version = outcome.version_of(run, versions(values["registry"], values["model_name"]))
     if version is not None:
-        return f"{values['model_name']}@{version.number}: {run_outcome.decided(version.record)}", _why(version)
+        return f"{values['model_name']}@{version.number}: {outcome.decided(version.record)}", _why(version)
     added = any(task.task_name == "upload-model" and state_of(task) == runs.SUCCEEDED for task in tasks_of(job))
-    return "its version was removed" if added else run_outcome.UNCHANGED, []
+    return "its version was removed" if added else outcome.UNCHANGED, []

@@ -11,7 +11,7 @@ from typing import Any
 
 from components import NEVER_CACHED
 from lifecycle import vertex_api
-from lifecycle.parameters import without_settings
+from lifecycle.runs.parameters import without_settings
 from pipeline.graph.environment import Environment
 from trainer.errors import UserError, check, nearest
 from trainer.io.files import read_yaml, replacing

@@ -55,8 +55,8 @@ from components.plan_training import plan_training
 from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
-from lifecycle.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS
-from lifecycle.webhook import VARIABLE
+from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS
+from lifecycle.runs.webhook import VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
 from trainer.io.runtime import SHARED_MEMORY

@@ -13,11 +13,11 @@ from typing import Any
 
 from components import IMAGE
 from lifecycle.machines.plan import check_outside_pod
-from lifecycle.parameters import FINETUNE, PARAMETERS, STEPS, converted, steps_of
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.versions import OWNER
+from lifecycle.runs.parameters import FINETUNE, PARAMETERS, STEPS, converted, steps_of
+from lifecycle.runs.webhook import VARIABLE
 from lifecycle.vertex_api import check_api_address
-from lifecycle.webhook import VARIABLE
 from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check, check_choice, nearest
@@ -204,7 +204,7 @@ def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
     A layer that chooses the sample dataset as the source of a step that is trained also sets the sample's other
     settings of this step, except those that the layer or a recipe sets. A layer that chooses a recipe takes this
     recipe's settings out of earlier layers. Settings of the same layer or a later one stay, and
-    `lifecycle.run_settings.validate` refuses those that contradict the recipe.
+    `lifecycle.runs.settled.validate` refuses those that contradict the recipe.
     """
     values: dict[str, Value] = {}
     for layer in layers:

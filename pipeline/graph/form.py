@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Mapping
 
 from lifecycle.machines.plan import TrainingPlan, data_size
-from lifecycle.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS
+from lifecycle.runs.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS
 from pipeline.graph.accelerator_table import compare_accelerators
 from trainer.data import datasets
 from trainer.data.settings import FetchConfig

@@ -27,9 +27,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lifecycle import run_outcome, webhook
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.register import open_registry
+from lifecycle.runs import outcome, webhook
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from trainer.data.downloads.queries import Queries
@@ -353,17 +353,15 @@ def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
     try:
         registry = open_registry(str(run.parameters.get("registry", "")))
         if not run.finished:
-            end = run_outcome.of_failure(registry, run.model_name, failed)
+            end = outcome.of_failure(registry, run.model_name, failed)
         elif _is_unchanged(run):
-            end = run_outcome.of_unchanged(registry, run.model_name)
+            end = outcome.of_unchanged(registry, run.model_name)
         else:
             number = int(_registered(run)["version"])
             version = next(each for each in registry.versions(run.model_name) if each.number == number)
-            end = run_outcome.of_version(registry, run.model_name, version)
+            end = outcome.of_version(registry, run.model_name, version)
     except UserError as error:
-        end = run_outcome.End(
-            run.model_name, "succeeded" if run.finished else run_outcome.failed_at(failed), str(error)
-        )
+        end = outcome.End(run.model_name, "succeeded" if run.finished else outcome.failed_at(failed), str(error))
     dataclasses.replace(run, result=f"{end.model}: {end.result}", ended=now()).save()
     if run.finished:  # why it failed is said already
         _print_fact(console, "Message", end.text)

@@ -11,10 +11,10 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from lifecycle import parameters
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, open_registry, resolve_base_model
-from lifecycle.run_settings import settle
+from lifecycle.runs import parameters
+from lifecycle.runs.settled import settle
 from pipeline.graph.environment import layered, load_environment
 from trainer.data import prepared_data
 from trainer.data.downloads.queries import Queries
@@ -69,7 +69,7 @@ class Run:
     finished: bool = False
     """Whether it succeeded with these parameters."""
     result: str = ""
-    """How its last attempt ended, in the words of `run_outcome.End`; empty if it goes on or was interrupted."""
+    """How its last attempt ended, in the words of `outcome.End`; empty if it goes on or was interrupted."""
     ended: str = ""
     """When it ended, UTC."""
     earlier: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ def main(run_dir: pathlib.Path) -> None:
 def _run(run_dir: pathlib.Path) -> None:
     from kfp import local
 
-    from lifecycle.parameters import effective, form_of
+    from lifecycle.runs.parameters import effective, form_of
     from pipeline.graph.dag import build_pipeline
     from pipeline.graph.environment import Environment
     from pipeline.local.run import TASKS_LINE

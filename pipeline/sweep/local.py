@@ -26,7 +26,7 @@ from lifecycle.machines import benchmark_results
 from lifecycle.machines.plan import data_size
 from lifecycle.machines.settings import LOCAL, Target
 from lifecycle.machines.training_job import fit_to_data
-from lifecycle.parameters import PARAMETERS, TEST
+from lifecycle.runs.parameters import PARAMETERS, TEST
 from pipeline.local.run import TASK_ENVIRONMENT, locked
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of

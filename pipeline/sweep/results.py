@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lifecycle.parameters import STEPS
+from lifecycle.runs.parameters import STEPS
 from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, text_of
 from trainer.errors import check, format_duration
 from trainer.models import provenance

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from lifecycle.parameters import FINETUNE, PARAMETERS, STEPS, TEST, convert_value, converted, parameter_name
 from lifecycle.registry.register import resolve_base_model
-from lifecycle.run_settings import RunSettings, settings_of, settle
+from lifecycle.runs.parameters import FINETUNE, PARAMETERS, STEPS, TEST, convert_value, converted, parameter_name
+from lifecycle.runs.settled import RunSettings, settings_of, settle
 from pipeline.graph.environment import Environment, layered
 from trainer.data.downloads.servers import without_queries
 from trainer.errors import Checks, UserError, check, nearest

@@ -21,8 +21,8 @@ from lifecycle import vertex_api
 from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
 from lifecycle.machines.plan import TrainingPlan, make_plan, timeout_of
 from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings, parse_labels
-from lifecycle.parameters import PARAMETERS, TEST, convert_value
 from lifecycle.registry.versions import OWNER
+from lifecycle.runs.parameters import PARAMETERS, TEST, convert_value
 from lifecycle.vertex_api import Api
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of

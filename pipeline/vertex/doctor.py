@@ -16,12 +16,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from lifecycle import parameters, vertex_api
+from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
-from lifecycle.parameters import PARAMETERS
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.versions import OWNER
-from lifecycle.run_settings import data_config, settle
+from lifecycle.runs import parameters
+from lifecycle.runs.parameters import PARAMETERS
+from lifecycle.runs.settled import data_config, settle
 from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import COMMON_IMAGES, Environment, layered
 from pipeline.vertex import doctor_questions, single_job, submit

@@ -13,8 +13,8 @@ from typing import Any
 
 from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
-from lifecycle.parameters import effective
-from lifecycle.run_settings import settle
+from lifecycle.runs.parameters import effective
+from lifecycle.runs.settled import settle
 from lifecycle.vertex_api import Api, UnansweredError
 from pipeline.graph.environment import Environment
 from trainer.data import datasets

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lifecycle import vertex_api
-from lifecycle.parameters import without_settings
+from lifecycle.runs.parameters import without_settings
 from lifecycle.vertex_run import FAILED, failures, message_as_json, state_of, tasks_of
 from pipeline.graph.environment import Environment
 from trainer.errors import format_duration

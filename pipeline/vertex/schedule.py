@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lifecycle import vertex_api
-from lifecycle.parameters import DEFAULTS
+from lifecycle.runs.parameters import DEFAULTS
 from lifecycle.vertex_run import message_as_json, state_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lifecycle.parameters import converted, without_settings
 from lifecycle.registry.versions import OWNER
+from lifecycle.runs.parameters import converted, without_settings
 from lifecycle.vertex_run import message_as_json, state_of
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex import schedule

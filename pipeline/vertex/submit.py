@@ -13,11 +13,12 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from components import IMAGE
-from lifecycle import parameters, vertex_api
+from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
-from lifecycle.parameters import DEFAULTS, FINETUNE, STEPS
 from lifecycle.registry.versions import OWNER
-from lifecycle.run_settings import settle
+from lifecycle.runs import parameters
+from lifecycle.runs.parameters import DEFAULTS, FINETUNE, STEPS
+from lifecycle.runs.settled import settle
 from lifecycle.vertex_api import Api
 from lifecycle.vertex_run import failed_tasks, titles_of
 from pipeline.graph import compiled

@@ -20,9 +20,9 @@ import kubernetes
 import pytest
 import yaml
 
-from lifecycle import argo
-from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
 from lifecycle.registry.register import open_registry
+from lifecycle.runs import argo
+from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered
 from tests import containers

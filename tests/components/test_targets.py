@@ -10,8 +10,8 @@ from kfp import dsl
 
 from components.plan_training import plan_training
 from components.train_model import train_model
-from lifecycle.parameters import parameter_name
-from lifecycle.run_settings import settle
+from lifecycle.runs.parameters import parameter_name
+from lifecycle.runs.settled import settle
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
 from tests.prepared import write_prepared

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from lifecycle import preflight
 from lifecycle.machines.settings import Target
-from lifecycle.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
 from lifecycle.registry.register import open_registry, register, resolve_base_model
 from lifecycle.registry.versions import Look
+from lifecycle.runs import preflight
+from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
 from pipeline.__main__ import main
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from trainer.errors import UsageError, UserError

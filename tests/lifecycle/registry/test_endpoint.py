@@ -11,7 +11,7 @@ from PIL import Image
 
 from lifecycle.registry import endpoint as endpoints
 from lifecycle.registry.register import check_shared, open_registry
-from lifecycle.run_settings import validate
+from lifecycle.runs.settled import validate
 from pipeline.__main__ import main
 from tests import vertex_endpoints
 from tests.lifecycle.registry.test_contract import record

@@ -10,7 +10,7 @@ from lifecycle.registry.address import VERTEX
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.vertex_registry import METRICS_SCHEMA, UNPROMOTED, VertexRegistry, root_of
-from lifecycle.run_settings import validate
+from lifecycle.runs.settled import validate
 from pipeline.local import run_folder
 from tests.lifecycle.registry.test_contract import add
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING

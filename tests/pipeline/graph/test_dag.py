@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from components import IMAGE
-from lifecycle.parameters import CONSOLE_FIELDS, SETTINGS
-from lifecycle.preflight import CheckedRun
+from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS
+from lifecycle.runs.preflight import CheckedRun
 from pipeline.__main__ import main
 from pipeline.commands.compile import FILES
 from pipeline.graph import compiled as compiling

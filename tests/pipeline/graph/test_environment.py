@@ -4,7 +4,7 @@ import pytest
 from google.protobuf import json_format
 
 from components import IMAGE
-from lifecycle.run_settings import validate
+from lifecycle.runs.settled import validate
 from pipeline.__main__ import main
 from pipeline.graph.compiled import Template, load_template
 from pipeline.graph.dag import build_pipeline

@@ -19,8 +19,8 @@ import h5py
 import pytest
 from rich.console import Console
 
-from lifecycle.parameters import STEPS
 from lifecycle.registry.folder_registry import LocalRegistry
+from lifecycle.runs.parameters import STEPS
 from pipeline.__main__ import main
 from pipeline.local.run import ANSI, LOG, RunProgress, execute_run, print_stopped, tell_end
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run

@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from lifecycle import parameters
+from lifecycle.runs import parameters
 from pipeline.__main__ import main
 from pipeline.vertex import doctor_questions, submit
 from tests.vertex import ALWAYS, DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config

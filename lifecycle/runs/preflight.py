@@ -10,10 +10,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lifecycle import parameters, vertex_api
+from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.machines.settings import AcceleratorConfig, Target
-from lifecycle.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import (
     check_shared,
@@ -23,7 +22,9 @@ from lifecycle.registry.register import (
     version_made_of,
 )
 from lifecycle.registry.settings import PipelineConfig
-from lifecycle.run_settings import data_config, settle
+from lifecycle.runs import parameters
+from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE
+from lifecycle.runs.settled import data_config, settle
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
 from trainer.evaluation.settings import EvaluateConfig

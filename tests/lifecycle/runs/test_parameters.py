@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
-from lifecycle.parameters import PARAMETERS, STEPS, convert_value, parameter_name
 from lifecycle.registry.settings import PipelineConfig
+from lifecycle.runs.parameters import PARAMETERS, STEPS, convert_value, parameter_name
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import UserError
 from trainer.evaluation.settings import EvaluateConfig

@@ -12,9 +12,10 @@ import yaml
 from google.protobuf import json_format
 
 from components.check_run import check_run
-from lifecycle import preflight
 from lifecycle.machines.settings import Target
-from lifecycle.parameters import (
+from lifecycle.registry import version_records
+from lifecycle.runs import preflight
+from lifecycle.runs.parameters import (
     CONSOLE_FIELDS,
     DEFAULTS,
     PARAMETERS,
@@ -23,7 +24,6 @@ from lifecycle.parameters import (
     parameter_name,
     values_of,
 )
-from lifecycle.registry import version_records
 from pipeline.__main__ import main
 from pipeline.graph.compiled import Template, write_pipeline
 from pipeline.graph.dag import build_pipeline
@@ -35,7 +35,7 @@ from trainer.data.settings import FetchConfig
 from trainer.errors import MistakesError, UserError
 from trainer.io import package_version, runtime
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 LOCAL = Target("local", "", "msinet-{}")
 SAMPLE = {"base_source": "sample", "finetune_source": "sample", "initial_weights": "none"}
 PRETRAINED = {"base_model_uri": "pretrained", "finetune_source": "sample"}

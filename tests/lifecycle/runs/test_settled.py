@@ -8,8 +8,8 @@ import types
 import pytest
 import yaml
 
-from lifecycle import parameters, run_settings
-from lifecycle.parameters import (
+from lifecycle.runs import parameters, settled
+from lifecycle.runs.parameters import (
     CONSOLE_FIELDS,
     DATA,
     DEFAULTS,
@@ -20,7 +20,7 @@ from lifecycle.parameters import (
     needed_datasets,
     parameter_name,
 )
-from lifecycle.run_settings import data_config, require_sources, settle, validate
+from lifecycle.runs.settled import data_config, require_sources, settle, validate
 from pipeline.commands.compile import FILES
 from pipeline.graph.compiled import Template
 from trainer.data.settings import FetchConfig
@@ -28,7 +28,7 @@ from trainer.errors import MistakesError, UserError
 from trainer.training.recipes import RECIPES
 from trainer.training.settings import TrainConfig
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 KUBEFLOW = {"registry": "gs://bucket/models", "checkpoint_dir": "gs://bucket/state"}
 VERTEX = {
     "registry": "gs://bucket/models",
@@ -125,9 +125,9 @@ def test_setting_can_differ_between_both_trainings_by_a_change_of_one_line(setti
     assert DEFAULTS.keys() - changed.DEFAULTS.keys() == {shared}
     assert changed.DEFAULTS.keys() - DEFAULTS.keys() == {f"base_{shared}", f"finetune_{shared}"}
     monkeypatch.setitem(sys.modules, parameters.__name__, changed)
-    again = types.ModuleType(run_settings.__name__)
-    monkeypatch.setitem(sys.modules, run_settings.__name__, again)
-    exec(compile(pathlib.Path(run_settings.__file__).read_text(), "again", "exec"), vars(again))
+    again = types.ModuleType(settled.__name__)
+    monkeypatch.setitem(sys.modules, settled.__name__, again)
+    exec(compile(pathlib.Path(settled.__file__).read_text(), "again", "exec"), vars(again))
     other = other_value(FIELDS[setting])
     trainings = again.validate({f"base_{shared}": other}).trainings
     assert trainings["base"].training == TrainConfig(**{setting: other})

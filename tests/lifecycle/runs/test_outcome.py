@@ -14,8 +14,8 @@ import pytest
 from kfp.dsl.executor import Executor
 
 from components.report_end import report_end
-from lifecycle import argo, webhook
 from lifecycle.registry.folder_registry import LocalRegistry
+from lifecycle.runs import argo, webhook
 from pipeline.vertex import submit
 from tests.vertex import NAMES, PROJECT, ApiError, route
 from trainer.io.files import read_json, write_json
@@ -158,7 +158,7 @@ def test_task_takes_the_state_in_the_form_of_each_service(registry, added, capsy
 
 # === On Kubeflow ===
 
-WORKFLOWS = pathlib.Path(__file__).parents[1] / "golden" / "kubeflow_workflows"
+WORKFLOWS = pathlib.Path(__file__).parents[2] / "golden" / "kubeflow_workflows"
 LOG = "KFP Executor: ...\nerror: unknown accelerator 'l5'; did you mean 'l4'?\nError: exit status 1\n"
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lifecycle import webhook
+from lifecycle.runs import webhook
 from tests.hooks import SECRET
 from trainer.errors import UserError
 

@@ -20,7 +20,10 @@ from lifecycle.machines.plan import (
     timeout_of,
 )
 from lifecycle.machines.settings import LOCAL, AcceleratorConfig, JobConfig, TrainingSettings
-from lifecycle.parameters import (
+from lifecycle.registry.address import ADDRESS_SYNTAX, VERTEX, Address
+from lifecycle.registry.register import REGISTERED_NAME
+from lifecycle.registry.settings import DataGateConfig, PipelineConfig
+from lifecycle.runs.parameters import (
     DEFAULTS,
     FINETUNE,
     KEYWORDS,
@@ -34,9 +37,6 @@ from lifecycle.parameters import (
     steps_of,
     without_effect,
 )
-from lifecycle.registry.address import ADDRESS_SYNTAX, VERTEX, Address
-from lifecycle.registry.register import REGISTERED_NAME
-from lifecycle.registry.settings import DataGateConfig, PipelineConfig
 from trainer.data import datasets
 from trainer.data.downloads.servers import addresses_in, checked_addresses
 from trainer.data.settings import CUSTOM, FetchConfig, HeldOutConfig, check_recordings_used
