@@ -44,7 +44,7 @@ GRACE_S = 10.0
 """Time for interrupted tasks to clean up."""
 TASK_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 TASKS_LINE = "pipeline tasks: "
-"""Prefix of the worker's first line, followed by `pipeline.local.worker.outline` as JSON."""
+"""Prefix of the worker's first line, followed by `pipeline.local.run_worker.outline` as JSON."""
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 KFP = r"^[\d:.,\- ]+ - [A-Z]+ - "
 STARTED = re.compile(KFP + r"Executing task '([\w-]+)'")
@@ -106,7 +106,7 @@ def _run_worker(run: Run, progress: "RunProgress") -> int:
 
     Nobody else may read the log of a run with signed addresses, although their queries are left out.
     """
-    command = [sys.executable, "-m", "pipeline.local.worker", str(run.folder)]
+    command = [sys.executable, "-m", "pipeline.local.run_worker", str(run.folder)]
     mode = 0o600 if run.queries else 0o666
     # kfp leaves a folder in the temporary folder for each task.
     with (

@@ -13,7 +13,7 @@ from pipeline.commands.compile import FILES
 from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, Environment, load_environment
-from pipeline.local.worker import outline
+from pipeline.local.run_worker import outline
 from trainer.errors import UserError
 
 GOLDEN = CONFIGS.parent / "pipeline.yaml"

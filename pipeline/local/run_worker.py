@@ -1,7 +1,7 @@
-"""The process in which kfp.local runs the pipeline; `pipeline.local.run` starts it.
+"""The worker: the process in which kfp.local runs the pipeline. `pipeline.local.run` starts it.
 
-`python -m pipeline.local.worker RUN_DIR` leads its own process group, which includes its tasks. It kills the group
-when its standard input closes, so that no training continues after the process that shows its progress has ended,
+`python -m pipeline.local.run_worker RUN_DIR` leads its own process group, to which its tasks belong. It kills the
+group when its standard input closes. So no training continues after the process that shows its progress has ended,
 however that one ended.
 """
 
