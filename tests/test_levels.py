@@ -22,8 +22,7 @@ LEVELS = [
     trainer.reports
     trainer.commands
     trainer.api trainer.__main__
-    lifecycle.vertex_api
-    lifecycle.vertex_run
+    lifecycle.vertex
     lifecycle.machines lifecycle.registry
     lifecycle.runs
     components

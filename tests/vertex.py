@@ -253,7 +253,7 @@ def vertex(bucket, monkeypatch):
 
     Its project has all that runs need (tests/vertex_project.py).
     """
-    from lifecycle import vertex_api
+    from lifecycle.vertex import api as vertex_api
     from pipeline.vertex import runs
     from tests import vertex_endpoints, vertex_models, vertex_pipelines, vertex_project  # noqa: F401
 

@@ -10,7 +10,7 @@ import re
 import urllib.parse
 from typing import Any, Self
 
-from lifecycle.vertex_api import check_api_address
+from lifecycle.vertex.api import check_api_address
 from trainer.errors import check
 
 VERTEX = "vertex://"

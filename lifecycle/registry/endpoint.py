@@ -15,9 +15,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.registry.address import Address
 from lifecycle.registry.versions import OWNER, label
+from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError, check
 
 SHIPPED_IMAGE = pathlib.Path(__file__).with_name("trial.jpg")

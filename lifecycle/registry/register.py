@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from lifecycle import vertex_api
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.decisions import folder_of
 from lifecycle.registry.endpoint import write_shipped_map
@@ -16,6 +15,7 @@ from lifecycle.registry.folder_registry import BucketRegistry, LocalRegistry
 from lifecycle.registry.version_records import UNKNOWN
 from lifecycle.registry.versions import Look, Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
+from lifecycle.vertex import api as vertex_api
 from trainer.data import prepared_data
 from trainer.errors import check
 from trainer.evaluation import evaluation_files

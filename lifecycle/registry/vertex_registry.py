@@ -30,7 +30,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.registry import decisions, version_records
 from lifecycle.registry.address import ADDRESS_SYNTAX, Address
 from lifecycle.registry.endpoint import Endpoints, write_shipped_map
@@ -53,6 +52,7 @@ from lifecycle.registry.versions import (
     recorded_moves,
     with_move,
 )
+from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError, check
 from trainer.evaluation.evaluation_files import SHIPPED_MAP
 from trainer.io import buckets, files

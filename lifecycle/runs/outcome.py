@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Registry, Version, what_followed
 from lifecycle.runs import argo, webhook
-from lifecycle.vertex_run import failed_tasks, titles_of_job
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.run import failed_tasks, titles_of_job
 from trainer.models.model_names import DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
 

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.machines.settings import AcceleratorConfig, Target
 from lifecycle.registry.address import VERTEX, Address
@@ -25,6 +24,7 @@ from lifecycle.registry.settings import PipelineConfig
 from lifecycle.runs import parameters
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE
 from lifecycle.runs.settled import data_config, settle
+from lifecycle.vertex import api as vertex_api
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
 from trainer.evaluation.settings import EvaluateConfig

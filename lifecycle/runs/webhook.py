@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from lifecycle import vertex_api
+from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError
 
 VARIABLE = "MSINET_WEBHOOK"

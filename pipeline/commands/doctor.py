@@ -16,7 +16,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from lifecycle.vertex_api import Api
+from lifecycle.vertex.api import Api
 from pipeline.commands.parameter_flags import add_environment, add_parameters, confirmed, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import doctor

@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lifecycle import vertex_api
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Version
 from lifecycle.runs import outcome
-from lifecycle.vertex_run import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.run import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment

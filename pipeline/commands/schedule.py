@@ -15,7 +15,7 @@ import pathlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from lifecycle.vertex_run import state_of
+from lifecycle.vertex.run import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph.environment import CONFIGS, Environment, load_environment
 from pipeline.vertex import runs, schedule, schedule_files, submit

@@ -16,8 +16,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from lifecycle import vertex_api
-from lifecycle.vertex_run import FAILED, titles_of
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.run import FAILED, titles_of
 from pipeline.commands.parameter_flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import runs, submit

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components import NEVER_CACHED
-from lifecycle import vertex_api
 from lifecycle.runs.parameters import without_settings
+from lifecycle.vertex import api as vertex_api
 from pipeline.graph.environment import Environment
 from trainer.errors import UserError, check, nearest
 from trainer.io.files import read_yaml, replacing

@@ -17,7 +17,7 @@ from lifecycle.registry.address import VERTEX
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import FINETUNE, PARAMETERS, STEPS, converted, steps_of
 from lifecycle.runs.webhook import VARIABLE
-from lifecycle.vertex_api import check_api_address
+from lifecycle.vertex.api import check_api_address
 from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check, check_choice, nearest

@@ -62,7 +62,7 @@ def outline(spec: Any) -> dict[str, Any]:
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.local import graph_utils
 
-    from lifecycle.vertex_run import titles_of
+    from lifecycle.vertex.run import titles_of
 
     titles = titles_of(json_format.MessageToDict(spec))
     tasks: dict[str, str] = {}

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
 from lifecycle.machines.plan import TrainingPlan, make_plan, timeout_of
 from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings, parse_labels
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import PARAMETERS, TEST, convert_value
-from lifecycle.vertex_api import Api
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import Api
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
 from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of

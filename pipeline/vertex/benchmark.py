@@ -14,12 +14,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.vertex_api import Api, UnansweredError
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import Api, UnansweredError
 from pipeline.graph.environment import Environment
 from pipeline.vertex import doctor_questions, single_job
 from pipeline.vertex.doctor import ENDED

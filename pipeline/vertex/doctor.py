@@ -16,14 +16,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs import parameters
 from lifecycle.runs.parameters import PARAMETERS
 from lifecycle.runs.settled import data_config, settle
-from lifecycle.vertex_api import Api, UnansweredError
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import Api, UnansweredError
 from pipeline.graph.environment import COMMON_IMAGES, Environment, layered
 from pipeline.vertex import doctor_questions, single_job, submit
 from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding, Question, ask

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.runs.parameters import effective
 from lifecycle.runs.settled import settle
-from lifecycle.vertex_api import Api, UnansweredError
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import Api, UnansweredError
 from pipeline.graph.environment import Environment
 from trainer.data import datasets
 from trainer.errors import UserError, check

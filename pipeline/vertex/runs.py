@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.runs.parameters import without_settings
-from lifecycle.vertex_run import FAILED, failures, message_as_json, state_of, tasks_of
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.run import FAILED, failures, message_as_json, state_of, tasks_of
 from pipeline.graph.environment import Environment
 from trainer.errors import format_duration
 

@@ -11,9 +11,9 @@ import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
-from lifecycle import vertex_api
 from lifecycle.runs.parameters import DEFAULTS
-from lifecycle.vertex_run import message_as_json, state_of
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.run import message_as_json, state_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex.submit import Planned, compose

@@ -15,7 +15,7 @@ from typing import Any
 
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import converted, without_settings
-from lifecycle.vertex_run import message_as_json, state_of
+from lifecycle.vertex.run import message_as_json, state_of
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of

@@ -13,14 +13,14 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from components import IMAGE
-from lifecycle import vertex_api
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs import parameters
 from lifecycle.runs.parameters import DEFAULTS, FINETUNE, STEPS
 from lifecycle.runs.settled import settle
-from lifecycle.vertex_api import Api
-from lifecycle.vertex_run import failed_tasks, titles_of
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import Api
+from lifecycle.vertex.run import failed_tasks, titles_of
 from pipeline.graph import compiled
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered

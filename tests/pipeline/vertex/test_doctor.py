@@ -8,7 +8,7 @@ import re
 import pytest
 from google.cloud.aiplatform_v1 import CustomJob
 
-from lifecycle.vertex_api import Api
+from lifecycle.vertex.api import Api
 from pipeline.__main__ import main
 from pipeline.vertex import doctor
 from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN

@@ -8,9 +8,9 @@ import requests
 from google.api_core.exceptions import BadRequest, Conflict, Forbidden, ServiceUnavailable, TooManyRequests
 from google.cloud.aiplatform_v1 import ModelServiceClient
 
-from lifecycle import vertex_api
 from lifecycle.registry.address import check_registry
-from lifecycle.vertex_api import check_api_address
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import check_api_address
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment
 from trainer.errors import UserError
