@@ -105,7 +105,7 @@ def _tensorflow(size: tuple[int, int], count: int, precision: str) -> Callable[[
     import numpy as np
     import tensorflow as tf
 
-    from trainer.network.network import build_model
+    from trainer.network.msinet.keras_model import build_model
     from trainer.training.settings import TrainConfig, with_batch
 
     model = build_model(size, step.POLICIES[precision], "he_normal", seed=0)
@@ -130,7 +130,7 @@ def _torch(size: tuple[int, int], count: int, precision: str) -> Callable[[], fl
     from torch.nn import functional
 
     class Network(nn.Module):  # type: ignore[misc]
-        """MSI-Net, plainly: trainer/network/network.py without the rearrangements of layers.py."""
+        """MSI-Net, plainly: trainer/network/msinet/keras_model.py without the rearrangements of layers.py."""
 
         def __init__(self) -> None:
             super().__init__()

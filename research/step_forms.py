@@ -9,9 +9,9 @@ TensorFlow multiplies 1024 x 1024 matrices in the step's precision until it has 
 (249 GFLOP for an image of 240 x 320). The ratio therefore means the same on any machine: 1 is a step that only
 multiplies, as fast as the machine multiplies large matrices.
 
-A form is a file with a `build_model` as in `trainer/network/network.py`. Forms and matrix product alternate, so
-that a change of the machine's speed affects all of them; operations are deterministic as in training. The table
-has medians of CPU and clock seconds, and median ratios to the matrix product. CPU time depends less on other work
+A form is a file with a `build_model` as in `trainer/network/msinet/keras_model.py`. Forms and matrix product
+alternate, so that a change of the machine's speed affects all of them; operations are deterministic as in training.
+The table has medians of CPU and clock seconds, and median ratios to the matrix product. CPU time depends less on other work
 on the machine.
 """
 
@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.data.settings import parse_image_size
-from trainer.network import network as current
+from trainer.network.msinet import keras_model as current
 from trainer.training import step, strategy
 from trainer.training.accelerators import STEP_FLOP
 from trainer.training.step import EPSILON, Network

@@ -46,8 +46,8 @@ from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.models.model_names import DEFAULT, MODEL_NAME, REGISTRY
 from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION, model_in, read_aliases
-from trainer.network import architecture
 from trainer.network.model_folder import EVALUATION, PER_IMAGE
+from trainer.network.msinet import architecture
 
 ROOT = pathlib.Path(__file__).parents[1]
 FIRST, ADDED, CLEAN = 120, 25, 12

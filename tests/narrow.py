@@ -19,8 +19,9 @@ from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
 from trainer.io import files, untrusted
 from trainer.models import saved_model
-from trainer.network import architecture, compact, model_folder, network
+from trainer.network import compact, model_folder
 from trainer.network.matching import Weights
+from trainer.network.msinet import architecture, keras_model
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor
 from trainer.training import loop, train
@@ -74,7 +75,7 @@ def _shipped() -> pathlib.Path:
     folder = files.folder_for_now() / "pretrained"
     with narrowed():
         keras.utils.set_random_seed(0)
-        compact.write_compact(weights_of(network.build_model((None, None), "float32")), folder, PHOTOGRAPHS)
+        compact.write_compact(weights_of(keras_model.build_model((None, None), "float32")), folder, PHOTOGRAPHS)
     return folder
 
 

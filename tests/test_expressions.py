@@ -7,7 +7,7 @@ from tests import expressions
 from tests.expressions import Call
 from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import _pattern
-from trainer.network.architecture import LAYERS
+from trainer.network.msinet.architecture import LAYERS
 from trainer.reports import pages
 
 AT_RUN_TIME = {

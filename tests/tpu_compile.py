@@ -30,7 +30,7 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, check
 from trainer.network import convolution
-from trainer.network.network import build_model
+from trainer.network.msinet.keras_model import build_model
 from trainer.training import accelerators, step
 from trainer.training.accelerators import Chip
 from trainer.training.step import EPSILON, Network

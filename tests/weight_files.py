@@ -11,9 +11,9 @@ import pytest
 from tests import reference_graph
 from tests.golden.weights import golden_weights as golden_weights  # tests patch it here
 from tests.narrow import narrowed
-from trainer.network.architecture import LAYERS
 from trainer.network.matching import ATTRIBUTES
-from trainer.network.network import build_model
+from trainer.network.msinet.architecture import LAYERS
+from trainer.network.msinet.keras_model import build_model
 
 
 @contextlib.contextmanager

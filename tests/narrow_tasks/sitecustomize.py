@@ -1,8 +1,8 @@
 """With this folder on PYTHONPATH, every Python process has the narrow network of `tests.narrow`.
 
 For tests whose networks are made in processes that others start, such as the tasks of a run. The constants of
-`trainer.network.architecture` are replaced as soon as that is imported, so that nothing is imported for it. Graphs
-run as traced: for a few steps optimizing them takes longer. If SHIPPED is set, the model in that folder is
+`trainer.network.msinet.architecture` are replaced as soon as that is imported, so that nothing is imported for it.
+Graphs run as traced: for a few steps optimizing them takes longer. If SHIPPED is set, the model in that folder is
 `pretrained`.
 """
 
@@ -20,10 +20,10 @@ WIDTHS = {
     "ASPP_FILTERS": 64,
     "DECODER_FILTERS": (32, 16, 16),
 }
-"""Constant of `trainer.network.architecture` -> a quarter of it, at least `convolution.MIN_CHANNELS`."""
+"""Constant of `trainer.network.msinet.architecture` -> a quarter of it, at least `convolution.MIN_CHANNELS`."""
 
 
-NETWORK = "trainer.network.network"
+NETWORK = "trainer.network.msinet.keras_model"
 
 
 class Finder:
@@ -53,8 +53,8 @@ class Finder:
 
 if __name__ == "sitecustomize":
     gc.set_threshold(100_000)  # to load TensorFlow is most of what a task does, and modules are no garbage
-    sys.meta_path.insert(0, Finder("trainer.network.architecture", WIDTHS))
+    sys.meta_path.insert(0, Finder("trainer.network.msinet.architecture", WIDTHS))
     sys.meta_path.insert(0, Finder(NETWORK, {}))
     if SHIPPED in os.environ:
         shipped = {"PRETRAINED_FOLDER": pathlib.Path(os.environ[SHIPPED])}
-        sys.meta_path.insert(0, Finder("trainer.models.model_names", shipped))
+        sys.meta_path.insert(0, Finder("trainer.network.model_folder", shipped))

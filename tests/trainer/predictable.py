@@ -18,7 +18,7 @@ from tests.narrow import narrowed
 from trainer.data import decode, prepared_data, tfrecords
 from trainer.io import files
 from trainer.network import model_folder, preprocess
-from trainer.network.network import build_model
+from trainer.network.msinet.keras_model import build_model
 
 SIZE = (48, 64)
 ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # equal to the frame; padded left and right; shrunk and padded

@@ -104,7 +104,7 @@ def convert_weights(
     from trainer.models import tensorflow_files
     from trainer.models.saved_model import write_model
     from trainer.network import load
-    from trainer.network.network import build_model  # here and below: TensorFlow is loaded now
+    from trainer.network.msinet.keras_model import build_model  # here and below: TensorFlow is loaded now
     from trainer.network.weights import ENCODER_ALONE
 
     contents = tensorflow_files.read_contents(local.path)

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from trainer.errors import ContentError
 from trainer.io.files import read_json, replacing, write_json
-from trainer.network.architecture import Shape, weight_shapes
 from trainer.network.matching import Weights
 from trainer.network.model_folder import (
     COMPACT_WEIGHTS,
@@ -25,6 +24,7 @@ from trainer.network.model_folder import (
     WEIGHTS_SHA256,
     ModelConfig,
 )
+from trainer.network.msinet.architecture import Shape, weight_shapes
 
 LEVELS = 127
 """Integers above 0 of a quantized kernel, and as many below."""

@@ -15,7 +15,7 @@ from trainer.network.calibration import Calibration
 from trainer.network.layers import Normalize
 from trainer.network.matching import Array, Matched, Weights, match
 from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
-from trainer.network.network import build_model
+from trainer.network.msinet.keras_model import build_model
 from trainer.network.tensorflow_calibration import calibrated
 from trainer.network.weights import read_weights
 

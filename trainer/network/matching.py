@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from trainer.errors import ContentError, some
-from trainer.network.architecture import ASPP, DECODER, ENCODER, LAYERS, Shape, encoder_layer, weight_shapes
+from trainer.network.msinet.architecture import ASPP, DECODER, ENCODER, LAYERS, Shape, encoder_layer, weight_shapes
 
 Weights = dict[tuple[str, str], np.ndarray]
 """(layer, `kernel` or `bias`) -> float32 array in the network's shape, (k, k, in, out) or (out)."""

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from trainer.errors import check
 from trainer.io.files import StrPath, read_json
-from trainer.network.architecture import STRIDE
+from trainer.network.msinet.architecture import STRIDE
 
 SAVED_MODEL = "saved_model"
 WEIGHTS = "model.weights.h5"

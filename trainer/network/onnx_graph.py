@@ -1,8 +1,8 @@
 """MSI-Net as an ONNX graph, made of a model's weights, with its averaging and its calibration.
 
-The graph has the operations of `trainer.network.network` in their plain order, without what is rearranged there
-for training. It reads prepared images, (N, H, W, 3) RGB in 0..255 (`trainer.network.preprocess.prepare_stimulus`),
-and answers with maps, (N, H, W, 1) in [0, 1]. N, H and W are free, H and W divisible by 8.
+The graph has the operations of `trainer.network.msinet.keras_model` in their plain order, without what is
+rearranged there for training. It reads prepared images, (N, H, W, 3) RGB in 0..255
+(`trainer.network.preprocess.prepare_stimulus`), and answers with maps, (N, H, W, 1) in [0, 1]. N, H and W are free, H and W divisible by 8.
 TensorFlow is its oracle.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from trainer.network import architecture
-from trainer.network.architecture import ASPP, DECODER, EPSILON, encoder_layer
 from trainer.network.calibration import SMALL, Calibration
 from trainer.network.compact import SCALE
 from trainer.network.matching import Weights
+from trainer.network.msinet import architecture
+from trainer.network.msinet.architecture import ASPP, DECODER, EPSILON, encoder_layer
 from trainer.network.onnx_format import Graph, Tensor
 from trainer.network.preprocess import STIMULUS_PADDING
 

@@ -6,9 +6,9 @@ import pathlib
 from trainer.errors import ContentError, UserError
 from trainer.io import untrusted
 from trainer.network import compact, hdf5_files, model_folder
-from trainer.network.architecture import weight_shapes
 from trainer.network.matching import Weights, match
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_REMEDY, weights_in
+from trainer.network.msinet.architecture import weight_shapes
 
 ENCODER_ALONE = (
     "holds the weights of an encoder alone, without ASPP and decoder, so it is not a model yet; use it as the "

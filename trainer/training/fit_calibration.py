@@ -18,7 +18,7 @@ from trainer.data import tfrecords
 from trainer.io.progress import Tracker
 from trainer.network.calibration import Calibration
 from trainer.network.load import Network
-from trainer.network.network import kld_loss
+from trainer.network.msinet.keras_model import kld_loss
 from trainer.network.tensorflow_calibration import mixture, positions
 
 MOST_IMAGES = 200

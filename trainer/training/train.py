@@ -23,7 +23,6 @@ from trainer.models import weight_sources
 from trainer.models.saved_model import write_model
 from trainer.models.weight_files import read_in_worker
 from trainer.network import calibration
-from trainer.network.architecture import weight_shapes
 from trainer.network.load import assign_arrays, load_weights, trained
 from trainer.network.matching import Array
 from trainer.network.model_folder import (
@@ -35,7 +34,8 @@ from trainer.network.model_folder import (
     ModelConfig,
     training_images,
 )
-from trainer.network.network import build_model
+from trainer.network.msinet.architecture import weight_shapes
+from trainer.network.msinet.keras_model import build_model
 from trainer.training import accelerators, exits, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched

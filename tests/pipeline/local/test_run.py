@@ -40,7 +40,7 @@ from trainer.io.runtime import LOADING
 from trainer.models import provenance, weight_sources
 from trainer.models.model_names import DEFAULT
 from trainer.network import model_folder
-from trainer.network.network import build_model
+from trainer.network.msinet.keras_model import build_model
 from trainer.training.settings import TrainConfig
 from trainer.training.train import train
 

@@ -26,7 +26,7 @@ from trainer.models import author, tensorflow_files, weight_sources
 from trainer.models.find import find_model
 from trainer.network.load import load_model
 from trainer.network.model_folder import MODEL_CONFIG
-from trainer.network.network import build_model
+from trainer.network.msinet.keras_model import build_model
 
 NARROW = str(pathlib.Path(sitecustomize.__file__).parent)
 ROOT = str(pathlib.Path(__file__).parents[3])

@@ -15,8 +15,9 @@ from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
 from trainer.models import provenance
 from trainer.models.find import EVIDENCE, find_model
-from trainer.network import architecture, model_folder
+from trainer.network import model_folder
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
+from trainer.network.msinet import architecture
 from trainer.network.weights import read_weights
 from trainer.training.checkpoints import Progress
 from trainer.training.settings import TrainConfig

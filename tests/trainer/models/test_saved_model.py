@@ -24,7 +24,7 @@ from trainer.models import saved_model
 from trainer.network import preprocess
 from trainer.network.load import load_model
 from trainer.network.model_folder import SAVED_MODEL, WEIGHTS
-from trainer.network.network import build_model
+from trainer.network.msinet.keras_model import build_model
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (64, 80)

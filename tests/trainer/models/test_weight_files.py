@@ -9,8 +9,9 @@ import pytest
 
 from trainer.errors import ContentError, UserError
 from trainer.models import weight_files
-from trainer.network import architecture, hdf5_files, matching
-from trainer.network.network import build_model
+from trainer.network import hdf5_files, matching
+from trainer.network.msinet import architecture
+from trainer.network.msinet.keras_model import build_model
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

@@ -14,7 +14,7 @@ from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
 from trainer.models import weight_sources
 from trainer.models.find import find_model
-from trainer.network import architecture, compact, weights
+from trainer.network import compact, weights
 from trainer.network.load import load_model
 from trainer.network.model_folder import (
     COMPACT_WEIGHTS,
@@ -23,6 +23,7 @@ from trainer.network.model_folder import (
     WEIGHTS_SHA256,
     training_images,
 )
+from trainer.network.msinet import architecture
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

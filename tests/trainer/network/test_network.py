@@ -12,9 +12,9 @@ from tests.golden.weights import set_golden_weights
 from tests.narrow import weights_of
 from trainer.io.runtime import load_openvino
 from trainer.network import layers
-from trainer.network.architecture import VGG16_BLOCKS, encoder_layer
 from trainer.network.layers import Pixels, convolve_doubled, convolve_phases
-from trainer.network.network import build_model, kld_loss
+from trainer.network.msinet.architecture import VGG16_BLOCKS, encoder_layer
+from trainer.network.msinet.keras_model import build_model, kld_loss
 from trainer.network.onnx_graph import encode_onnx
 from trainer.training.step import EPSILON, Adam
 

@@ -11,8 +11,9 @@ from tests import reference_graph
 from tests import weight_files as written
 from trainer.errors import UserError
 from trainer.models import tensorflow_files
-from trainer.network import architecture, matching
+from trainer.network import matching
 from trainer.network.matching import Array
+from trainer.network.msinet import architecture
 
 SLOTS = {
     "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 16), np.float32),

@@ -12,7 +12,7 @@ from tests import determinism, rounding
 from tests.golden.inputs import fixation_map, image
 from tests.narrow import SHALLOW, narrowed
 from trainer.network import convolution, layers
-from trainer.network.network import build_model
+from trainer.network.msinet.keras_model import build_model
 from trainer.training import step
 from trainer.training.settings import LEARNING_RATE_SCALING, TrainConfig, with_batch
 from trainer.training.step import Network

@@ -21,9 +21,9 @@ from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 from trainer.io import runtime
 from trainer.models import weight_sources
-from trainer.network.architecture import ENCODER
 from trainer.network.load import load_model
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
+from trainer.network.msinet.architecture import ENCODER
 from trainer.training import accelerators, loop
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.loop import CompiledSteps, compile_steps

@@ -11,9 +11,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from trainer.network import architecture
-from trainer.network.architecture import EPSILON, IMAGE_MEAN, STRIDE, encoder_layer
 from trainer.network.layers import Conv2D, Normalize, Pixels, fan_out
+from trainer.network.msinet import architecture
+from trainer.network.msinet.architecture import EPSILON, IMAGE_MEAN, STRIDE, encoder_layer
 
 
 def build_model(

@@ -1,7 +1,7 @@
 """The architecture of MSI-Net: its layers, their sizes, and the shapes of its weights. Needs no TensorFlow.
 
-`trainer.network.network` builds the network with Keras, for training; `trainer.network.onnx_graph` writes it as an
-ONNX graph, for predictions. Layers have the reference's names with `_` for `/`.
+`trainer.network.msinet.keras_model` builds the network with Keras, for training. `trainer.network.onnx_graph`
+writes it as an ONNX graph, for predictions. Layers have the reference's names with `_` for `/`.
 """
 
 IMAGE_MEAN = (103.939, 116.779, 123.68)
