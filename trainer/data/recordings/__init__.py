@@ -1,1 +1,1 @@
-"""Recordings of one's own (dataset `custom`), from tables of eye trackers; public datasets are read elsewhere."""
+"""Recordings of one's own (dataset `custom`), from tables of eye trackers. Public datasets are read elsewhere."""

@@ -1,6 +1,8 @@
-"""What the names in a table of fixations mean: those of its columns, and those of images in its cells.
+"""What the names in a table of fixations mean: the names of its columns, and the names of images in its cells.
 
-The names of columns are facts about the exports of eye trackers (docs/data.md names the files that were read).
+Example: `FPOGX` is a column of Gazepoint with x as a fraction of the screen. The cell `house/a.png` names an
+image. The names of columns are facts about the exports of eye trackers (docs/data.md names the files that
+were read).
 """
 
 import dataclasses
@@ -43,22 +45,26 @@ CENTERED = (DEGREES, CENTER_PIXELS, CENTER_FRACTION, CENTER_NORM, CENTER_HEIGHT)
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """The names of two columns, x and y, of positions of fixations."""
+    """The names of two columns, x and y, of positions of fixations.
+
+    Example: `fpogx` and `fpogy`, fractions of the screen.
+    """
 
     x: str
     y: str
     unit: str = ""
-    """A unit of `coordinates`; empty if the name does not tell."""
+    """A unit of `coordinates`, or empty if the name does not tell."""
     on: str = ""
-    """SCREEN if these are positions on the screen, IMAGE if on the image; empty if the name does not tell."""
+    """SCREEN for positions on the screen, IMAGE for positions on the image. Empty if the name does not tell."""
     upwards: bool = False
     """Whether y grows upwards."""
     beside: str = ""
-    """The name of another column without which these names mean something else; empty if there is none."""
+    """The name of another column that must be there too: without it, x and y mean something else. Empty if none
+    is needed."""
 
 
 PAIRS = (
-    Pair("mapped fixation x", "mapped fixation y", PIXELS, IMAGE),  # Tobii's glasses; its unit is an image's name
+    Pair("mapped fixation x", "mapped fixation y", PIXELS, IMAGE),  # Tobii's glasses: its unit is an image's name
     Pair("current fix x", "current fix y", PIXELS, SCREEN),  # EyeLink Data Viewer
     Pair("fpogx", "fpogy", FRACTION, SCREEN),  # Gazepoint
     Pair("norm pos x", "norm pos y", FRACTION, IMAGE, upwards=True),  # Pupil Player, on a surface
@@ -86,12 +92,13 @@ SCENE_CAMERA = (
     *("azimuth", "gaze point 3d x", "gaze3d position left x", "start frame index", "world index"),
     *("gyro x", "gyroscope x", "accelerometer x"),
 )
-"""Columns of tables whose positions are on the pictures of a camera that a person wears ..."""
+"""Columns that only tables of a scene camera have: their positions are on the pictures of a camera that a
+person wears. A table that also has a column of MAPPED is no such table."""
 MAPPED = (
     *("fixation detected on surface", "fixation detected in reference image", "on surf", "on srf"),
     *("fixation status", "mapped fixation x"),
 )
-"""... unless one of these says which positions were mapped to an image or a surface."""
+"""Columns that say which positions were mapped to an image or a surface."""
 AREA = (("width", "height"), ("w", "h"), ("right", "bottom"), ("x2", "y2"), ("xmax", "ymax"))
 """Columns beside x and y that make a row an area of interest."""
 
@@ -180,14 +187,17 @@ ROLES = {
 """What a column holds -> its usual names in the order of preference, in the form that `plain` returns. `media x`
 and `media y` are where the screen shows the image, `media width` and `media height` its size there, in pixels."""
 IMAGE_WORDS = ("image", "img", "picture", "pic", "photo", "stimulus", "stim")
-"""A column whose name ends in one of these words holds images."""
+"""The last words of the names of columns that hold images. Example: `left image`."""
 MOST_FOLDERS = 100
 """Folders of a path by which an image is found. A cell of a table may have a million slashes."""
 MEDIA = ("media x", "media y", "media width", "media height")
 
 
 def plain(name: str) -> tuple[str, str]:
-    """Split a column's name into its words, in lower case, and its unit: `Fix_X [px]` is (fix x, px)."""
+    """Split a column's name into its words, in lower case, and its unit.
+
+    Example: `Fix_X [px]` becomes (`fix x`, `px`).
+    """
     name, unit = _without_unit(name.strip().lower())
     words = re.sub(r"[\s_.\-]+", " ", name).strip()
     if not unit and (match := re.fullmatch(r"(.+) (px|pix|pixels|ms|norm|deg|pct|percent)", words)):
@@ -196,7 +206,7 @@ def plain(name: str) -> tuple[str, str]:
 
 
 def _without_unit(name: str) -> tuple[str, str]:
-    """Split `x [px]` or `x (px)` into x and px; the unit is empty if there is none in brackets at the end."""
+    """Split `x [px]` or `x (px)` into x and px. The unit is empty if there is none in brackets at the end."""
     begin = -1
     if name.endswith("]"):
         begin = name.find("[", 1)
@@ -206,7 +216,7 @@ def _without_unit(name: str) -> tuple[str, str]:
 
 
 def is_usual(words: str) -> bool:
-    """Whether a column of images may have this name, in the form that `plain` returns."""
+    """Whether a column of images may have this name, in the form that `plain` returns. Example: `left image`."""
     return words in ROLES["image"] or words.rpartition(" ")[2] in IMAGE_WORDS
 
 
@@ -217,19 +227,19 @@ class Columns:
     index: dict[str, int]
     """What a column holds (a key of ROLES, x or y) -> its position in the table, from 0."""
     unit: str
-    """A unit of `coordinates`; empty if the names do not tell."""
+    """A unit of `coordinates`, or empty if the names do not tell."""
     on: str
-    """SCREEN or IMAGE; empty if the names do not tell."""
+    """SCREEN or IMAGE, or empty if the names do not tell."""
     unknown_unit: str
-    """The unit of x or y in the header if it is not one of UNITS, such as mm; else empty."""
+    """The unit of x or y in the header if it is not one of UNITS, else empty. Example: mm."""
     upwards: bool | None
-    """Whether y grows upwards, by a known name or by the user; None if it is as usual for the unit."""
+    """Whether y grows upwards, if a known name or the user says so. None: as is usual for the unit."""
     is_centered: bool = False
     """Whether the names say that positions are from the centre."""
     scene_camera: str = ""
-    """The column that tells that positions are on the pictures of a scene camera; empty if none does."""
+    """The column that tells that positions are on the pictures of a scene camera, or empty."""
     mapped: tuple[tuple[str, int, int], ...] = ()
-    """The images whose names are in the header, and the columns x and y of the positions on each."""
+    """For each image that the header names: its name, and the columns x and y of the positions on it."""
 
     @property
     def has_positions(self) -> bool:
@@ -300,7 +310,8 @@ def _is_beside(pair: Pair, words: Sequence[tuple[str, str]]) -> bool:
 def _find_pair(words: Sequence[tuple[str, str]], is_empty: Callable[[int], bool]) -> tuple[Pair, int, int] | None:
     """The preferred pair of positions and their columns.
 
-    Of columns of one name, those with values come first, then fractions.
+    If several columns have one name, the first with values is preferred, and among these a column of
+    fractions.
     """
     positions = {word: position for position, word in reversed(list(enumerate(words)))}
     for pair in PAIRS:
@@ -319,7 +330,8 @@ def _find_pair(words: Sequence[tuple[str, str]], is_empty: Callable[[int], bool]
 class ImageNames:
     """Find the image that a cell of a table names: by its path, the end of its path, or its name without a suffix.
 
-    A number names the image of that number too, if only one has it: 7 is 07.png, and so is 7.0.
+    Example: `face/a.png`, `a.png` and `a` all name the image stimuli/face/a.png. A number also names the
+    image with this number if only one image has it. Example: 7 and 7.0 name 07.png.
 
     Args:
         paths: the paths of the images below the source. Results are positions in this list.
@@ -338,10 +350,10 @@ class ImageNames:
         self._by_number = {name: positions for name, positions in numbers.items() if len(set(positions)) == 1}
 
     def find_all(self, labels: Sequence[str], origin: str) -> list[int | None]:
-        """The image that each label of a table names; None for a label without an image.
+        """Find the image of each label in a table. The result is None for a label without an image.
 
-        A label that is longer than what it shares with the path of an image names none if another label names
-        that image better: face/a.png is not house/a.png where the table has house/a.png too.
+        A label with folders may match by the end of its path alone, but only if no other label matches that
+        image better. Example: face/a.png does not name house/a.png if the table also has house/a.png.
 
         Raises:
             UserError: several images have this name.
@@ -366,7 +378,10 @@ class ImageNames:
         return images
 
     def _match(self, label: str) -> tuple[list[int], float]:
-        """The images that a label may mean, and how many parts of their paths it has; infinity for all."""
+        """The images that a label may mean, and how many parts of their paths it matches.
+
+        Infinity: it matches whole.
+        """
         ends = _ends(label)
         name = next((end for end in ends if end in self._by_name), None)
         if name is None:
@@ -377,7 +392,7 @@ class ImageNames:
         return exact or candidates, math.inf if is_whole else name.count("/") + 1
 
     def only_in(self, folder: str) -> int | None:
-        """The only image directly in a folder, or the only one at all; None if there are several."""
+        """The only image directly in a folder, or else the only image of the source. None if there are several."""
         for paths in ([path for path in self.paths if path.rpartition("/")[0] == folder], self.paths):
             if len(paths) == 1:
                 return self.paths.index(paths[0])
@@ -394,7 +409,10 @@ class ImageNames:
 
 
 def is_number(label: str) -> bool:
-    """Whether a label is digits alone, or digits and zeros as in 7.0, as programs write numbers of images."""
+    """Whether a label is a whole number. Programs also write it with zeros behind the point.
+
+    Example: 7, 7.0 and 7,00.
+    """
     return re.fullmatch(r"\s*\d+([.,]0+)?\s*", label) is not None
 
 
@@ -408,7 +426,10 @@ def _plain(path: str) -> str:
 
 
 def _ends(path: str) -> list[str]:
-    """The path and its ends after its last MOST_FOLDERS folders, the longest first, then all without a suffix."""
+    """All names by which a path may be found, the longest first, at most MOST_FOLDERS folders deep.
+
+    Example: `a/b.png` gives `a/b.png`, `b.png`, `a/b` and `b`.
+    """
     path = _plain(path)
     stem = next((path[: -len(suffix)] for suffix in IMAGE_SUFFIXES if path.endswith(suffix)), path)
     parts = [text.lstrip("/").split("/") for text in (path, stem)]

@@ -1,8 +1,8 @@
 """The dataset `custom`: find its images, with their maps, files of fixations, or tables of fixations.
 
-Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see
-`source_layout`). The split is told by a column, by folders, or by hashes of names. How the data was read is
-printed, and returned in sentences (see `Report`).
+Beside tables, images lie in any folders. Without tables, the names of folders tell what a file is (see
+`source_layout`). A column, folders, or hashes of names decide the split. How the data was read is printed,
+and returned in sentences (see `Report`).
 """
 
 import collections
@@ -60,7 +60,7 @@ MOST_OUTSIDE = 0.5
 """Largest share of positions outside of their images where the settings, or the tables, say what positions
 mean."""
 FEW_OBSERVERS = 3
-"""Fewer names of tables are those of observers only where times of fixations show one person in each."""
+"""Tables of fewer people count as observers only if times of fixations show that each table is of one person."""
 MOST_EVIDENCE = 100_000
 """Number of fixations that tell the unit of all."""
 SHOWN_FORMS = 5
@@ -73,11 +73,11 @@ class Usable:
 
     items: list[Item]
     labels: list[str]
-    """The split of each item: of its folder or of a column; empty if neither tells."""
+    """The split of each item, by its folder or a column. Empty if neither tells."""
     sizes: list[Size]
     """(h, w) of each item's upright picture."""
     n_fixations: list[int]
-    """Number of fixations of each item; empty if tables have none."""
+    """Number of fixations of each item. Empty if tables have none."""
 
 
 def find_recordings(
@@ -88,17 +88,17 @@ def find_recordings(
     bad: BadImages,
     is_test_set: bool = False,
 ) -> SplitImages:
-    """Find the images, their maps and fixations, and split them; print how the data was read.
+    """Find the images, their maps and fixations, and split them. Print how the data was read.
 
-    Images that cannot be used are put aside into `bad`. For a test set, the validation images are chosen by
-    `tested_items` or, with a `test_share`, split like a training set.
+    Images that cannot be used are put aside into `bad`. For a test set without a `test_share`, `tested_items`
+    chooses the images. With a `test_share` they are split like a training set.
 
     Raises:
-        UserError: see `source_layout`, `tables` and `fixations`. Or an image is in both splits, or there are
-            images for tests and a `test_share` too.
+        UserError: see `source_layout`, `tables` and `fixations`. Also: an image is in both splits, or there
+            are images for tests and a `test_share` too.
     """
     is_all_tested, training_split = is_test_set and not config.test_share, config.split
-    if is_all_tested:  # the setting is that of the training sets
+    if is_all_tested:  # the user wrote this setting for the training sets
         config = dataclasses.replace(config, split="auto")
     others = [member for member in members if not is_table(member.path)]
     images = find_images(others, row, source, config.split, bad, is_all_tested)
@@ -161,11 +161,12 @@ class LabelledImages:
     items: list[Item]
     """With their own files of maps and fixations, if there are any."""
     labels: list[str]
-    """The split of each item by its folder; empty without one."""
+    """The split of each item by its folder. Empty without one."""
     by_folder: bool
     """Whether folders split the training from the validation."""
     for_tests: list[str] = dataclasses.field(default_factory=list)
-    """Paths of the images in test/ that are left out of the items; to train on the others, they need no maps."""
+    """Paths of the images in test/ that are left out of the items. They need no maps, since the others are
+    trained on."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """Sentences for people."""
 
@@ -226,8 +227,11 @@ def _with_maps(
 def folder_labels(paths: Sequence[str], split: str) -> tuple[list[str], bool]:
     """The split of each image by its folders, and whether folders divide training from validation images.
 
-    With the setting `auto`, a folder test/ counts if there are images outside of it, and the folders train/ and
-    val/ if there are both.
+    With the setting `auto`:
+    - A folder test/ counts if there are images outside of it.
+    - The folders train/ and val/ count if there are both.
+
+    Example: a/train/1.png is `train` if another image is below val/.
     """
     labels = [_label_of(path) for path in paths]
     if split == "folders" or (split == "auto" and set(SPLITS) <= set(labels)):
@@ -237,12 +241,12 @@ def folder_labels(paths: Sequence[str], split: str) -> tuple[list[str], bool]:
 
 
 def _label_of(path: str) -> str:
-    """The split that the deepest folder of a path names; empty if none does."""
+    """The split that the deepest folder of a path names, or empty. Example: `train` for a/training/1.png."""
     return folder_word(path, SPLIT_LABELS)
 
 
 def _read_pictures(items: Sequence[Item], indices: Sequence[int], bad: BadImages) -> dict[int, Size]:
-    """The upright (h, w) of the images at these positions; those that are no images are put aside."""
+    """The upright (h, w) of the images at these positions. Files that are no images are put aside."""
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
     pictures = {}
     with Tracker("read images", len(indices), "images") as tracker, open_pool(n_threads) as pool:
@@ -275,7 +279,7 @@ def _usable(
     report: "Report",
     bad: BadImages,
 ) -> tuple[Usable, bool]:
-    """The images of which maps or fixations are known, and whether a column of tables tells the splits.
+    """The images with known maps or fixations, and whether a column of tables tells the splits.
 
     Raises:
         UserError: nothing tells where people looked, or two kinds of files do.
@@ -381,9 +385,10 @@ def _by_image(images: NDArray[np.int32], points: Points, observers: NDArray[np.i
 
 
 def _observers(rows: pl.DataFrame, report: "Report") -> NDArray[np.int64] | None:
-    """The observer of each row, counted from 0 by the order of names; None if observers are not told apart.
+    """The observer of each row, counted from 0 by the order of names. None if observers are not told apart.
 
     Without a column of observers, each table is one observer if some image is in more than one table.
+    Example: the tables p1.csv, p2.csv and p3.csv, all with rows of a.png.
     """
     column = "observer"
     if not any("observer" in source.columns.index for source in report.sources):
@@ -442,7 +447,11 @@ SPLIT_TEXTS = {
 
 
 def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config: FetchConfig) -> list[str] | None:
-    """The split of each of `items` by the column of splits in all rows; None if there is none that may be used."""
+    """The split of each of `items` by the column of splits in all rows. None if no column may be used.
+
+    Example: a cell may hold train, val or test. A column `split` with the values A and B is ignored by
+    `auto`.
+    """
     pairs = rows.select("image", pl.col("split").cast(pl.String)).unique().sort("image", "split").rows()
     words = {word for _, word in pairs if word}
     unknown = sorted(word for word in words if word.lower() not in SPLIT_LABELS)
@@ -466,10 +475,11 @@ def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config
 
 
 def with_split_key(item: Item, split_method: str) -> Item:
-    """Give an image the text by whose hash it is split: its group, or its name without suffix, with its folder's.
+    """Give an image its `Item.split_key`: the name of its group, or its own name without the suffix.
 
-    That depends on no other image. `Item.name` does, which leaves out the folder that all images share. With
-    HASH_BY_FOLDER, the folder is the group of an image that a table names none for.
+    The own name has one folder. Example: `face/a` for study/face/a.png. It depends on no other image, unlike
+    `Item.name`, since this lacks the folders that all images share. With HASH_BY_FOLDER, the folder is the
+    group of an image without a group in the tables.
     """
     folder, _, _ = item.stimulus.path.rpartition("/")
     own = splits.without_suffix("/".join(item.stimulus.path.split("/")[-2:]))
@@ -497,11 +507,14 @@ def with_groups(items: Sequence[Item], rows: pl.DataFrame, origin: str) -> list[
 def tested_items(usable: Usable, split: str, source: str) -> tuple[dict[str, list[Item]], list[str]]:
     """The images of a test set, as validation images, and sentences about their choice.
 
-    The images labelled test are chosen; without any, those labelled validation; without any, all.
+    They are the first of these that there are:
+    - the images labelled test,
+    - the images labelled validation,
+    - all images.
 
     Raises:
-        UserError: `split`, the setting of the training set, says that images are labelled, but none is labelled
-            test.
+        UserError: `split`, the setting of the training set, says that images are labelled, but none is
+            labelled test.
     """
     label = next((name for name in (TEST, "valid") if name in usable.labels), "")
     if label == "valid" and split in ("folders", "column"):
@@ -600,7 +613,10 @@ class Report:
         return notes + self.remarks
 
     def _forms(self) -> list[str]:
-        """A sentence for each form of tables: a few of their names, and what their columns hold."""
+        """A sentence for each form of tables: a few of their names, and what their columns hold.
+
+        Example: `p1.csv (commas): x is 'fix_x', y is 'fix_y'.`
+        """
         origins = collections.defaultdict[str, list[str]](list)
         for source in self.sources:
             columns = ", ".join(f"{role} is {name!r}" for role, name in source.names.items())

@@ -41,11 +41,11 @@ COLUMNS = {
     **dict.fromkeys(NUMBERS, pl.Float64()),
     **dict.fromkeys(LABELS, pl.Categorical()),
 }
-"""Columns of rows of fixations: the position of the image, -1 for one that is not there; numbers; and labels; null
-for an empty cell."""
+"""Columns of rows of fixations: the position of the image (-1 for one that is not there), numbers and labels.
+They are null for an empty cell."""
 NEARLY_ALL = 0.9
-"""Share of the fixations outside of their images that exchanged x and y must explain to be named; share of the
-rows of a table that another one must have to be a copy of it."""
+"""Two shares. Exchanged x and y are named as a cause if they explain this share of the fixations outside of
+their images. A table is a copy of another one if that has this share of its rows."""
 FIXATION = r"(whole )?e?fi[xj]"
 NO_FIXATION = r"(whole )?e?sa[ck]|e?blink|unclassified|gap$"
 """Beginnings of the names of fixations, and of other events, in a column of events, in lower case."""
@@ -62,12 +62,13 @@ CENTERED_SHARE = 0.2
 LOST_SHARE = 0.01
 """One exact position of more fixations than this share stands for something else where others hardly repeat."""
 MIN_FOR_LOST, MIN_LOST, MOST_CODES = 50, 4, 3
-"""Fewer positions tell nothing about how often others repeat; fewer or more exact ones are by chance."""
+"""With fewer positions, nothing is known about how often others repeat. A position that occurs less often, or
+one of more such positions, is there by chance."""
 SAME_PLACE = 0.1
 """Share of the range of positions within which two rows may be of one fixation, and of the numbers of fixations
 that may have rows farther apart."""
 BY_CHANCE = 0.05
-"""Share of the rows that may be equal by chance, as those of two people whom no column tells apart."""
+"""Share of the rows that may be equal by chance. Example: rows of two people whom no column tells apart."""
 MAX_SEVERAL = 0.1
 """Largest share of images on which several people may have one name."""
 MOSTLY = 0.25
@@ -80,7 +81,7 @@ SAMPLE_STEP = 0.1
 """Single samples of the gaze are nearer to the next than this share of the distance between any two."""
 MIN_FOR_SAMPLES = 20
 ALIKE = 0.1
-"""Standard deviation of durations, for their mean, up to which they are those of samples."""
+"""Durations are as equal as durations of samples up to this standard deviation, divided by their mean."""
 LeftOut = collections.Counter[str]
 """The reason why rows are left out -> their number, in the order in which they were found."""
 
@@ -95,7 +96,7 @@ class Found:
     others: list[str]
     """Names of the tables that hold none."""
     how: str
-    """A sentence about what names the image of each row, if it is no column; else empty."""
+    """A sentence about what names the image of each row. Empty if a column names it."""
     unknown: LeftOut = dataclasses.field(default_factory=collections.Counter)
     """Names of images that are not there -> number of rows."""
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -209,7 +210,7 @@ def _found(
 
 
 def _exact(labels: pl.Series, names: ImageNames, origin: str) -> pl.Series:
-    """The image of each label (see `ImageNames.find_all`); -1 if there is none, null for an empty cell."""
+    """The image of each label (see `ImageNames.find_all`): -1 if there is none, null for an empty cell."""
     texts = labels.cast(pl.String)
     unique = texts.drop_nulls().unique(maintain_order=True).to_list()
     images = [-1 if image is None else image for image in names.find_all(unique, origin)]
@@ -220,7 +221,13 @@ def _exact(labels: pl.Series, names: ImageNames, origin: str) -> pl.Series:
 
 
 def _without_areas(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
-    """The tables, without those of areas of interest, whose names are returned."""
+    """Separate the tables of areas of interest from the others.
+
+    Returns the others, and the names of the separated ones.
+
+    Example: a table with the columns name, x, y, width and height has areas of interest, if no column tells
+    who looked or when.
+    """
     areas = [
         source
         for source in sources
@@ -231,7 +238,12 @@ def _without_areas(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
 
 
 def _expanded(source: Source) -> Iterator[Source]:
-    """The table; or if names of images are in its header, a table for each, whose name is that of the image."""
+    """Make a table for each image that the header names.
+
+    A header without names of images leaves the table as it is.
+
+    Example: the column `Mapped fixation X [page]` is about the image page.
+    """
     if not source.columns.mapped:
         yield source
     for image, x, y in source.columns.mapped:
@@ -240,13 +252,16 @@ def _expanded(source: Source) -> Iterator[Source]:
 
 
 def _is_of_people(form: Sequence[Source]) -> bool:
-    """Whether columns tell who looked, when or how long, or are those of a known export."""
+    """Whether columns tell who looked, when or how long, or belong to a known export.
+
+    Example: `FPOGX` of Gazepoint.
+    """
     columns = form[0].columns
     return bool(columns.index.keys() & {"observer", "duration", "time"} or (columns.unit and columns.on))
 
 
 def _with_named(config: FetchConfig, **named: str) -> str:
-    """The setting `columns` with further names."""
+    """The setting `columns` with further names. Example: `image=stimulus,x=gx,y=gy`."""
     return ",".join(f"{role}={name}" for role, name in {**parse_columns(config.columns), **named}.items())
 
 
@@ -388,9 +403,10 @@ def _read(source: Source, names: ImageNames, named: dict[str, str], left_out: Le
 
 
 def _is_event(head: Head, position: int) -> bool:
-    """Whether a column names events, of which some are fixations and others are not.
+    """Whether a column names events, some of them fixations and some not.
 
-    The others have a known name, or follow fixations within an image, unlike the tasks of trials.
+    The other events have a known name, such as saccade. Or they follow fixations within an image, which the
+    tasks of trials do not.
     """
     cells = [row[position].strip().lower() for row in head.sample if position < len(row)]
     is_fixation = [re.match(FIXATION, cell) is not None for cell in cells]
@@ -403,7 +419,7 @@ def _is_event(head: Head, position: int) -> bool:
 
 
 def left_out_text(left_out: LeftOut) -> str:
-    """The reasons with their numbers."""
+    """The reasons with their numbers. Example: `12 without a position`."""
     return "; ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
 
 
@@ -423,7 +439,8 @@ def _share(mask: pl.Series) -> float:
 def _owner(path: tuple[str, ...], part: tuple[int, int, int] | None) -> str:
     """The path of a table without the part that names its image, and without suffixes such as `_fixations`.
 
-    It is perhaps the name of an observer, who has a table for each image.
+    It may be the name of an observer with a table for each image. Example: p1/a_fixations.csv of the image a
+    gives `p1/*`, for all tables of the observer p1.
     """
     names = list(path)
     if part is not None and part_of(path, part):
@@ -442,8 +459,9 @@ def _owner(path: tuple[str, ...], part: tuple[int, int, int] | None) -> str:
 def _without_lost(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     """The rows without positions that stand for lost gaze.
 
-    These are the positions of LOST, unless many positions are from the centre, and an exact position of many
-    images or observers where others hardly repeat.
+    - The positions of LOST, unless many positions are negative, since then (0, 0) is the centre.
+    - A frequent exact position on several images, if others hardly repeat. Example: (960, 540) in 5% of the
+      rows.
     """
     places = rows.select("image", "observer", "owner", "x", "y").unique()
     counts = places.group_by("x", "y").agg(pl.len(), pl.col("image").n_unique().alias("images"))
@@ -474,11 +492,16 @@ def _check_one_eye(rows: pl.DataFrame, source: Source) -> None:
 def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     """The rows without repetitions, in their order.
 
-    Of rows with the same content one is left. Of rows of one observer, trial and image the last is left if they
-    have the same number of a fixation and nearly the same position, and the same time or follow one another:
-    software that writes a row for each sample of the gaze repeats the fixation to which it belongs, and its
-    position is final in the last row. The same number elsewhere in a table is another fixation, because numbers
-    may begin again. So is the same number at other positions, as of people whom no column tells apart.
+    Of rows with the same content one is left. Software that writes a row for each sample of the gaze also
+    repeats the fixation of the sample, and its position is final in the last row. So the last of several rows
+    is left if:
+    - they have one observer, one trial, one image and one number of a fixation,
+    - their positions are nearly the same,
+    - and they have one time, or follow one another.
+
+    The same number elsewhere in a table is another fixation, because numbers may begin again. Example:
+    fixation 1 of the next trial. The same number at other positions is another fixation too: no column may
+    tell two people apart.
 
     Raises:
         UserError: some rows of one number have nearly the same position, and others do not.
@@ -487,7 +510,7 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
         return rows
     numbered = ("image", "observer", "owner", "trial", "fixation")
     is_repeated = ~_hashes(rows, *numbered, *NUMBERS).is_last_distinct()
-    if _share(is_repeated) < BY_CHANCE:  # then only those of one person at one time are repeated for certain
+    if _share(is_repeated) < BY_CHANCE:  # then a repeat is certain only for one person at one time
         is_certain = pl.col("time").is_not_null() & pl.col("observer").is_not_null()
         is_repeated &= rows.select(is_certain).to_series()
     rows, n_dropped = _filtered(rows, ~is_repeated)
@@ -523,8 +546,9 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
 
 
 def _share_apart(rows: pl.DataFrame) -> float | None:
-    """The share of the groups of several rows whose positions differ too much for one fixation; None without
-    any.
+    """The share of groups of rows with positions too far apart for one fixation.
+
+    None if no group has several rows.
     """
     if rows.is_empty():
         return None
@@ -542,10 +566,10 @@ def _hashes(rows: pl.DataFrame, *names: str) -> pl.Series:
 
 
 def _without_copies(rows: pl.DataFrame, found: Found, left_out: LeftOut) -> pl.DataFrame:
-    """The rows without those of tables that are copies of others.
+    """The rows without the rows of tables that are copies of others.
 
     Raises:
-        UserError: a table is like another one, but not equal, as one before a correction.
+        UserError: a table is like another one, but not equal. Example: one is the other before a correction.
     """
     n_rows = dict(rows.group_by("owner").len().rows())
     dropped: set[str] = set()
@@ -565,7 +589,7 @@ def _without_copies(rows: pl.DataFrame, found: Found, left_out: LeftOut) -> pl.D
 
 
 def _equal_tables(rows: pl.DataFrame, n_rows: dict[str, int]) -> list[tuple[str, str]]:
-    """The pairs of owners of whom one has nearly all fixations of the other."""
+    """The pairs of owners in which one has nearly all fixations of the other."""
     keys = rows.select("owner", position=_hashes(rows, "image", "observer", "x", "y")).unique()
     same = keys.join(keys, on="position", suffix=" 2").filter(
         pl.col("owner").to_physical() < pl.col("owner 2").to_physical()
@@ -575,7 +599,10 @@ def _equal_tables(rows: pl.DataFrame, n_rows: dict[str, int]) -> list[tuple[str,
 
 
 def _alike_tables(rows: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """The pairs of owners with as many fixations on each image whose positions rise and fall together."""
+    """The pairs of owners with equally many fixations on each image, if their positions rise and fall together.
+
+    Example: a table, and the same table after all x were moved by 5 pixels.
+    """
     counts = rows.group_by("owner", "image", "observer").len()
     counts = counts.select("owner", form=_hashes(counts, "image", "observer", "len"))
     forms = counts.group_by("owner").agg(pl.col("form").sort()).group_by("form").agg("owner")["owner"].to_list()
@@ -591,18 +618,18 @@ def _alike_tables(rows: pl.DataFrame) -> Iterator[tuple[str, str]]:
 
 
 def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """The smaller one of the correlations of x and of y, (n, 2) each; 0 where a coordinate is constant."""
+    """The smaller one of the correlations of x and of y, (n, 2) each. It is 0 if a coordinate is constant."""
     if min(first.std(axis=0).min(), second.std(axis=0).min()) == 0:
         return 0.0
     return float(min(np.corrcoef(first[:, axis], second[:, axis])[0, 1] for axis in (0, 1)))
 
 
 def _check_fixations(found: Found, named: dict[str, str]) -> None:
-    """Raise `UserError` if rows are samples of the gaze, summaries of it, or those of a second table like the
-    first.
+    """Raise `UserError` if rows are samples of the gaze, summaries of it, or of a second table like the first.
 
-    Samples are near to the next, and equally long if they have durations. Of summaries, and of tables with a
-    column for each fixation, a person has one row of an image.
+    - Samples are near to the next, and equally long if they have durations.
+    - Of summaries, a person has one row for each image. So have tables with a column for each fixation.
+      Example: the columns fix_1_x, fix_1_y, fix_2_x and fix_2_y.
     """
     rows, origin = found.rows, found.sources[0].origin
     if len(rows) < MIN_FOR_SAMPLES:
@@ -645,7 +672,10 @@ def share_in_several_tables(rows: pl.DataFrame) -> float:
 
 
 def is_grid(owners: Sequence[str]) -> bool:
-    """Whether names have several words that differ, each with each of the others: perhaps people and sessions."""
+    """Whether names have several words that differ, and each word occurs with each of the others.
+
+    Example: a_1, a_2, b_1 and b_2. The words may be people and sessions.
+    """
     words = [re.split(r"[/_\-\s]+", owner) for owner in owners]
     if len({*map(len, words)}) > 1:
         return False
@@ -654,8 +684,9 @@ def is_grid(owners: Sequence[str]) -> bool:
 
 
 def is_one_person_each(rows: pl.DataFrame) -> bool:
-    """Whether numbers or times of fixations do not begin again within an image and a table, as with several
-    people.
+    """Whether numbers or times of fixations do not begin again within an image and a table.
+
+    Example: the numbers 1, 2, 3, 1, 2 of one image in one table may be of two people.
     """
     for role in ("time", "fixation"):
         if not rows[role].count():
@@ -673,7 +704,7 @@ def is_one_person_each(rows: pl.DataFrame) -> bool:
 
 
 def positions_of(rows: pl.DataFrame, sizes: Points) -> Positions:
-    """The positions of rows; `sizes` are (height, width) of all images."""
+    """The positions of rows. `sizes` has (height, width) of all images."""
     media = None
     if rows["media x"].count() > 0.5 * len(rows):
         order = ("media y", "media x", "media height", "media width")
@@ -684,10 +715,13 @@ def positions_of(rows: pl.DataFrame, sizes: Points) -> Positions:
 def placed(
     rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut, most_outside: float
 ) -> tuple[pl.DataFrame, Points, str]:
-    """The rows inside of their images (see `Geometry.place`), and their (n, 2) pixels (y, x).
+    """Move the positions of rows to pixels, and leave out the rows outside of their images (see `Geometry.place`).
 
-    Others are counted in `left_out`. `sizes` are (height, width) of all images. The last value says so if
-    exchanged x and y explain the others; else it is empty.
+    The others are counted in `left_out`. `sizes` has (height, width) of all images.
+
+    Returns:
+        The rows inside, and their (n, 2) pixels (y, x). And a remedy if exchanged x and y explain the rows
+            outside, else an empty text.
 
     Raises:
         UserError: a larger share than `most_outside` is outside.
@@ -713,7 +747,7 @@ def placed(
 
 
 def _exchanged(positions: Positions, geometry: Geometry, n_outside: int) -> str:
-    """A remedy if exchanging x and y would bring nearly all rows inside of their images; else empty."""
+    """A remedy if exchanging x and y would bring nearly all rows inside of their images. Else empty."""
     if not n_outside:
         return ""
     still_outside = len(positions.x) - len(geometry.place(positions.exchanged())[0])
@@ -729,10 +763,12 @@ def _exchanged(positions: Positions, geometry: Geometry, n_outside: int) -> str:
 
 
 def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig) -> None:
-    """Raise `UserError` if too large a share of rows names images that are not there, or of images has no
-    fixation; or if the numbers that name images seem to be those of others.
+    """Check how much the names of images lose. `n_bad` images cannot be read.
 
-    `n_bad` images cannot be read.
+    Raises:
+        UserError: too large a share of rows names images that are not there, or too large a share of images
+            has no fixation. Or numbers count images from another start. Example: rows of 0 to 9, and images
+            1.png to 10.png.
     """
     most, rows = config.max_lost_share, found.rows["image"]
     n_unknown = int((rows < 0).sum())
@@ -761,7 +797,12 @@ def check_lost(found: Found, names: ImageNames, n_bad: int, config: FetchConfig)
 
 
 def _likely_cause(found: Found, names: ImageNames) -> str:
-    """What the names of images that are not there have too much, or that their encoding is wrong; or empty."""
+    """Why names of images are not found: they have a part too much, or another encoding.
+
+    Empty if neither explains it.
+
+    Example: `a_left.png may be a.png`.
+    """
     for cut in (r"(?<![\s_\-.(])[\s_\-.(]+[^\s_\-.()]+\)?$", r"^[^\s_\-.()]+[\s_\-.]+"):
         shorter = {}
         for label in found.unknown:

@@ -1,4 +1,7 @@
-"""How positions in tables become pixels of their images."""
+"""How positions in tables become pixels of their images.
+
+Example: (0.5, 0.5) in fractions of an image of 600 x 800 pixels (height x width) is the pixel (300, 400).
+"""
 
 import dataclasses
 import re
@@ -40,8 +43,7 @@ class Positions:
     sizes: NDArray[np.int64]
     """(n, 2) of (height, width): the size of the image of each, pixels."""
     media: Floats | None = None
-    """(n, 4) of (top, left, height, width): where the screen shows the image, pixels; None if that is not
-    known."""
+    """(n, 4) of (top, left, height, width): where the screen shows the image, pixels. None if this is unknown."""
 
     def exchanged(self) -> "Positions":
         """The positions with x and y exchanged."""
@@ -62,15 +64,15 @@ class Geometry:
     upwards: bool
     """Whether y grows upwards."""
     screen: tuple[int, int] | None = None
-    """(height, width) of the screen in pixels; None if it is not known or positions are on the image."""
+    """(height, width) of the screen in pixels. None if it is not known, or if positions are on the image."""
     image_on_screen: str = "center"
-    """Where the image is on the screen, in the form of the setting `image_on_screen`."""
+    """Where the image is on the screen, in the form of the setting `image_on_screen`. Example: `fit`."""
     pixels_per_degree: float = 0.0
     uses_media: bool = False
     """Whether the tables themselves say where the screen shows the image (see `Positions.media`)."""
 
     def pixels(self, positions: Positions) -> tuple[Floats, Floats]:
-        """(y, x), each (n,), in pixels of the images, whose upper left corner is (0, 0)."""
+        """(y, x), each (n,), in pixels of the images. Their upper left corner is (0, 0)."""
         height, width = positions.sizes.T.astype(np.float64)
         area_height, area_width = self.screen or (height, width)
         unit_y, unit_x = self._unit(np.asarray(area_height, np.float64), np.asarray(area_width, np.float64))
@@ -85,8 +87,9 @@ class Geometry:
     def place(self, positions: Positions) -> tuple[Points, Mask]:
         """Find the pixels of the positions that are inside of their images.
 
-        A position is inside if 0 <= x < width and 0 <= y < height. Its pixel is (floor(y), floor(x)). A position
-        that is not a number (NaN) is outside. Positions are rounded to `DECIMALS` places before.
+        A position is inside if 0 <= x < width and 0 <= y < height. Its pixel is (floor(y), floor(x)).
+        Example: (2.9, 0.5) is in the pixel (2, 0). A position that is not a number (NaN) is outside.
+        Positions are rounded to `DECIMALS` places before.
 
         Returns:
             The pixels (m, 2) of (y, x) of the positions inside, and (n,) which positions these are.
@@ -102,7 +105,10 @@ class Geometry:
         return y / positions.sizes[:, 0], x / positions.sizes[:, 1]
 
     def _unit(self, height: Floats, width: Floats) -> tuple[Floats, Floats]:
-        """The pixels of one unit of y and of x, where the area that is measured has this size."""
+        """The pixels of one unit of y and of x. `height` and `width` are the size of the image or screen.
+
+        Example: one percent of a screen of 1080 x 1920 is 10.8 and 19.2 pixels.
+        """
         if self.unit == DEGREES:
             return np.asarray(self.pixels_per_degree), np.asarray(self.pixels_per_degree)
         if self.unit == CENTER_HEIGHT:

@@ -1,11 +1,14 @@
 """How recordings are read: which image each row of the tables is of, and what its positions mean.
 
-A reading is known (the header of a known export, or a setting), inferred (it fits all evidence, and no other
-does), or one of several between which the user has to choose: then `AmbiguousError` shows them side by side.
+A reading is one of these:
+- known, by the header of a known export, or a setting,
+- inferred, because it fits all evidence, and no other does,
+- one of several. Then the user has to choose, and `AmbiguousError` shows them side by side.
 
-The evidence on the image is how many rows and images a reading uses, and how probable it is that what names
-the image does so by accident. The evidence on the unit is how probable the positions are, if people look at the
-middle more than at the borders, seldom beside the image, and never at one corner of all images.
+Evidence on the image: how many rows and images a reading uses, and how probable it is that something names
+the image by accident. Evidence on the unit: how probable the positions are. People look at the middle more
+than at the borders, seldom beside the image, and never at one corner of all images. Example: positions of 0.1
+to 0.9 are fractions, since in pixels they would all be in one corner.
 """
 
 import dataclasses
@@ -77,7 +80,7 @@ class ImageReading:
     """For each table, the position of the image of each row: -1 if it is none of the source, null if it is
     empty."""
     part: tuple[int, int, int] | None = None
-    """The part of the path of tables that names it (see `part_of`); None for a column."""
+    """The part of the path of tables that names it (see `part_of`). None for a column."""
     has_numbers: bool = False
     """Whether numbers in a column name it."""
 
@@ -111,7 +114,9 @@ class ImageReading:
 def image_readings(sources: Sequence[Source], names: ImageNames, named: str) -> list[ImageReading]:
     """What names the images of the rows of tables of one form: columns, and parts of the tables' paths.
 
-    `named` is what the user says: the name of a column, FILE or FOLDER; empty for all that names any image.
+    `named` is what the user says: the name of a column, FILE or FOLDER. If it is empty, all that names any
+    image counts. Example: the column `stimulus`, and the names of tables such as a_fixations.csv, if a.png is
+    there.
     """
     readings = list(_by_column(sources, names, named)) if named not in (FILE, FOLDER) else []
     if named in ("", FILE, FOLDER):
@@ -146,8 +151,9 @@ def _by_column(sources: Sequence[Source], names: ImageNames, named: str) -> Iter
 
 
 def _repeats(images: Sequence[pl.Series]) -> bool:
-    """Whether rows of one image follow one another, as the fixations of a trial do, and the numbers of rows do
-    not.
+    """Whether rows of one image follow one another, as the fixations of a trial do. The numbers of rows do not.
+
+    Example: 1, 1, 1, 2, 2 may name images, and 1, 2, 3, 4, 5 counts rows.
     """
     n_rows, n_runs = sum(map(len, images)), sum(int(each.rle_id().n_unique()) for each in images if len(each))
     return n_rows > MIN_RUN * n_runs
@@ -202,9 +208,12 @@ def _by_path(sources: Sequence[Source], names: ImageNames, named: str) -> Iterat
 
 
 def part_of(path: tuple[str, ...], part: tuple[int, int, int]) -> str:
-    """The name at a depth of a path, 0 for the table's, without some of its words before and after; or empty.
+    """The name at a depth of a path, 0 for the table's, without some of its words before and after.
 
-    `part` is the depth, and the numbers of words before and after.
+    It may be empty.
+
+    `part` is the depth, and the numbers of words before and after. Example: of the path (p1, face_07_fix),
+    the part (0, 0, 1) is face_07.
     """
     depth, before, after = part
     if depth >= len(path):
@@ -220,10 +229,13 @@ def part_of(path: tuple[str, ...], part: tuple[int, int, int]) -> str:
 def choose_image(
     readings: Sequence[ImageReading], sources: Sequence[Source], n_images: int, config: FetchConfig
 ) -> ImageReading | list[ImageReading] | None:
-    """The reading that fits, or those among which the evidence does not decide; None if nothing names an image.
+    """Choose the reading that fits. A list has several readings if the evidence does not decide between them.
 
-    A reading fits if it uses nearly all rows and images. Of those that fit, one that is less probable by accident
-    decides. If none fits, it is the one with most rows, of which `check_lost` then says what is lost.
+    - A reading fits if it uses nearly all rows and images.
+    - Among readings that fit, the least accidental one is chosen, by its `rank`. Example: a column `image`
+      before a column `note` with names of images.
+    - If none fits, the one with most rows is chosen, and `check_lost` says what is lost.
+    - None: nothing names an image.
     """
     n_rows = sum(len(source.rows) for source in sources)
     most_lost = config.max_lost_share
@@ -257,7 +269,7 @@ def _is_numbered(sources: Sequence[Source]) -> bool:
 
 
 def _have_several_people(sources: Sequence[Source]) -> bool:
-    """Whether most tables have rows of several observers, so that their numbers are not those of people."""
+    """Whether most tables have rows of several observers. Then numbers in names of tables do not count people."""
     n_people = [
         source.rows["observer"].n_unique() if "observer" in source.rows.columns else 1 for source in sources
     ]
@@ -269,7 +281,7 @@ def _have_several_people(sources: Sequence[Source]) -> bool:
 CENTER_SIGMA = 0.2
 """Standard deviation of where people look, in sides of the image."""
 OUTSIDE = 0.0005
-"""Density of positions outside of the image, where that inside is 1."""
+"""Density of positions outside of the image. Inside it is 1."""
 CORNER, SHRUNK = 0.45, 0.65
 """Positions within this share of the area of nearly all images, or in pixels of both sides, fill the upper left
 corner alone."""
@@ -290,11 +302,11 @@ ONE_SIDED, MIN_ONE_SIDED = 5, 5
 """Positions at the left, and at the top, for each at the right and at the bottom, and at least, that show another
 origin."""
 NATURAL = (PIXELS, FRACTION)
-"""Units that are inferred; the others are asked about."""
+"""Units that are inferred. For the others the user is asked."""
 RARE = -30.0
 """Logarithm of how much less probable the other units are before any position is known."""
 SHOWN_BELOW = 4.0
-"""Readings are shown whose mean logarithm of the density of a position is at most this far below the best."""
+"""A reading is shown if its mean logarithm of the density of a position is at most this far below the best."""
 
 
 def choose_geometry(
@@ -380,10 +392,11 @@ class _Reader:
         )
 
     def infer(self) -> Geometry:
-        """The geometry with the natural unit that makes the positions most probable, if no other fits better.
+        """The geometry with the natural unit that makes the positions most probable.
 
         Raises:
-            AmbiguousError: another does.
+            AmbiguousError: a unit other than pixels or 0..1 fits better, the positions fill a corner or one
+                side alone, or another origin fits too. Example: values of 0 to 100 may be percent.
         """
         units = [PIXELS, FRACTION, PERCENT, THOUSANDTHS, CENTER_NORM, CENTER_HEIGHT, CENTER_PIXELS]
         if self.config.pixels_per_degree:
@@ -409,7 +422,11 @@ class _Reader:
         return best
 
     def check_fills_screen(self, geometry: Geometry) -> None:
-        """Raise `AmbiguousError` if positions on the screen show that images did not fill it."""
+        """Raise `AmbiguousError` if positions on the screen show that images did not fill it.
+
+        Example: half of the positions are beside the images, as if these were in the middle of a larger
+        screen.
+        """
         y, x = geometry.shares(self.positions)
         height, width = self.positions.sizes[0]
         is_one_shape = len(np.unique(self.positions.sizes, axis=0)) == 1
@@ -467,8 +484,9 @@ class _Reader:
         return bool(is_small and max(low_x, low_y) < FROM_CORNER)
 
     def _other_origins(self, best: Geometry, geometries: Sequence[Geometry]) -> list[Geometry]:
-        """Geometries from the centre that have nearly all positions inside, if these are at the left and top
-        alone.
+        """Geometries from the centre with nearly all positions inside.
+
+        None unless positions are at the left and top alone.
 
         People seldom look at the borders, and no more at one than at the other.
         """
@@ -478,8 +496,9 @@ class _Reader:
         return [each for each in centered if len(each.place(self.positions)[0]) > 0.995 * len(self.images)]
 
     def _is_one_sided(self, geometry: Geometry, at_end: bool = False) -> bool:
-        """Whether the border of images was looked at, and beside it, at the left and top alone; or at the end
-        alone.
+        """Whether people looked at the border of images, and beside it, at the left and top alone.
+
+        With `at_end`: at the right and bottom alone.
         """
         if len(self.images) < MIN_FOR_CORNER:
             return False
@@ -508,7 +527,7 @@ class _Reader:
 
 
 def _by_image(points: Points, images: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Some fixations of some images; the images are those of many points."""
+    """The first fixations of the first images, for a drawing. `images` has the image of each point."""
     chosen: dict[str, list[NDArray[np.int64]]] = {}
     for image, point in zip(images, points, strict=True):
         if image in chosen or len(chosen) < DRAWN_IMAGES:

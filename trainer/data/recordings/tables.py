@@ -1,6 +1,7 @@
 """Find and read the tables of fixations: text with any usual delimiter, encoding and decimal point, and Parquet.
 
-The worker of `trainer.io.untrusted` reads them: 2 kB of Parquet can unpack to 5 GB.
+Example: 512,5 is one number in a table with tabs, and two cells in a table with commas. The worker of
+`trainer.io.untrusted` reads tables, because 2 kB of Parquet can unpack to 5 GB.
 """
 
 import codecs
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 PARQUET = ".parquet"
 EXCEL = (".xlsx", ".xlsm", ".xlsb", ".ods")
 SUFFIXES = (".csv", ".tsv", ".txt", ".xls", ".csv.gz", ".tsv.gz", ".txt.gz", PARQUET, *EXCEL)
-"""Suffixes of tables, and of workbooks, which are refused; EyeLink's Data Viewer calls its text .xls."""
+"""Suffixes of tables, and of workbooks, which are refused. EyeLink's Data Viewer calls its text .xls."""
 EXCEL_PREFIXES = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
 """First bytes of workbooks of Excel."""
 DELIMITERS = {"\t": "tabs", ";": "semicolons", ",": "commas"}
 MISSING = ("", "-", ".", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "None", "UNDEFINED", "UNDEFINEDnull")
-"""Cells that hold nothing; EyeLink writes ., SMI writes -, BIDS writes n/a."""
+"""Cells that hold nothing. EyeLink writes `.`, SMI writes `-`, BIDS writes `n/a`."""
 NUMBERS = ("x", "y", "time", "duration", *MEDIA)
-"""Columns that become numbers. In x and y any other content is an error; in the others it is nothing."""
+"""Columns that become numbers. Another content is an error in x and y, and nothing in the others."""
 THOUSANDS = r"^-?[1-9]\d{0,2},\d{3}$"
-"""Cells whose comma may separate thousands."""
+"""Cells with a comma that may separate thousands. Example: 1,024."""
 MOST_COLUMNS = 4096
 """Wider tables take the memory of the worker that reads them. The widest export has some hundred columns."""
 SAMPLE_ROWS = 1000
@@ -66,7 +67,7 @@ class Head:
     sample: list[list[str]]
     """The first rows, at most `SAMPLE_ROWS`, as texts."""
     delimiter: str = ""
-    """The delimiter of the cells; empty for Parquet."""
+    """The delimiter of the cells. Empty for Parquet."""
     encoding: str = ""
     decimal: str = "."
     n_lines: int = 0
@@ -129,18 +130,19 @@ class Source:
 
 
 def is_table(path: str) -> bool:
-    """Whether a file is a table, by its name."""
+    """Whether a file is a table, by its name. Example: p1.csv.gz."""
     return path.lower().endswith(SUFFIXES)
 
 
 def open_tables(
     members: Sequence[Member], named: dict[str, str], needed: bool, unpacked: pathlib.Path
 ) -> tuple[list[Source], list[str]]:
-    """Find the tables of positions among files for which `is_table`, and the names of those that hold none.
+    """Find the tables of positions among files for which `is_table`, and the names of the others.
 
     Args:
         members: the files.
-        named: the columns that the user names (see `parse_columns`). A table without one of them is none of these.
+        named: the columns that the user names (see `parse_columns`). A table without one of them has no
+            positions.
         needed: whether nothing else tells where people looked.
         unpacked: an existing folder, for the tables of archives. They are needed there until they are read.
 
@@ -178,7 +180,7 @@ def shown_columns(header: Sequence[str]) -> str:
 
 
 def _with_columns(path: pathlib.Path, member: Member, head: Head, named: dict[str, str]) -> Source:
-    """The table with its columns; raises `_NoPositionsError` if it has no positions."""
+    """The table with its columns. Raises `_NoPositionsError` if it has no positions."""
     origin, columns = member.origin, find_columns(head.header, named, lambda position: not head.cells(position))
     shown = shown_columns(head.header)
     for role, name in named.items():
@@ -210,7 +212,9 @@ def _with_columns(path: pathlib.Path, member: Member, head: Head, named: dict[st
 
 
 def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
-    """Find the header of a table: its first line with columns of positions, by usual names or those of `named`.
+    """Find the header of a table: its first line with columns of positions, by their usual names or `named`.
+
+    Example: exports may begin with lines about the study, and the header `Image,X,Y` follows in line 12.
 
     Raises:
         UserError: the file is empty, no table, or damaged.
@@ -224,12 +228,12 @@ def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head
 def read_table(
     path: pathlib.Path, origin: str, head: Head, columns: Mapping[str, int]
 ) -> tuple[pl.DataFrame, int]:
-    """Read columns of the table with this head; `columns` has what a column holds -> its position.
+    """Read columns of the table with this head. `columns` has what a column holds -> its position.
 
     Returns:
-        A frame with a column for each of `columns`: float64 for those of `NUMBERS`, categorical for the others,
-        null where a cell holds nothing. And the number of rows left out because they have more cells than the
-        header.
+        A frame with a column for each of `columns`: float64 if it is one of `NUMBERS`, else categorical, and
+            null where a cell holds nothing. And the number of rows left out because they have more cells than
+            the header.
 
     Raises:
         UserError: a cell of x or y is no number, or the table is damaged or too large.
@@ -260,7 +264,7 @@ def _readable(origin: str) -> Iterator[None]:
 
 
 def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
-    """Find the header of a table; the worker process that `read_head` starts calls this."""
+    """Find the header of a table. The worker process that `read_head` starts calls this."""
     with _readable(origin):
         if path.suffix.lower() == PARQUET:
             frame = pl.read_parquet(path, n_rows=SAMPLE_ROWS, glob=False)
@@ -287,7 +291,7 @@ def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Hea
 def parse_table(
     path: pathlib.Path, origin: str, head: Head, columns: Mapping[str, int]
 ) -> tuple[pl.DataFrame, int]:
-    """Read columns of a table; the worker process that `read_table` starts calls this."""
+    """Read columns of a table. The worker process that `read_table` starts calls this."""
     parts = [_typed(pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), origin, head, columns)]
     n_rows = n_ragged = 0
     with _readable(origin):
@@ -310,8 +314,8 @@ def parse_table(
 def _check_quotes(path: pathlib.Path, origin: str, head: Head) -> None:
     r"""Raise `UserError` for a table with `\"` outside of a cell that is quoted as RFC 4180, 2.7, says.
 
-    Some programs write a quote within a cell so. Its delimiters then seem to separate cells, and a row to be about
-    another image.
+    Some programs write a quote within a cell so. Its delimiters then seem to separate cells, and a row to be
+    about another image. Example: `"a \"b, c.png",1,2` has three cells or four.
     """
     if not _has_escapes(path, head.encoding):
         return
@@ -345,10 +349,11 @@ def _has_escapes(path: pathlib.Path, encoding: str) -> bool:
 
 
 def _rows(path: pathlib.Path, head: Head, columns: Mapping[str, int]) -> pl.LazyFrame:
-    """The cells of some columns as texts, or as Parquet has them; and two columns about each row.
+    """The cells of some columns as texts, or as Parquet has them, and two columns about each row.
 
-    `is ragged` says whether it has more cells than the header, and `holds rows` whether one of its cells holds the
-    delimiters of a row, as after a quote that is not closed.
+    - `is ragged`: whether it has more cells than the header.
+    - `holds rows`: whether one of its cells holds the delimiters of a row. Example: a quote before it is not
+      closed.
     """
     if not head.delimiter:
         cells = {role: pl.col(head.header[position]) for role, position in columns.items()}
@@ -380,7 +385,7 @@ def _rows(path: pathlib.Path, head: Head, columns: Mapping[str, int]) -> pl.Lazy
 
 
 def _typed(cells: pl.DataFrame, origin: str, head: Head, columns: Mapping[str, int]) -> pl.DataFrame:
-    """The columns as numbers and categories; raises `UserError` for a cell of x or y that is no number."""
+    """The columns as numbers and categories. Raises `UserError` for a cell of x or y that is no number."""
     typed = []
     for column in cells:
         texts = _texts(column)
@@ -400,7 +405,10 @@ def _typed(cells: pl.DataFrame, origin: str, head: Head, columns: Mapping[str, i
 
 
 def _numbers(texts: pl.Series, decimal: str) -> pl.Series:
-    """The numbers of a column of texts; null for a text that is none, or may be another number."""
+    """The numbers of a column of texts. Null for a text that is no number, or may be another one.
+
+    Example: 1,024 is null beside a decimal point, since it may be 1024 or 1.024.
+    """
     if decimal == ",":  # a point would separate thousands: it must not become a decimal point
         texts = texts.str.replace_all(".", "'", literal=True)
     elif texts.str.contains(THOUSANDS).any():
@@ -409,7 +417,7 @@ def _numbers(texts: pl.Series, decimal: str) -> pl.Series:
 
 
 def _texts(column: pl.Series) -> pl.Series:
-    """The cells of a column as texts: dates as their numbers, since Polars panics about some; null for lists."""
+    """The cells of a column as texts. Dates become numbers, since Polars panics about some. Lists become null."""
     if column.dtype.is_nested():
         return pl.Series(column.name, [None] * len(column), pl.String)
     physical = column.to_physical() if column.dtype.is_temporal() else column
@@ -447,7 +455,7 @@ def _encoding(path: pathlib.Path, origin: str) -> str:
 def _find_header(lines: Sequence[str], named: Mapping[str, str]) -> tuple[str, int]:
     """The delimiter and the last line, counted from 1, of the first row with columns of positions.
 
-    Without such a row it is the line with most delimiters, for the message that says so.
+    If no row has them, the line with most delimiters is taken, for the message that says so.
     """
     headers = []
     for order, delimiter in enumerate(DELIMITERS):
@@ -470,14 +478,17 @@ def _reader(lines: Iterable[str], delimiter: str) -> "Reader":
 
 
 def _decimal_point(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """The decimal point of a table: a comma if more cells have a comma for certain than have a point."""
+    """The decimal point of a table: a comma if more cells have a comma for certain than have a point.
+
+    Example: 512,5 has a comma for certain, and 1,024 may have a separator of thousands.
+    """
     commas = points = 0
     for column in itertools.zip_longest(*rows, fillvalue=""):
         cells = [cell.strip() for cell in column]
         points += sum(re.fullmatch(r"-?\d+\.\d+", cell) is not None for cell in cells)
         with_comma = [cell for cell in cells if re.fullmatch(r"-?\d+,\d+", cell)]
         clear = [cell for cell in with_comma if not re.search(THOUSANDS, cell)]
-        # Decimals have three digits in all cells, or in some of them fewer; among thousands are smaller numbers.
+        # Decimals have three digits in all cells, or in some of them fewer. Among thousands are smaller numbers.
         may_be_thousands = delimiter == "," or any(re.fullmatch(r"-?\d+", cell) for cell in cells)
         commas += len(clear if may_be_thousands else with_comma)
     return "," if commas > points else "."
