@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from trainer.commands.export import write_onnx
 from trainer.commands.shared_flags import add_model, add_region
 from trainer.commands.shared_maps import add_map_flags, text_table, write_maps
 from trainer.errors import (
@@ -42,7 +41,9 @@ from trainer.errors import (
 from trainer.io.files import local_path, replacing
 from trainer.io.pictures import MAX_PIXELS, SUFFIXES, Pixels, read_picture
 from trainer.io.runtime import announce
-from trainer.models.find import Answering, choose_model
+from trainer.models.answering import Answering
+from trainer.models.export import write_onnx
+from trainer.models.find import choose_model, find_answering
 from trainer.network.model_folder import KINDS, PAGE, PICTURE, image_size_of
 from trainer.prediction import regions
 from trainer.prediction.heat import (
@@ -121,6 +122,7 @@ __all__ = [
     "count_screens",
     "draw_grey",
     "find",
+    "find_answering",
     "find_image",
     "load",
     "local_path",

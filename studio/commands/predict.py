@@ -16,7 +16,17 @@ import argparse
 
 from studio.browser_settings import PageConfig
 from studio.web_pages import find_page, is_page
-from trainer.api import Listing, Parser, add_map_flags, add_settings, check, printable, settings, write_maps
+from trainer.api import (
+    Listing,
+    Parser,
+    add_map_flags,
+    add_settings,
+    check,
+    find_answering,
+    printable,
+    settings,
+    write_maps,
+)
 
 HELP = "predict saliency maps of web pages, measure regions"
 
@@ -35,4 +45,4 @@ def execute(parsed: argparse.Namespace) -> None:
             f"{printable(name)} is neither an address nor an HTML file; `python -m trainer predict` takes images",
         )
     listing = Listing([find_page(name, config) for name in dict.fromkeys(parsed.pages)], [])
-    write_maps(parsed, lambda are_beside: listing)
+    write_maps(parsed, lambda are_beside: listing, find_answering)

@@ -13,7 +13,7 @@ from tests.studio.pages import CONFIG
 from tests.trainer import predictable
 from trainer.api import Model
 from trainer.io.files import write_json
-from trainer.models.find import Answering
+from trainer.models.answering import Answering
 from trainer.network.model_folder import MODEL_CONFIG
 
 SIZE = (64, 96)

@@ -20,7 +20,7 @@ from tests.narrow import narrowed, weights_of
 from tests.studio.demo import SIZE, encoded, picture
 from tests.trainer import predictable
 from trainer.api import Model, UserError, count_screens, load, read_picture
-from trainer.models.find import Answering
+from trainer.models.answering import Answering
 from trainer.network import preprocess
 from trainer.network.compact import write_compact
 from trainer.prediction import heat

@@ -31,7 +31,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    write_maps(parsed, lambda are_beside: _find(parsed, are_beside))
+    write_maps(parsed, lambda are_beside: _find(parsed, are_beside), parsed.find_answering)
 
 
 def _find(parsed: argparse.Namespace, are_beside: bool) -> "Listing":

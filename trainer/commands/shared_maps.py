@@ -18,6 +18,7 @@ from trainer.settings.flags import Parser, add_settings, output_file, results_di
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from trainer.models.answering import Answering
     from trainer.prediction.inputs import Listing
     from trainer.prediction.predict import ImageResult
     from trainer.prediction.predictor import Predictor
@@ -44,19 +45,22 @@ def add_map_flags(parser: Parser) -> None:
     add_settings(parser, PredictConfig)
 
 
-def write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -> None:
+def write_maps(
+    parsed: argparse.Namespace, find: "Callable[[bool], Listing]", choose: "Callable[[str], Answering]"
+) -> None:
     """Predict images, write and print what the flags of `add_map_flags` ask for.
 
     Args:
         parsed: the command line.
-        find: lists the images; its argument says whether results are written without a folder for them.
+        find: lists the images. Its argument says whether results are written without a folder for them.
+        choose: returns the model of a name, and says on stderr which one answers, such as `find_answering`.
 
     Raises:
         UserError: a flag or an image is wrong, before anything is written; or nothing more can be written.
         SystemExit: with 1 if there is no map of an image, which stderr says; as `interrupted_status` after Ctrl-C.
     """
     try:
-        summary = summarize(parsed.json, lambda: _write_maps(parsed, find))
+        summary = summarize(parsed.json, lambda: _write_maps(parsed, find, choose))
     except KeyboardInterrupt as error:
         print("interrupted; the files written so far are complete", file=sys.stderr)
         raise SystemExit(interrupted_status(error)) from None
@@ -64,9 +68,10 @@ def write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") ->
         raise SystemExit(1)
 
 
-def _write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -> dict[str, Any]:
+def _write_maps(
+    parsed: argparse.Namespace, find: "Callable[[bool], Listing]", choose: "Callable[[str], Answering]"
+) -> dict[str, Any]:
     """Predict each image; returns the content of --json."""
-    from trainer.models.find import find_answering
     from trainer.prediction.predict import JSON_SCHEMA, name_results, predict_images, protect
     from trainer.prediction.regions import parse_regions
 
@@ -78,7 +83,7 @@ def _write_maps(parsed: argparse.Namespace, find: "Callable[[bool], Listing]") -
     inputs = listing.inputs
     paths = name_results(inputs, parsed.output_dir, formats)
     protect(inputs, [parsed.json] if parsed.json else [])
-    answering = find_answering(parsed.model)
+    answering = choose(parsed.model)
     notice = answering.tell()
     from trainer.prediction.predictor import Predictor
 

@@ -5,27 +5,18 @@
 """
 
 import contextlib
-import dataclasses
 import pathlib
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from trainer.errors import UserError
 from trainer.io import buckets
-from trainer.io.files import read_json
 from trainer.models import author, provenance
+from trainer.models.answering import Answering
 from trainer.models.lookup import has_pretrained, look_up_model
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import PRETRAINED_VERSION, read_aliases, version_numbers
-from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
 
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
-EVIDENCE = (
-    "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "
-    "a fixation), posters (0.46) and most photographs (0.3 to 0.6), and less on charts."
-)
-"""What PRETRAINED must say about its maps; docs/model-card.md has the figures."""
 
 
 def find_model(name: str = "") -> pathlib.Path:
@@ -48,49 +39,6 @@ def find_model(name: str = "") -> pathlib.Path:
     if author.is_named(name):
         return author.find_author_model(name)
     return look_up_model(name, author.WEIGHTS)
-
-
-@dataclasses.dataclass(frozen=True)
-class Answering:
-    """A model that answers, and why it was chosen."""
-
-    name: str
-    """What a user may write for the model, such as `msinet@2`."""
-    folder: pathlib.Path
-    """The folder with the weights and MODEL_CONFIG."""
-    version: str = ""
-    """The version of the registry; empty for a model that was asked for."""
-    reason: str = ""
-    """Why the model answers in place of a registered one, for the terminal; empty if it does not."""
-
-    def __str__(self) -> str:
-        """The model's name, what it was trained on, and why it answers."""
-        return self._described(self.version, self.reason)
-
-    @property
-    def description(self) -> str:
-        """The model's name and training data, for readers who do not know this working directory."""
-        return self._described(self.version)
-
-    @property
-    def notice(self) -> str:
-        """What a model of the sample set must say about itself; empty for others."""
-        return provenance.of_folder(self.folder)
-
-    @property
-    def hint(self) -> str:
-        """How far its maps can be trusted, a sentence; empty if nothing is known."""
-        return EVIDENCE if self.name == PRETRAINED else ""
-
-    def tell(self) -> str:
-        """What it must say about itself, also printed on stderr; empty if nothing."""
-        said = self.notice or self.hint
-        if said:
-            print(f"note: {said}", file=sys.stderr, flush=True)
-        return said
-
-    def _described(self, *more: str) -> str:
-        return f"{self.name} ({'; '.join(filter(None, [_origin(_config(self.folder)), *more]))})"
 
 
 def find_answering(name: str) -> Answering:
@@ -140,21 +88,7 @@ def _default() -> Answering:
     if reason and has_pretrained():
         return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     folder = find_model("")
-    config = _config(folder)
-    if provenance.is_sample(config) and has_pretrained():
+    if provenance.of_folder(folder) and has_pretrained():
         reason = f"the default of {REGISTERED} was {provenance.MARK}"
         return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     return Answering(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
-
-
-def _origin(config: Mapping[str, Any] | None) -> str:
-    """What a model was trained on, by the content of its MODEL_CONFIG."""
-    if provenance.is_sample(config):
-        return f"MSI-Net, {provenance.MARK}"
-    return ", ".join(filter(None, ["MSI-Net", provenance.origin(config)]))
-
-
-def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:
-    """The content of MODEL_CONFIG; None without one."""
-    path = folder / MODEL_CONFIG
-    return read_json(path, "name the folder of a whole model", ModelConfig) if path.exists() else None

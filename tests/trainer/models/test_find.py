@@ -11,7 +11,8 @@ from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
 from trainer.models import registry_layout, weight_sources
-from trainer.models.find import EVIDENCE, find_answering, find_model, find_opponent
+from trainer.models.answering import EVIDENCE
+from trainer.models.find import find_answering, find_model, find_opponent
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
 from trainer.network import compact, model_folder
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS

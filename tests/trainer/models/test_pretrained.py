@@ -14,7 +14,8 @@ from trainer.__main__ import main
 from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
 from trainer.models import provenance
-from trainer.models.find import EVIDENCE, find_model
+from trainer.models.answering import EVIDENCE
+from trainer.models.find import find_model
 from trainer.network import model_folder
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
 from trainer.network.msinet import architecture
