@@ -38,6 +38,7 @@ from trainer.errors import (
     some,
     terminable,
 )
+from trainer.evaluation.score_map import score
 from trainer.io.files import local_path, replacing
 from trainer.io.pictures import MAX_PIXELS, SUFFIXES, Pixels, read_picture
 from trainer.io.runtime import announce
@@ -139,6 +140,7 @@ __all__ = [
     "replacing",
     "reported",
     "results_dir",
+    "score",
     "screens_of",
     "setting",
     "settings",
