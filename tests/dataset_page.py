@@ -3,8 +3,7 @@
 import pathlib
 import re
 
-from trainer.data.datasets import DATASETS, DRIVE, OWN_SHARE, Dataset
-from trainer.data.source_layout import ROLES
+from trainer.data.datasets import DATASETS, DRIVE, Dataset
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"
 BLOCK = re.compile(r"(?s)(?<=\n## One by one\n).*?(?=\n## )")
@@ -15,14 +14,14 @@ SPLITS = {
     "shuffle": "seeded shuffle",
     "shuffle_per_category": "seeded shuffle of each category",
 }
-LEGEND = """"MD5" marks an archive with a known MD5. Sizes are height x width.
-The shuffle is that of the original MSI-Net code.
+LEGEND = """"MD5" marks an archive with a known MD5. Sizes are height x width. The seeded shuffle is from the original MSI-Net
+code. A map shows where people looked, as a density.
 
 """
 """What the lines of the sections mean."""
 HOLDS = {
     "stimulus": "image",
-    "map": "map: where people looked, as a density",
+    "map": "map",
     "fixations": "fixations",
     "split": "split",
 }
@@ -43,10 +42,8 @@ def link(place) -> str:
 def tree(row: Dataset) -> list[str]:
     """A line for each kind of file that is used."""
     kinds = [(rule.path, HOLDS[rule.role] + (" of all images" if rule.reader else "")) for rule in row.files]
-    if not kinds and row.archives:
+    if not kinds:
         kinds = [("stimuli/{name}.jpg", HOLDS["stimulus"]), ("fixation/{name}.png", HOLDS["map"])]
-    elif not kinds:
-        kinds = [(f"{folder}/{{name}}.png", HOLDS[ROLES[folder]]) for folder in ("stimuli", "maps", "fixations")]
     for old, new in STANDS_FOR.items():
         kinds = [(path.replace(old, new), holds) for path, holds in kinds]
     return [f"{path:<{WIDTH}} {holds}" for path, holds in kinds]
@@ -57,21 +54,17 @@ def section(name: str, row: Dataset) -> str:
     height, width = row.image_size
     tables = [rule.path for rule in row.files if rule.role == "split"]
     split = f"its table `{tables[0]}`" if tables else SPLITS[row.split]
-    if row.any_count:
-        kept, whole = OWN_SHARE
-        split = f"{kept} of {whole} for training, unless folders or a column say otherwise"
     lines = [f"### {name}"]
-    if row.archives:
-        lines += [f"- **Archives**: {', '.join(map(link, row.archives))}", f"- **Licence**: {row.licence}"]
-    lines += [f"- **Split**: {split}", f"- **Network input**: {height} x {width}"]
+    lines += [f"- **Archives**: {', '.join(map(link, row.archives))}", f"- **Licence**: {row.licence}"]
+    lines += [f"- **Split**: {split}. **Network input**: {height} x {width}"]
     if not any(rule.role == "map" for rule in row.files) and row.files:
         lines += [f"- **Maps**: a Gaussian of {row.blur_sigma_px:g} px at each point"]
     return "\n".join([*lines, "", "```text", *tree(row), "```", ""])
 
 
 def sections() -> str:
-    """The text below the heading."""
-    return LEGEND + "\n".join(section(name, row) for name, row in DATASETS.items())
+    """The text below the heading: a section for each public dataset."""
+    return LEGEND + "\n".join(section(name, row) for name, row in DATASETS.items() if row.archives)
 
 
 if __name__ == "__main__":
