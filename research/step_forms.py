@@ -10,9 +10,9 @@ TensorFlow multiplies 1024 x 1024 matrices in the step's precision until it has 
 multiplies, as fast as the machine multiplies large matrices.
 
 A form is a file with a `build_model` as in `trainer/network/msinet/keras_model.py`. Forms and matrix product
-alternate, so that a change of the machine's speed affects all of them. Operations are deterministic as in training.
-The table has medians of CPU and clock seconds, and median ratios to the matrix product. CPU time depends less on
-other work on the machine.
+alternate, so that a change of the machine's speed affects all of them. Operations are deterministic as in a
+training. The table has medians of CPU and clock seconds, and median ratios to the matrix product. CPU time depends
+less on other work on the machine.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """MSI-Net as an ONNX graph, made of a model's weights, with its averaging and its calibration.
 
 The graph has the operations of `trainer.network.msinet.keras_model` in their plain order, without what is
-rearranged there for training. It reads prepared images, (N, H, W, 3) RGB in 0..255
-(`trainer.network.preprocess.prepare_stimulus`), and answers with maps, (N, H, W, 1) in [0, 1]. N, H and W are free, H and W divisible by 8.
-TensorFlow is its oracle.
+rearranged there for training. It reads prepared images, (N, H, W, 3) RGB in 0..255, as
+`trainer.network.preprocess.prepare_stimulus` makes them. It answers with maps, (N, H, W, 1) in [0, 1]. N, H and W
+are free, H and W divisible by 8. TensorFlow is its oracle.
 """
 
 from collections.abc import Mapping
