@@ -43,7 +43,7 @@ def execute(parsed: argparse.Namespace) -> None:
     check_recordings_used([config])
     datasets.get(config.dataset)
     from trainer.data.fetch import fetch_dataset
-    from trainer.data.recordings.ambiguous import AmbiguousError
+    from trainer.data.recordings.readings import AmbiguousError
 
     test_of = config.dataset if parsed.test else ""
     try:

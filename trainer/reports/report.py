@@ -5,7 +5,7 @@ import itertools
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from PIL import Image
 
 from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
-from trainer.data.recordings.ambiguous import AmbiguousError
 from trainer.errors import check, format_duration, now
 from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders, seen
 from trainer.evaluation.compare import (
@@ -34,6 +33,9 @@ from trainer.network import model_folder
 from trainer.prediction.heat import blend
 from trainer.reports import gallery, pages, score_tables
 from trainer.reports.score_tables import number
+
+if TYPE_CHECKING:
+    from trainer.data.recordings.readings import AmbiguousError
 
 THAN = {
     confidence.BETTER: "significantly better than",
@@ -122,7 +124,7 @@ def write_preview(dataset: Path, html: Path) -> None:
     )
 
 
-def write_readings(error: AmbiguousError, html: Path) -> None:
+def write_readings(error: "AmbiguousError", html: Path) -> None:
     """Write a page with the fixations of each reading of ambiguous recordings, on the same images."""
     pages.write_page(
         html,

@@ -23,10 +23,9 @@ from trainer.data.copies import with_copies
 from trainer.data.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.recordings import fixations
-from trainer.data.recordings.ambiguous import AmbiguousError
 from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import Found, LeftOut, find_fixations
-from trainer.data.recordings.readings import choose_geometry
+from trainer.data.recordings.readings import AmbiguousError, choose_geometry
 from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import (

@@ -15,12 +15,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from trainer.data.recordings.ambiguous import AmbiguousError, Reading
 from trainer.data.recordings.columns import AREA, MEDIA, ROLES, ImageNames, is_number, is_usual, plain
 from trainer.data.recordings.geometry import Geometry, Positions
-from trainer.data.recordings.readings import (
-    DRAWN_FIXATIONS,
-    DRAWN_IMAGES,
+from trainer.data.recordings.image_readings import (
     FILE,
     FOLDER,
     NUMBER,
@@ -29,6 +26,7 @@ from trainer.data.recordings.readings import (
     image_readings,
     part_of,
 )
+from trainer.data.recordings.readings import DRAWN_FIXATIONS, DRAWN_IMAGES, AmbiguousError, Reading
 from trainer.data.recordings.tables import NUMBERS, Head, Source, read_table, shown_columns
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import Points

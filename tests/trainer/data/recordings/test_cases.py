@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trainer.data import fetch, prepared_data, tfrecords
-from trainer.data.recordings.ambiguous import AmbiguousError
+from trainer.data.recordings.readings import AmbiguousError
 from trainer.data.settings import FetchConfig
 from trainer.errors import ContentError, UserError
 from trainer.io import archive_files, source_files

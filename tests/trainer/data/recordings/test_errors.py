@@ -16,7 +16,7 @@ from tests.trainer.data.recordings.recorded import (
     write_images,
     write_table,
 )
-from trainer.data.recordings.ambiguous import AmbiguousError
+from trainer.data.recordings.readings import AmbiguousError
 from trainer.errors import UserError
 
 

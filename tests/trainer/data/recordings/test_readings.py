@@ -7,7 +7,7 @@ import pytest
 
 from tests.trainer.data.recordings.recorded import gaze_of, rows, write_images, write_table
 from trainer.__main__ import main
-from trainer.data.recordings.ambiguous import AmbiguousError
+from trainer.data.recordings.readings import AmbiguousError
 from trainer.errors import UserError
 
 SIZE = (240, 320)
