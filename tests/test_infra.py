@@ -13,7 +13,7 @@ from lifecycle.runs.settled import require_sources, settle, validate
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
 from pipeline.vertex import submit
-from pipeline.vertex.doctor import AGENT
+from pipeline.vertex.rights import AGENT
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.models.model_names import PRETRAINED
 

@@ -22,6 +22,7 @@ from lifecycle.registry.register import (
 )
 from lifecycle.registry.settings import PipelineConfig
 from lifecycle.runs import parameters
+from lifecycle.runs.needs import Image, PlannedRun, State, answers, needs_of
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE
 from lifecycle.runs.settled import data_config, settle
 from lifecycle.vertex import api as vertex_api
@@ -113,9 +114,7 @@ def check_run(
     if checks.passed and target.platform == "kubeflow":
         _say_who_is_root(settings.plans)
     if checks.passed and target.platform == "vertex":
-        for image in {plan.accelerator.image for plan in settings.plans.values()}:
-            with checks.collect():
-                _check_image(target.image_pattern.format(image), settings.pipeline.registry)
+        _check_images(PlannedRun(target.image_pattern, settings.plans, values), checks)
     checks.raise_errors()
     pipeline, trainings = settings.pipeline, settings.trainings
     if pipeline.experiment and target.platform == "vertex":
@@ -199,17 +198,22 @@ def _say_who_is_root(plans: Mapping[str, TrainingPlan]) -> None:
         )
 
 
-def _check_image(image: str, registry: str) -> None:
-    """Raise `UserError` if Artifact Registry says that it has no such image; any other answer counts as one."""
-    path = vertex_api.tag_path(image)
-    if not path or not registry.startswith(VERTEX):
+def _check_images(run: PlannedRun, checks: Checks) -> None:
+    """Collect an error for each image that Artifact Registry does not have. Other answers count as an image."""
+    registry = str(run.values["registry"])
+    if not registry.startswith(VERTEX):
         return
     try:
-        found = vertex_api.Api(Address.at(registry)).find("artifactregistry", path)
-    except (vertex_api.UnansweredError, UserError) as error:
-        print(f"image {image}: {error}")
+        api = vertex_api.Api(Address.at(registry))
+    except UserError as error:
+        print(f"images: {error}")
         return
-    check(found is not None, f"image {image} does not exist; build it, or choose an accelerator of another image")
+    for finding in answers([need for need in needs_of(run) if isinstance(need, Image)], api):
+        if finding.state == State.UNKNOWN:
+            print(finding.text)
+        with checks.collect():
+            remedy = "build it, or choose an accelerator of another image"
+            check(finding.state != State.MISSING, f"{finding.text}; {remedy}")
 
 
 def _join_experiment(region: Address, experiment: str, run: str) -> None:

@@ -16,12 +16,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from lifecycle.vertex.api import Api
+from lifecycle.runs.needs import Finding, State
 from pipeline.commands.parameter_flags import add_environment, add_parameters, confirmed, passed_parameters
 from pipeline.graph.environment import load_environment
-from pipeline.vertex import doctor
-from pipeline.vertex.doctor import examine, run_to_examine
-from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN, Finding
+from pipeline.vertex.doctor import ExaminedRun
 from trainer.settings.flags import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"
@@ -41,15 +39,15 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
     # A terminal that shows ASCII only gets question marks for the signs.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    run, settings = run_to_examine(environment, passed)
-    api = Api(environment)
-    seen = _shown(*settings)
-    for title, findings in examine(run, api):
+    run = ExaminedRun.of(environment, passed)
+    seen = _shown(*run.settings)
+    for title, findings in run.examine():
         seen += _shown(title, findings)
-    offer = f"{doctor.offer(doctor.choose_plan(run))}." if parsed.live else ""
+    offer = f"{run.offer}." if parsed.live else ""
     if parsed.live and confirmed(offer, parsed.yes, "No job is run."):
-        seen += _shown("Job on the accelerator", list(doctor.try_job(run)))
-    good, bad, open_ = ([finding.state for finding in seen].count(state) for state in (OK, MISSING, UNKNOWN))
+        seen += _shown("Job on the accelerator", list(run.try_job()))
+    states = [finding.state for finding in seen]
+    good, bad, open_ = (states.count(state) for state in (State.OK, State.MISSING, State.UNKNOWN))
     following = (
         "run the commands above from top to bottom, or let Terraform make what it can (docs/vertex.md), then run "
         "this command again"

@@ -117,12 +117,20 @@ class Template:
         return without_settings({**self.compiled(), **self.defaults(), **(arguments or {})})
 
     def compiled(self) -> dict[str, Any]:
-        """The environment's values of parameters: a constant of the first task."""
+        """The environment's values of parameters."""
+        return dict(self._constant("compiled", {}))
+
+    @property
+    def image_pattern(self) -> str:
+        """Name of the images with `{}` for the kind, such as `host/msinet-{}:v1`; empty in others' pipelines."""
+        return str(self._constant("image_pattern", ""))
+
+    def _constant(self, name: str, default: Any) -> Any:
+        """A constant of the first task; `default` if there is none."""
         for component in (self.spec["root"], *self.spec.get("components", {}).values()):
             if task := component.get("dag", {}).get("tasks", {}).get("check-run"):
-                constant = task["inputs"]["parameters"]["compiled"]["runtimeValue"]["constant"]
-                return dict(constant)
-        return {}
+                return task["inputs"]["parameters"][name]["runtimeValue"]["constant"]
+        return default
 
     @property
     def is_cached(self) -> bool:

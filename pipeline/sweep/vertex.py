@@ -12,9 +12,7 @@ import math
 import pathlib
 import secrets
 import shlex
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
@@ -22,14 +20,12 @@ from lifecycle.machines.plan import TrainingPlan, make_plan, timeout_of
 from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings, parse_labels
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import PARAMETERS, TEST, convert_value
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.api import Api
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
 from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of
-from pipeline.vertex import doctor_questions, single_job
-from pipeline.vertex.doctor import ENDED
-from pipeline.vertex.doctor_questions import MISSING, Question, ask
+from pipeline.vertex import jobs
+from pipeline.vertex.jobs import Jobs
+from pipeline.vertex.submit import check_needs, planned_run
 from trainer.errors import UserError, check, format_duration
 from trainer.io import buckets, files
 from trainer.network.model_folder import EVALUATION, MODEL_CONFIG
@@ -49,6 +45,9 @@ TRAIN = [
 ]
 """The command of a trial, to which its flags are added. Vertex AI sets both variables, to folders of this trial
 (CustomJobSpec.base_output_directory of its API)."""
+LABEL = "sweep"
+"""Label that says which job of which sweep a job is."""
+OUTAGE = "the job continues, and the same command goes on"
 POLL_S = 30.0
 """Pause between two looks at a job."""
 STATES = {"succeeded": COMPLETE, "infeasible": FAILED}
@@ -116,27 +115,18 @@ def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str
 
 def jobs_of(sweep: Sweep, started: Started) -> list[str]:
     """A sweep that was started: its trials, and the console's page of each job that is recorded."""
-    jobs = {"Data": started.fetch_job, "Tuning": started.tuning_job, "Test set": started.score_job}
+    titles = {"Data": started.fetch_job, "Tuning": started.tuning_job, "Test set": started.score_job}
+    service = Jobs(sweep.environment, POLL_S)
     return [
         f"Started:  {started.trials} trials, {started.parallel} at a time, below {started.root}",
-        *(f"{title + ':':<10}{_link(sweep, job)}" for title, job in jobs.items() if job),
+        *(f"{title + ':':<10}{service.link(job)}" for title, job in titles.items() if job),
     ]
 
 
 def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> Started:
     """Write down a sweep for `follow`. Raises `UserError` if bucket, images or quota are missing."""
     environment, (plan, _) = sweep.environment, worst(sweep)
-    api, bucket = Api(environment), buckets.split(environment.bucket)[0]
-    questions: list[Question] = [
-        (bucket, partial(doctor_questions.ask_for_bucket, api, bucket, True)),
-        *(
-            (image, partial(doctor_questions.ask_for_image, api, environment.name, image))
-            for image in {environment.image, environment.image_of(plan.accelerator.image)}
-        ),
-        *doctor_questions.about_quota(api, {sweep.step: plan}, at_once=parallel),
-    ]
-    for finding in ask(questions):
-        check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
+    check_needs(planned_run(environment, {sweep.step: plan}, jobs=parallel), environment)
     sweep.shared_flags()
     base = keep(sweep, folder)
     now = datetime.datetime.now(datetime.UTC)
@@ -148,32 +138,15 @@ def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours:
 
 def _labels(root: str, title: str) -> dict[str, str]:
     """The label that one job of a sweep has, and no other job."""
-    return {"sweep": f"{root.rpartition('-')[2]}-{title}"}
+    return {LABEL: f"{root.rpartition('-')[2]}-{title}"}
 
 
-def _create_once(
-    sweep: Sweep,
-    job: Mapping[str, Any],
-    find: Callable[..., Iterable[Any]],
-    create: Callable[..., Any],
+def _start_on_cpu(
+    sweep: Sweep, service: Jobs, root: str, title: str, command: Sequence[str], args: Sequence[str]
 ) -> str:
-    """The name of the job with the label of `job`, which is created unless an earlier process has done so.
-
-    An earlier process may have created it and not have received or saved the answer.
-    """
-    parent = vertex_api.parent_of(sweep.environment)
-    request = {"parent": parent, "filter": f'labels.sweep="{job["labels"]["sweep"]}"'}
-    with vertex_api.reported_errors(f"the job {job['display_name']}"):
-        found = vertex_api.retried(lambda: list(find(request=request, timeout=vertex_api.TIMEOUT_S)))
-        return str((found[0] if found else create(timeout=vertex_api.TIMEOUT_S)).name)
-
-
-def _start_on_cpu(sweep: Sweep, root: str, title: str, command: Sequence[str], args: Sequence[str]) -> str:
     """Start a command in a custom job on a CPU; returns the job's name."""
-    from google.cloud.aiplatform_v1 import JobServiceClient
-
     environment, (plan, settings) = sweep.environment, worst(sweep)
-    job = single_job.single_job(
+    job = jobs.custom_job(
         f"msinet-sweep-{sweep.name}-{title}",
         make_plan(AcceleratorConfig(), TrainConfig(), plan.data, location=environment.location),
         environment.image,
@@ -184,13 +157,7 @@ def _start_on_cpu(sweep: Sweep, root: str, title: str, command: Sequence[str], a
         network=settings.job.training_network,
         labels={**OWNER, **environment.labels, **_labels(root, title)},
     )
-    service = vertex_api.service_client(JobServiceClient, environment)
-    return _create_once(
-        sweep,
-        job,
-        service.list_custom_jobs,
-        partial(service.create_custom_job, parent=vertex_api.parent_of(environment), custom_job=job),
-    )
+    return service.start_once(job, LABEL)
 
 
 def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
@@ -265,42 +232,29 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
     Ctrl-C ends the watching, not a job that was started. Returns the exit status. Raises `UserError` if the job
     that fetches the data or the tuning job did not succeed; a job that scores and fails is named in the results.
     """
-    from google.cloud.aiplatform_v1 import JobServiceClient
+    service = Jobs(sweep.environment, POLL_S)
 
-    environment = sweep.environment
-    service = vertex_api.service_client(JobServiceClient, environment)
-    try:
+    def rest() -> str:
+        return f", and the same command {'goes on' if started.tuning_job else 'then starts the trials'}"
+
+    with jobs.watching(rest):
         if not started.fetch_job:
             fetch = [*sweep.data_flags(sweep.step), f"--output-dir={_mounted(started.root)}/data"]
             started.fetch_job = _start_on_cpu(
-                sweep, started.root, "data", ["python", "-m", "trainer", "fetch"], fetch
+                sweep, service, started.root, "data", ["python", "-m", "trainer", "fetch"], fetch
             )
             started.save(folder)
         if not started.tuning_job:
-            print(f"Data:     {_link(sweep, started.fetch_job)}", flush=True)
-            fetched = _end(sweep, partial(service.get_custom_job, name=started.fetch_job))
-            if _state(fetched) != "succeeded":
+            print(f"Data:     {service.link(started.fetch_job)}", flush=True)
+            fetched = service.wait(started.fetch_job, OUTAGE)
+            if jobs.state_of(fetched) != jobs.SUCCEEDED:
                 (folder / JOBS).unlink()  # the same command starts another
-                raise UserError(_failure(sweep, "job that fetches the data", fetched))
-            tuning = tuning_job(sweep, started)
-            started.tuning_job = _create_once(
-                sweep,
-                tuning,
-                service.list_hyperparameter_tuning_jobs,
-                partial(
-                    service.create_hyperparameter_tuning_job,
-                    parent=vertex_api.parent_of(environment),
-                    hyperparameter_tuning_job=tuning,
-                ),
-            )
+                raise UserError(service.failure(fetched, "job that fetches the data"))
+            started.tuning_job = service.start_once(tuning_job(sweep, started), LABEL)
             started.save(folder)
-        print(f"Tuning:   {started.trials} trials, {_link(sweep, started.tuning_job)}", flush=True)
+        print(f"Tuning:   {started.trials} trials, {service.link(started.tuning_job)}", flush=True)
         seen: set[str] = set()
-        job = _end(
-            sweep,
-            partial(service.get_hyperparameter_tuning_job, name=started.tuning_job),
-            lambda job: _print_ended(sweep, job, seen),
-        )
+        job = service.wait(started.tuning_job, OUTAGE, lambda job: _print_ended(sweep, job, seen))
         finished = _with_model(started.root)
         trials = [
             dataclasses.replace(each, state=PRUNED)
@@ -312,21 +266,19 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
         if best and sweep.has_test_set:
             if not started.score_job:
                 scoring = [_scoring(sweep, started, best)]
-                started.score_job = _start_on_cpu(sweep, started.root, "score", ["sh", "-c"], scoring)
+                started.score_job = _start_on_cpu(sweep, service, started.root, "score", ["sh", "-c"], scoring)
                 started.save(folder)
-            link = _link(sweep, started.score_job)
+            link = service.link(started.score_job)
             print(f"Test set: {link}", flush=True)
-            _end(sweep, partial(service.get_custom_job, name=started.score_job))
+            service.wait(started.score_job, OUTAGE)
             scores = _scores(started)
             tested = results.score_sentence(scores, f"the job that scores it wrote no result, see {link}")
-    except KeyboardInterrupt:
-        later = "goes on" if started.tuning_job else "then starts the trials"
-        raise UserError(f"no longer watching; the job continues, and the same command {later}") from None
     results.publish(sweep, trials, folder, tested)
     _remove_leftovers(started.root, best)
     if best:
         print(f"Model:    {started.root}/trials/{best.number}/model")
-    check(_state(job) == "succeeded", f"{_failure(sweep, 'tuning job', job)}; remove {folder} to start another")
+    failure = service.failure(job, "tuning job")
+    check(jobs.state_of(job) == jobs.SUCCEEDED, f"{failure}; remove {folder} to start another")
     results.check_found(trials)
     return 0
 
@@ -380,32 +332,6 @@ def _print_ended(sweep: Sweep, job: Any, seen: set[str]) -> None:
         loss = f"validation loss {trial.loss:.4f}" if trial.losses else f"failed: {trial.reason or 'see its log'}"
         settings = " ".join(f"{name}={text_of(value)}" for name, value in trial.values.items())
         print(f"Trial {trial.number}: {settings}: {loss}, {format_duration(trial.seconds)}", flush=True)
-
-
-def _end(sweep: Sweep, get: Callable[..., Any], show: Callable[[Any], None] = lambda job: None) -> Any:
-    """The job that `get` returns, once it has ended; `show` is called with it at each look."""
-    while True:
-        with vertex_api.reported_errors("the job continues, and the same command goes on"):
-            job = vertex_api.retried(partial(get, timeout=vertex_api.TIMEOUT_S))
-        show(job)
-        if _state(job) in ENDED:
-            return job
-        time.sleep(POLL_S)
-
-
-def _state(job: Any) -> str:
-    return str(job.state.name).removeprefix("JOB_STATE_").lower()
-
-
-def _failure(sweep: Sweep, title: str, job: Any) -> str:
-    reason = f" ({job.error.message})" if job.error.message else ""
-    return f"the {title} ended as {_state(job)}{reason}; see {_link(sweep, job.name)}"
-
-
-def _link(sweep: Sweep, job: str) -> str:
-    """The console's page of a job."""
-    number, region = job.rpartition("/")[2], sweep.environment
-    return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
 
 
 def _with_model(root: str) -> set[int]:

@@ -11,19 +11,17 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.vertex import api as vertex_api
+from lifecycle.runs.needs import Image, State, answers, quotas_of
 from lifecycle.vertex.api import Api, UnansweredError
 from pipeline.graph.environment import Environment
-from pipeline.vertex import doctor_questions, single_job
-from pipeline.vertex.doctor import ENDED
-from pipeline.vertex.doctor_questions import MISSING, Question, ask
+from pipeline.vertex import jobs
+from pipeline.vertex.jobs import Jobs
 from trainer.commands.benchmark import RESULT
 from trainer.errors import UserError, check, format_duration
 
@@ -92,47 +90,29 @@ def measure_plans(
     One that lacks quota or an image, that Vertex AI refuses or that fails does not stop the others. Raises
     `UserError` before anything is started if the caller may not read logs.
     """
-    from google.cloud.aiplatform_v1 import JobServiceClient
-
-    api, service = Api(environment), vertex_api.service_client(JobServiceClient, environment)
+    api, service = Api(environment), Jobs(environment, POLL_S)
     _check_readable(api)
     running: dict[str, str] = {}
     for name, plan in plans.items():
         image = environment.image_of(plan.accelerator.image)
-        questions: list[Question] = [
-            (image, partial(doctor_questions.ask_for_image, api, environment.name, image)),
-            *doctor_questions.about_quota(api, {name: plan}),
-        ]
-        if lacking := [finding.text for finding in ask(questions) if finding.state == MISSING]:
+        found = answers([Image(image, environment.name), *quotas_of({name: plan})], api)
+        if lacking := [finding.text for finding in found if finding.state == State.MISSING]:
             yield name, "; ".join(lacking)
             continue
         try:
-            with vertex_api.reported_errors():
-                job = service.create_custom_job(
-                    parent=vertex_api.parent_of(environment),
-                    custom_job=_job(environment, plan, image, steps),
-                    timeout=vertex_api.TIMEOUT_S,
-                )
+            job_name = service.start(_job(environment, plan, image, steps))
         except UserError as error:
             yield name, str(error)
             continue
-        running[name] = job.name
-        print(f"{name}: {_link(environment, job.name)}", flush=True)
-    while running:
-        for name, job_name in list(running.items()):
-            with vertex_api.reported_errors(f"the jobs continue, such as {_link(environment, job_name)}"):
-                job = vertex_api.retried(
-                    partial(service.get_custom_job, name=job_name, timeout=vertex_api.TIMEOUT_S)
-                )
-            if job.state.name.removeprefix("JOB_STATE_").lower() in ENDED:
-                del running[name]
-                yield name, _outcome(api, job, name)
-        time.sleep(POLL_S if running else 0)
+        running[job_name] = name
+        print(f"{name}: {service.link(job_name)}", flush=True)
+    for job in service.ended(running, "the jobs continue, such as {}"):
+        yield running[job.name], _outcome(api, service, job, running[job.name])
 
 
 def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -> dict[str, Any]:
     settings = (plan.batch_size, plan.training.accumulation, plan.precision)
-    return single_job.single_job(
+    return jobs.custom_job(
         f"msinet-benchmark-{plan.accelerator.name}",
         plan,
         image,
@@ -145,21 +125,14 @@ def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -
     )
 
 
-def _link(region: vertex_api.VertexRegion, job_name: str) -> str:
-    """The console's page of a job."""
-    number = job_name.rpartition("/")[2]
-    return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
-
-
 # === The log of a job ===
 
 
-def _outcome(api: Api, job: Any, name: str) -> Measurement | str:
+def _outcome(api: Api, service: Jobs, job: Any, name: str) -> Measurement | str:
     """The measurement of a job that has ended, or why there is none."""
-    link = _link(api.region, job.name)
-    state = job.state.name.removeprefix("JOB_STATE_").lower()
-    if state != "succeeded":
-        return f"the job ended as {state}{f' ({job.error.message})' if job.error.message else ''}; see {link}"
+    if jobs.state_of(job) != jobs.SUCCEEDED:
+        return service.failure(job)
+    link = service.link(job.name)
     line = _find_result(api, job.name.rpartition("/")[2])
     if not line:
         return f"the log of the job has no result {LOG_S:.0f} s after its end; see {link}"

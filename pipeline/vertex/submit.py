@@ -9,13 +9,13 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
-from components import IMAGE
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs import parameters
+from lifecycle.runs.needs import PlannedRun, State, answers, needs_of
 from lifecycle.runs.parameters import DEFAULTS, FINETUNE, STEPS
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
@@ -24,10 +24,9 @@ from lifecycle.vertex.run import failed_tasks, titles_of
 from pipeline.graph import compiled
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
-from pipeline.vertex import doctor_questions, runs
-from pipeline.vertex.doctor_questions import MISSING, Question, ask
+from pipeline.vertex import runs
+from pipeline.vertex.accelerator_choice import choose_accelerators
 from trainer.errors import check, check_choice
-from trainer.io import buckets
 from trainer.settings import fields
 from trainer.settings.fields import Value
 
@@ -156,7 +155,7 @@ def choose_accelerator(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
 
     Raises `UserError` if no accelerator is left.
     """
-    chosen, sentences = doctor_questions.choose_accelerators(planned.environment, planned.values)
+    chosen, sentences = choose_accelerators(planned.environment, planned.values)
     return (_changed(planned, chosen) if chosen else planned), sentences
 
 
@@ -231,28 +230,42 @@ def summary(planned: Planned, **first: str) -> list[str]:
     return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
 
 
-def check_bucket_images_and_quota(planned: Planned) -> None:
-    """Raise `UserError` if the bucket does not fit the runs, or if an image or quota of our pipeline is missing.
+def planned_run(
+    environment: Environment,
+    plans: Mapping[str, TrainingPlan],
+    values: Mapping[str, Value] | None = None,
+    image_pattern: str | None = None,
+    jobs: int = 1,
+) -> PlannedRun:
+    """What `needs_of` reads of a run in an environment.
+
+    Args:
+        environment: Where it runs.
+        plans: The plan of each training step.
+        values: All parameters of our pipeline; none for anything else.
+        image_pattern: As in `PlannedRun`; the environment's images if None.
+        jobs: Number of jobs of a step at the same time.
+    """
+    pattern = environment.image_of("{}") if image_pattern is None else image_pattern
+    return PlannedRun(pattern, plans, values or {}, environment.bucket, environment.name, jobs)
+
+
+def check_needs(run: PlannedRun, environment: Environment) -> None:
+    """Raise `UserError` if something is missing without which no run starts: bucket, images or quota.
 
     Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
     What cannot be asked for passes.
     """
-    spec, plans = planned.job["pipelineSpec"], planned.plans
-    api, bucket = Api(planned.environment), buckets.split(planned.environment.bucket)[0]
-    questions: list[Question] = [(bucket, partial(doctor_questions.ask_for_bucket, api, bucket, True))]
-    if plans:
-        kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
-        executors = spec["deploymentSpec"]["executors"].values()
-        tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
-        # The names of the images of training jobs follow from those of the tasks.
-        images = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
-        questions += [
-            (image, partial(doctor_questions.ask_for_image, api, planned.environment.name, image))
-            for image in images
-        ]
-        questions += doctor_questions.about_quota(api, plans)
-    for finding in ask(questions):
-        check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
+    needs = [need for need in needs_of(run) if need.before_start]
+    for finding in answers(needs, Api(environment)):
+        check(finding.state != State.MISSING, f"{finding.text}: {finding.remedy}")
+
+
+def check_bucket_images_and_quota(planned: Planned) -> None:
+    """Raise `UserError` as `check_needs` for the run of a job. Pipelines of others need a bucket alone."""
+    pattern = Template(planned.job["pipelineSpec"]).image_pattern if planned.values else ""
+    run = planned_run(planned.environment, planned.plans, planned.values, pattern)
+    check_needs(run, planned.environment)
 
 
 def send(submission: Submission) -> None:

@@ -8,10 +8,9 @@ import re
 import pytest
 from google.cloud.aiplatform_v1 import CustomJob
 
-from lifecycle.vertex.api import Api
+from lifecycle.runs.needs import State
 from pipeline.__main__ import main
-from pipeline.vertex import doctor
-from pipeline.vertex.doctor_questions import MISSING, OK, UNKNOWN
+from pipeline.vertex import doctor, rights
 from tests.vertex import DROP, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER, furnish
 from trainer.errors import UserError
@@ -19,6 +18,7 @@ from trainer.io import files
 from trainer.training import doctor_probe
 from trainer.training.doctor_probe import BAD, Fact
 
+OK, MISSING, UNKNOWN = State.OK, State.MISSING, State.UNKNOWN
 ME, ACCOUNT = f"user:{CALLER}", f"serviceAccount:{SERVICE_ACCOUNT}"
 
 
@@ -30,9 +30,8 @@ def project(vertex):
 
 def found(vertex, **parameters):
     """Every finding for a run with these parameters."""
-    run, (_, findings) = doctor.run_to_examine(vertex.environment, parameters)
-    groups = doctor.examine(run, Api(vertex.environment))
-    return [*findings, *(finding for _, group in groups for finding in group)]
+    run = doctor.ExaminedRun.of(vertex.environment, parameters)
+    return [*run.settings[1], *(finding for _, group in run.examine() for finding in group)]
 
 
 def only(findings, state):
@@ -68,9 +67,9 @@ def test_images_of_another_project_are_pulled_by_the_agent_of_vertex_ai(vertex, 
     assert {finding.state for finding in found(vertex)} == {OK}
 
 
-@pytest.mark.parametrize("grant", doctor.DEPLOYER)
+@pytest.mark.parametrize("grant", rights.DEPLOYER)
 def test_missing_permission_of_yours_is_named_with_its_role(vertex, project, grant):
-    if grant.resource in (doctor.TEMPLATES, doctor.ITSELF):
+    if grant.resource in (rights.TEMPLATES, rights.ITSELF):
         pytest.skip("as of the other repository; asked of service accounts only")
     permission = grant.permissions[-1]
     project.denied = {(ME, permission)}
@@ -98,7 +97,7 @@ def test_permissions_that_may_not_be_seen_are_unknown_with_the_command_that_gran
     assert {finding.state for finding in others} == {UNKNOWN}
     assert all("you may not see it" in finding.text for finding in others)
     assert {re.search(r"--role=(\S+)", finding.remedy)[1] for finding in others} == {
-        grant.role for grant in doctor.PIPELINE if grant.resource != doctor.DATA
+        grant.role for grant in rights.PIPELINE if grant.resource != rights.DATA
     }
 
 

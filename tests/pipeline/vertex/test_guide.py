@@ -20,7 +20,7 @@ from lifecycle.registry.register import open_registry, resolve_base_model
 from lifecycle.registry.vertex_registry import VertexRegistry
 from pipeline.__main__ import main
 from pipeline.commands import schedule
-from pipeline.vertex import doctor, schedule_files
+from pipeline.vertex import rights, schedule_files
 from tests import vertex_endpoints
 from tests.guide import ROOT, Page
 from tests.infra import PLAIN, environment_text
@@ -91,7 +91,7 @@ class Shell(Walker):
         if role == NOBODY or self.cli == ME:
             return
         (address,) = [word for word in call.given if word.startswith("gs://")][:1] or [""]
-        resource = doctor.DATA if address.startswith(DATA) else doctor.BUCKET if address else doctor.PROJECT
+        resource = rights.DATA if address.startswith(DATA) else rights.BUCKET if address else rights.PROJECT
         if self.cli != DEPLOYER or (role, resource) not in terraform("deployer"):
             self.complain(f"{self.cli} may not do this")
 

@@ -9,7 +9,8 @@ import yaml
 
 from lifecycle.runs import parameters
 from pipeline.__main__ import main
-from pipeline.vertex import doctor_questions, submit
+from pipeline.vertex import submit
+from pipeline.vertex.accelerator_choice import choose_accelerators
 from tests.vertex import ALWAYS, DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import small
 from trainer.errors import UserError
@@ -92,7 +93,12 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     [
         ("cpu", {"msinet-gpu/v1"}, {"": 64}, "msinet-cpu:v1"),
         ("l4", {"msinet-cpu/v1"}, {"": 64}, "msinet-gpu:v1"),
-        ("l4", {"msinet-cpu/v1", "msinet-gpu/v1"}, {"": 64, "us-central1": 0}, "is 0, but the plan takes 1"),
+        (
+            "l4",
+            {"msinet-cpu/v1", "msinet-gpu/v1", "msinet-serving/v1"},
+            {"": 64, "us-central1": 0},
+            "is 0, but the plan takes 1",
+        ),
     ],
 )
 def test_missing_image_or_quota_is_named_before_anything_costs(
@@ -266,9 +272,7 @@ def test_accelerator_without_quota_or_in_other_regions_is_passed_over(vertex, tm
 
     elsewhere = dataclasses.replace(vertex.environment, location="europe-west4")
     given = {"accelerator": "v5e-1,l4", "base_batch_size": 0, "finetune_batch_size": 0}
-    chosen, (why, *_) = doctor_questions.choose_accelerators(
-        elsewhere, {**parameters.DEFAULTS, **elsewhere.derived, **given}
-    )
+    chosen, (why, *_) = choose_accelerators(elsewhere, {**parameters.DEFAULTS, **elsewhere.derived, **given})
     assert chosen == {"accelerator": "l4"}
     assert "not v5e-1: v5e-1 is not available for training in europe-west4" in why
 

@@ -1,0 +1,323 @@
+"""What a run needs on Google Cloud: one list, and the question whether each thing is there.
+
+`needs_of` makes the list from the settings of a run. Everybody asks the same list for their part of it:
+
+- `doctor` asks for everything.
+- `submit`, `schedule apply` and `sweep` ask for what a run must have before it starts (`Need.before_start`).
+- The first task of a run asks for the images. Its account may see no quota.
+
+No question changes anything.
+"""
+
+import dataclasses
+import enum
+import math
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Protocol
+
+from lifecycle.machines.plan import TrainingPlan
+from lifecycle.registry.address import VERTEX, Address
+from lifecycle.runs import parameters
+from lifecycle.runs.settled import data_config
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import Api, UnansweredError
+from trainer.data import datasets
+from trainer.data.downloads.servers import addresses_in
+from trainer.io import buckets
+from trainer.io.file_names import is_archive
+from trainer.settings.fields import Value
+
+THREADS = 8
+"""Number of questions at the same time."""
+TASKS = "cpu"
+"""Kind of the image that runs the tasks."""
+LISTED = 100
+"""Objects that are listed below a source. Others may begin with its name, such as `data-old` with `data`."""
+SERVICE = "aiplatform.googleapis.com"
+METRIC = "custom_model_training_"
+"""Beginning of the names of the quotas of training, such as `custom_model_training_nvidia_l4_gpus`."""
+
+
+class State(enum.StrEnum):
+    """The answer to a question, as the sign that `doctor` prints."""
+
+    OK = "✓"
+    MISSING = "✗"
+    UNKNOWN = "?"
+    """The question could not be asked."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """The answer to one question."""
+
+    state: State
+    text: str
+    remedy: str = ""
+    """A command or a link that provides what is missing, or that shows what is unknown."""
+
+
+class Need(Protocol):
+    """One thing that a run needs, such as a bucket, a role or a quota."""
+
+    @property
+    def subject(self) -> str:
+        """What is asked for, such as `bucket gs://mine`."""
+
+    @property
+    def before_start(self) -> bool:
+        """Whether no run starts without it: what is missing would else cost time or money."""
+
+    def ask(self, api: Api) -> Finding:
+        """Whether it is there. Raises `UnansweredError` if nobody says so."""
+
+
+def answers(needs: Iterable[Need], api: Api) -> list[Finding]:
+    """The findings about all needs, in their order. One that has no answer is unknown."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(partial(_answer, api), needs))
+
+
+def _answer(api: Api, need: Need) -> Finding:
+    try:
+        return need.ask(api)
+    except UnansweredError as error:
+        return Finding(State.UNKNOWN, f"{need.subject}: {error}")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reply = f"the reply is not as Google documents it ({vertex_api.brief(error)})"
+        return Finding(State.UNKNOWN, f"{need.subject}: {reply}")
+
+
+# === The list ===
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedRun:
+    """What is known of a run, or of jobs, before they start."""
+
+    image_pattern: str
+    """Name of its images with `{}` for the kind, such as `host/msinet-{}:v1`. Empty if they are not known."""
+    plans: Mapping[str, TrainingPlan]
+    """The plan of each training step. Steps run one after another."""
+    values: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    """All parameters of our pipeline. Empty for anything else, which then has no data and no registry."""
+    bucket: str = ""
+    """`gs://` address of the outputs. Empty inside a run, where it is known to exist."""
+    environment: str = ""
+    """Name of the environment. Empty inside a run."""
+    jobs: int = 1
+    """Number of jobs of a step that run at the same time."""
+
+    @property
+    def written(self) -> list[str]:
+        """The buckets that the run writes to."""
+        registry = str(self.values.get("registry", ""))
+        models = Address.at(registry).staging if registry.startswith(VERTEX) else registry
+        return buckets_in([self.bucket, str(self.values.get("checkpoint_dir", "")), models])
+
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """The parameters and addresses of all data that the run reads from Cloud Storage."""
+        if not self.values:
+            return []
+        found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
+        for dataset in parameters.needed_datasets(self.values):
+            config = data_config(dataset, self.values)
+            public = [archive.address for archive in datasets.get(config.dataset).archives]
+            given = (addresses_in(config.source) or [config.source]) if config.source else public
+            found += [(f"{dataset}_source", address) for address in given]
+        return [(name, buckets.unmounted(address)) for name, address in found if buckets_in([address])]
+
+    @property
+    def images(self) -> list[str]:
+        """Full names of the images of the tasks, of the training jobs, and of the container that serves models."""
+        kinds = dict.fromkeys((TASKS, *(plan.accelerator.image for plan in self.plans.values())))
+        own = [self.image_pattern.format(kind) for kind in kinds] if self.image_pattern else []
+        registry = str(self.values.get("registry", ""))
+        served = [Address.at(registry)] if registry.startswith(VERTEX) else []
+        serving = [address.serving for address in served if not address.is_served_by_google]
+        return list(dict.fromkeys((*own, *serving)))
+
+
+def buckets_in(addresses: Iterable[str]) -> list[str]:
+    """The buckets of the addresses that are on Cloud Storage, each once."""
+    remote = [address for address in map(buckets.unmounted, addresses) if buckets.is_remote(address)]
+    return list(dict.fromkeys(buckets.split(address)[0] for address in remote))
+
+
+def needs_of(run: PlannedRun) -> list[Need]:
+    """Everything that a run needs besides rights and APIs: buckets, data, images and quota."""
+    written, outputs = run.written, buckets_in([run.bucket])
+    named = dict.fromkeys((*written, *buckets_in(address for _, address in run.sources)))
+    return [
+        *(Bucket(name, name in written, name in outputs) for name in named),
+        *(Source(name, address) for name, address in run.sources),
+        *(Image(name, run.environment) for name in run.images),
+        *quotas_of(run.plans, run.jobs),
+    ]
+
+
+def quotas_of(plans: Mapping[str, TrainingPlan], jobs: int = 1) -> list["Quota"]:
+    """The quotas that the plans take: the most of one step, since steps run one after another.
+
+    `jobs` is the number of jobs of a step that run at the same time. Example: two jobs on `l4-4` take 8 of
+    `nvidia_l4_gpus`.
+    """
+    most: dict[str, int] = {}
+    for plan in plans.values():
+        for name, count in plan.accelerator.quotas(plan.machines.provisioning).items():
+            most[METRIC + name] = max(most.get(METRIC + name, 0), count * plan.machines.workers * jobs)
+    return [Quota(metric, count) for metric, count in most.items()]
+
+
+# === The questions ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Bucket:
+    """A bucket, in the region of the runs if they write to it."""
+
+    name: str
+    is_written: bool
+    before_start: bool
+
+    @property
+    def subject(self) -> str:
+        """The bucket with its prefix."""
+        return f"bucket gs://{self.name}"
+
+    def ask(self, api: Api) -> Finding:
+        """Whether it exists, and is where it must be."""
+        location, project = api.region.location, api.region.project
+        found = api.find("storage", f"storage/v1/b/{vertex_api.quoted(self.name)}")
+        if found is None:
+            command = f"gcloud storage buckets create gs://{self.name} --location={location} --project={project}"
+            missing = f"{self.subject} does not exist"
+            return Finding(State.MISSING, missing, f"{command} --uniform-bucket-level-access")
+        found_in = str(found["location"]).lower()
+        # Larger areas, such as us, eu and nam4, have several regions.
+        is_area = re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", found_in) is None
+        if not self.is_written or found_in == location or is_area:
+            return Finding(State.OK, f"{self.subject} is in {found_in}")
+        remedy = f"set bucket to one in {location}, or location to the bucket's region"
+        return Finding(State.MISSING, f"{self.subject} is in {found_in}, but runs are in {location}", remedy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Data or weights at a `gs://` address, which a parameter names."""
+
+    parameter: str
+    address: str
+    before_start: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The parameter and the address."""
+        return f"{self.parameter} {self.address}"
+
+    def ask(self, api: Api) -> Finding:
+        """Whether there is something.
+
+        Nobody can copy what its publisher does not let them read: the remedy for a published dataset is another
+        one.
+        """
+        archives = (archive.address for row in datasets.DATASETS.values() for archive in row.archives)
+        is_published, name = self.address in archives, self.parameter
+        others = (
+            f"take other data: {name.replace('_source', '_dataset')}=osie, {name}=sample, or "
+            f"{name}=gs://... with recordings of your own"
+        )
+        try:
+            found, upload = self._look(api)
+        except UnansweredError as error:
+            return Finding(State.UNKNOWN, f"{self.subject}: {error}", others if is_published else "")
+        if found:
+            return Finding(State.OK, f"{self.subject} is there")
+        return Finding(State.MISSING, f"{self.subject}: there is nothing", others if is_published else upload)
+
+    def _look(self, api: Api) -> tuple[bool, str]:
+        """Whether there is an archive or a folder, and the command that uploads one."""
+        bucket, path = buckets.split(self.address)
+        objects = f"storage/v1/b/{vertex_api.quoted(bucket)}/o"
+        if is_archive(path):
+            # Reading one object takes fewer rights than listing a bucket, and the public dataset is one object.
+            found = api.find("storage", f"{objects}/{vertex_api.quoted(path)}", fields="name")
+            return found is not None, f"gcloud storage cp ARCHIVE {self.address}"
+        listing = api.find("storage", objects, prefix=path, maxResults=LISTED, fields="items(name)") or {}
+        names = [str(item["name"]) for item in listing.get("items", ())]
+        is_there = any(not path or name == path or name.startswith(f"{path}/") for name in names)
+        return is_there, f"gcloud storage cp FOLDER {self.address} -r"
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """An image with its tag."""
+
+    name: str
+    """Full name, such as `us-central1-docker.pkg.dev/my-project/msinet/msinet-gpu:v1`."""
+    environment: str
+    """Name of the environment that builds it. Empty if that is not known."""
+    before_start: bool = True
+
+    @property
+    def subject(self) -> str:
+        """The full name."""
+        return f"image {self.name}"
+
+    def ask(self, api: Api) -> Finding:
+        """Whether Artifact Registry has it."""
+        path = vertex_api.tag_path(self.name)
+        if not path:
+            return Finding(State.UNKNOWN, f"{self.subject} is not in Artifact Registry, so this cannot ask for it")
+        if api.find("artifactregistry", path) is None:
+            return Finding(State.MISSING, f"{self.subject} does not exist", f"make images ENV={self.environment}")
+        return Finding(State.OK, f"{self.subject} exists")
+
+
+@dataclasses.dataclass(frozen=True)
+class Quota:
+    """A quota of training that is large enough in the region."""
+
+    metric: str
+    count: int
+    """What the plan takes of it."""
+    before_start: bool = True
+
+    @property
+    def subject(self) -> str:
+        """The name of the quota."""
+        return f"quota {self.metric}"
+
+    def ask(self, api: Api) -> Finding:
+        """Whether the project's limit in the region is `count` at least."""
+        location, project = api.region.location, api.region.project
+        page = "https://console.cloud.google.com/iam-admin/quotas"
+        link = f"{page}?project={project}&metric={SERVICE}/{self.metric}"
+        subject = f"{self.subject} in {location}"
+        path = f"v1beta1/projects/{project}/services/{SERVICE}/consumerQuotaMetrics/{SERVICE}%2F{self.metric}"
+        limit = _limit(api.find("serviceusage", path, view="FULL") or {}, location)
+        if limit is None:
+            unknown = f"{subject}: Google names no limit; the plan takes {self.count}"
+            return Finding(State.UNKNOWN, unknown, link)
+        if limit < self.count:
+            less = f"{subject} is {limit:g}, but the plan takes {self.count}"
+            return Finding(State.MISSING, f"{less}; ask for more, which takes hours or days", link)
+        shown = "unlimited" if limit == math.inf else f"{limit:g}"
+        return Finding(State.OK, f"{subject} is {shown}, the plan takes {self.count}")
+
+
+def _limit(metric: Mapping[str, Any], location: str) -> float | None:
+    """The least effective limit in a region, from its own bucket, or else from the bucket for all regions.
+
+    Service Usage API v1beta1: ConsumerQuotaMetric. Replies leave out numbers that are 0. -1 is infinite.
+    """
+    limits = []
+    for limit in metric.get("consumerQuotaLimits", ()):
+        quotas = {each.get("dimensions", {}).get("region", ""): each for each in limit.get("quotaBuckets", ())}
+        if quotas:
+            limits.append(int(quotas.get(location, quotas.get("", {})).get("effectiveLimit", 0)))
+    return min((math.inf if limit < 0 else limit for limit in limits), default=None)

@@ -1,0 +1,51 @@
+"""Chooses one accelerator of several: the first that the region has and whose quota suffices."""
+
+from collections.abc import Mapping
+
+from lifecycle.runs.needs import State, answers, quotas_of
+from lifecycle.runs.parameters import effective
+from lifecycle.runs.settled import settle
+from lifecycle.vertex.api import Api
+from pipeline.graph.environment import Environment
+from trainer.errors import UserError, check
+from trainer.settings.fields import Value
+
+
+def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -> tuple[dict[str, str], list[str]]:
+    """For each parameter with several accelerators, the first that can be used. Its quota may be unknown.
+
+    Example: with `accelerator` of `v5e-1,l4` and no quota of v5e, the choice is `{"accelerator": "l4"}`.
+
+    Also returns a sentence about those that were passed over. Raises `UserError` if none is left.
+    """
+    chosen: dict[str, str] = {}
+    sentences = []
+    lists = {
+        name: str(value).split(",") for name, value in effective(values).items() if name.endswith("accelerator")
+    }
+    for parameter, names in lists.items():
+        reasons: dict[str, str] = {}
+        for name in map(str.strip, names if len(names) > 1 else ()):
+            if not (reason := _why_not(environment, {**values, **chosen, parameter: name}, name)):
+                chosen[parameter] = name
+                break
+            reasons[name] = reason
+        why = "; ".join(f"not {name}: {reason}" for name, reason in reasons.items())
+        check(
+            parameter in chosen or not reasons,
+            f"{parameter} is {','.join(names)}, of which none can be used; {why}",
+        )
+        if reasons:
+            sentences.append(f"{parameter} is {chosen[parameter]}, {why}")
+    return chosen, sentences
+
+
+def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -> str:
+    """Why the training steps on the accelerator `name` cannot be run; empty if they can."""
+    try:
+        made = settle(values, "vertex", environment.location, given={}).plans
+    except UserError as error:
+        return str(error)
+    quotas = quotas_of({step: plan for step, plan in made.items() if plan.accelerator.name == name})
+    found = answers(quotas, Api(environment))
+    return "; ".join(finding.text for finding in found if finding.state == State.MISSING)

@@ -1,0 +1,153 @@
+"""Jobs of Vertex AI outside of a run: made, started, followed and explained in one way.
+
+`doctor --live`, `benchmark` and `sweep` start custom jobs, and `sweep` also a tuning job.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import Any
+
+from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
+from lifecycle.machines.plan import TrainingPlan
+from lifecycle.vertex import api as vertex_api
+from lifecycle.vertex.api import VertexRegion
+from trainer.errors import UserError
+
+SUCCEEDED = "succeeded"
+ENDED = (SUCCEEDED, "failed", "cancelled", "expired")
+"""States in which a job does not change any more."""
+TUNING, CUSTOM = "hyperparameter_tuning_job", "custom_job"
+"""Kinds of jobs, as the methods and arguments of the API's client name them."""
+
+
+def custom_job(
+    name: str,
+    plan: TrainingPlan,
+    image: str,
+    command: Sequence[str],
+    args: Sequence[str],
+    *,
+    timeout_s: int,
+    account: str,
+    network: str,
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """The API's CustomJob that runs a command once, on the first machine of a plan."""
+    specification = {
+        "worker_pool_specs": worker_pool_specs(plan, image, command, args)[:1],
+        "scheduling": {
+            "timeout": f"{timeout_s}s",
+            "strategy": scheduling_strategy(plan),
+            "disable_retries": True,
+        },
+        "service_account": account,
+        "network": network,
+    }
+    return {"display_name": name, "job_spec": specification, "labels": dict(labels)}
+
+
+class Jobs:
+    """The jobs of a region.
+
+    Args:
+        region: Where they run.
+        poll_s: Pause between two looks at a job, in seconds.
+    """
+
+    def __init__(self, region: VertexRegion, poll_s: float) -> None:
+        self.region, self._poll_s = region, poll_s
+
+    @cached_property
+    def _service(self) -> Any:
+        from google.cloud.aiplatform_v1 import JobServiceClient
+
+        return vertex_api.service_client(JobServiceClient, self.region)
+
+    def start(self, job: Mapping[str, Any], subject: str = "") -> str:
+        """Start a custom job or a tuning job, and return its name.
+
+        Raises `UserError`, which begins with `subject`, if Vertex AI refuses it. An attempt is not repeated: it
+        might start a second job.
+        """
+        with vertex_api.reported_errors(subject):
+            return self._create(job)
+
+    def start_once(self, job: Mapping[str, Any], label: str) -> str:
+        """The name of the job that has the same `label`, which is started if there is none.
+
+        An earlier process may have started it, and not have received or saved the answer.
+        """
+        kind = _kind_of(job)
+        request = {
+            "parent": vertex_api.parent_of(self.region),
+            "filter": f'labels.{label}="{job["labels"][label]}"',
+        }
+        with vertex_api.reported_errors(f"the job {job['display_name']}"):
+            listed = partial(
+                getattr(self._service, f"list_{kind}s"), request=request, timeout=vertex_api.TIMEOUT_S
+            )
+            found = vertex_api.retried(lambda: list(listed()))
+            return str(found[0].name) if found else self._create(job)
+
+    def _create(self, job: Mapping[str, Any]) -> str:
+        kind, parent = _kind_of(job), vertex_api.parent_of(self.region)
+        create = getattr(self._service, f"create_{kind}")
+        return str(create(parent=parent, **{kind: job}, timeout=vertex_api.TIMEOUT_S).name)
+
+    def wait(self, name: str, outage: str, show: Callable[[Any], None] = lambda job: None) -> Any:
+        """The job with this name, once it has ended; arguments as for `ended`."""
+        return next(self.ended([name], outage, show))
+
+    def ended(
+        self, names: Collection[str], outage: str, show: Callable[[Any], None] = lambda job: None
+    ) -> Iterator[Any]:
+        """Each of the jobs, as soon as it has ended.
+
+        Args:
+            names: Of custom jobs or tuning jobs.
+            outage: What the error says if a job cannot be seen any more, with `{}` for the link to its page.
+            show: Is called with a job at each look.
+        """
+        left = list(names)
+        while left:
+            for name in list(left):
+                kind = TUNING if "/hyperparameterTuningJobs/" in name else CUSTOM
+                get = partial(getattr(self._service, f"get_{kind}"), name=name, timeout=vertex_api.TIMEOUT_S)
+                with vertex_api.reported_errors(outage.format(self.link(name))):
+                    job = vertex_api.retried(get)
+                show(job)
+                if state_of(job) in ENDED:
+                    left.remove(name)
+                    yield job
+            if left:
+                time.sleep(self._poll_s)
+
+    def link(self, name: str) -> str:
+        """The console's page of a job."""
+        number, region = name.rpartition("/")[2], self.region
+        return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
+
+    def failure(self, job: Any, title: str = "job") -> str:
+        """How a job has ended, why, and where to read more, such as `the job ended as failed (...); see ...`."""
+        reason = f" ({job.error.message})" if job.error.message else ""
+        return f"the {title} ended as {state_of(job)}{reason}; see {self.link(job.name)}"
+
+
+def _kind_of(job: Mapping[str, Any]) -> str:
+    return TUNING if "study_spec" in job else CUSTOM
+
+
+def state_of(job: Any) -> str:
+    """The state of a job in plain words, such as `running`."""
+    return str(job.state.name).removeprefix("JOB_STATE_").lower()
+
+
+@contextmanager
+def watching(rest: Callable[[], str]) -> Iterator[None]:
+    """Turn Ctrl-C into a `UserError`: it ends the watching, not the job. `rest` says what becomes of that."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise UserError(f"no longer watching; the job continues{rest()}") from None
