@@ -24,6 +24,7 @@ from trainer.models.find import find_answering
 from trainer.network import calibration
 from trainer.network.inference import Inference
 from trainer.network.model_folder import MODEL_CONFIG, flips, image_size_of
+from trainer.network.networks import network_of
 from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_weights
 
@@ -45,7 +46,7 @@ def main() -> None:
     size = image_size_of(folder)
     ours = Inference(folder, size)
     config = read_json(folder / MODEL_CONFIG, "", dict)
-    graph = encode_onnx(read_weights(folder), flips(config), calibration.of_config(config))
+    graph = encode_onnx(network_of(config), read_weights(folder), flips(config), calibration.of_config(config))
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # else its threads slow the others
     session = onnxruntime.InferenceSession(graph, options)

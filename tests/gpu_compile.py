@@ -26,6 +26,8 @@ from tests import tpu_compile
 from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, check
 from trainer.network import layers
+from trainer.network.architecture import PIXELS
+from trainer.network.networks import DEFAULT
 from trainer.training import accelerators
 from trainer.training.accelerators import Chip
 
@@ -81,7 +83,7 @@ class Counts(tpu_compile.StepCounts):
     def row(self, case: Case) -> dict[str, Any]:
         """A row of the table, per image where a unit is small; times assume the chip's peaks."""
         chip, _ = CHIPS[case.chip]
-        arithmetic = accelerators.STEP_FLOP * _scale(case) / chip.flops[case.precision]
+        arithmetic = DEFAULT.cost.flop * _scale(case) / chip.flops[case.precision]
         memory = self.bytes / case.batch / chip.bandwidth_bytes_s
         return {
             "chip": case.chip,
@@ -103,7 +105,7 @@ def step_of(case: Case) -> tuple[Chip, int, tuple[int, int], str]:
 
 
 def _scale(case: Case) -> float:
-    return case.image_size[0] * case.image_size[1] / accelerators.PIXELS
+    return case.image_size[0] * case.image_size[1] / PIXELS
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
 from trainer.io import files, untrusted
 from trainer.models import saved_model
 from trainer.network import compact, model_folder
-from trainer.network.matching import Weights
+from trainer.network.arrays import Weights
 from trainer.network.msinet import architecture, keras_model
 from trainer.prediction import predictor
 from trainer.prediction.predictor import Predictor

@@ -7,7 +7,6 @@ from tests import expressions
 from tests.expressions import Call
 from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import _pattern
-from trainer.network.msinet.architecture import LAYERS
 from trainer.reports import pages
 
 AT_RUN_TIME = {
@@ -26,7 +25,6 @@ AT_RUN_TIME = {
     ),
     ("trainer.data.source_layout", "re.escape(each)"): ("finditer", [re.escape("a(a")]),
     ("trainer.reports.pages", "pattern"): ("sub", []),  # for what Matplotlib draws
-    ("trainer.network.matching", "f'(^|_){layer}$'"): ("search", [rf"(^|_){layer}$" for layer in LAYERS]),
     ("trainer.settings.fields", "limits['pattern']"): (
         "fullmatch",
         [

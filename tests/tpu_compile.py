@@ -227,7 +227,7 @@ def check_memory(counts: StepCounts, chip: Chip, batch: int, image_size: tuple[i
     check(takes <= has, f"{title}, and it has {has / 1e9:.0f} GB; use fewer")
     check(
         takes <= (1 + TOO_LITTLE) * planned and (takes >= (1 - TOO_MUCH) * planned or planned > XLA_BUDGET * has),
-        f"{title}, and `plan` says {planned / 1e9:.2f} GB; correct MEMORY_BYTES of accelerators.py",
+        f"{title}, and `plan` says {planned / 1e9:.2f} GB; correct memory_bytes of msinet/step_cost.py",
     )
 
 

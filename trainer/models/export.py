@@ -15,6 +15,7 @@ from trainer.network.model_folder import (
     MODEL_CONFIG,
     PICTURE,
     ModelConfig,
+    architecture_of,
     flips,
     for_kind,
     image_size_of,
@@ -92,7 +93,10 @@ def write_onnx(
         "image_size": f"{height}x{width}",
         "notice": answering.notice or answering.hint,
     }
-    content = encode_onnx(form(read_stored(folder)), flips(config), calibration.of_config(config), metadata)
+    network = architecture_of(folder)
+    content = encode_onnx(
+        network, form(read_stored(folder)), flips(config), calibration.of_config(config), metadata
+    )
     with replacing(path) as partial:
         partial.write_bytes(content)
 

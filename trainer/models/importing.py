@@ -17,7 +17,8 @@ from trainer.io.files import read_json, replacing
 from trainer.io.package_version import code_version
 from trainer.io.untrusted import Limits
 from trainer.models.weight_files import LocalWeights
-from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig
+from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig, architecture_of
+from trainer.network.networks import DEFAULT
 
 if TYPE_CHECKING:
     from trainer.network.matching import Matched
@@ -88,7 +89,8 @@ def convert_weights(
 ) -> Imported:
     """Make a model's folder (see `trainer.network.model_folder`) of local weights.
 
-    A model of this project keeps its configuration and its history.
+    A model of this project keeps its configuration and its history. Weights from elsewhere become a model of the
+    default network.
 
     Args:
         local: the weights.
@@ -102,13 +104,13 @@ def convert_weights(
         UserError, OSError: the output cannot be written.
     """
     from trainer.models import tensorflow_files
-    from trainer.models.saved_model import write_model
+    from trainer.models.saved_model import write_model  # here and below: TensorFlow is loaded now
     from trainer.network import load
-    from trainer.network.msinet.keras_model import build_model  # here and below: TensorFlow is loaded now
     from trainer.network.weights import ENCODER_ALONE
 
     contents = tensorflow_files.read_contents(local.path)
-    network = build_model((None, None), "float32")
+    architecture = architecture_of(local.model) if local.model else DEFAULT
+    network = architecture.build((None, None), "float32")
     matched = load.assign_arrays(network, contents.arrays, source)
     if matched.is_encoder:
         raise ContentError(f"{source} {ENCODER_ALONE}")
@@ -137,6 +139,7 @@ def _summary(
     for key in sorted(matched.values):
         checksum = zlib.crc32(matched.values[key].tobytes(), checksum)
     return {
+        "network": DEFAULT.name,
         "dataset": dataset,
         "image_size": list(size),
         "imported": facts,

@@ -21,8 +21,7 @@ from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 from trainer.errors import ContentError, UserError, first_line
 from trainer.models.weight_files import SAVED_MODEL, Kind, kind_of_weights
 from trainer.network import compact, hdf5_files
-from trainer.network.matching import Array, fitting
-from trainer.network.msinet.architecture import Shape
+from trainer.network.arrays import Array, Shape, fitting
 
 FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_DOUBLE, types_pb2.DT_BFLOAT16)
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -58,7 +57,7 @@ def read_contents(path: pathlib.Path) -> Contents:
 
 
 def read_fitting_tensorflow(path: pathlib.Path, shapes: Collection[Shape]) -> list[Array]:
-    """Read weights of any kind as `trainer.network.matching.fitting` does."""
+    """Read weights of any kind as `trainer.network.arrays.fitting` does."""
     return fitting(read_contents(path).arrays, shapes)
 
 

@@ -16,9 +16,8 @@ from trainer.io import untrusted
 from trainer.io.files import checksum, local_path
 from trainer.io.untrusted import Limits
 from trainer.network import hdf5_files
-from trainer.network.matching import Array
+from trainer.network.arrays import Array, Shape
 from trainer.network.model_folder import COMPACT_WEIGHTS
-from trainer.network.msinet.architecture import Shape
 
 KINDS = (
     "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), or "

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from trainer.errors import ContentError
 from trainer.io.files import read_json, replacing, write_json
-from trainer.network.matching import Weights
+from trainer.network.architecture import Architecture
+from trainer.network.arrays import SCALE, Shape, Weights
 from trainer.network.model_folder import (
     COMPACT_WEIGHTS,
     MODEL_CONFIG,
@@ -24,14 +25,12 @@ from trainer.network.model_folder import (
     WEIGHTS_SHA256,
     ModelConfig,
 )
-from trainer.network.msinet.architecture import Shape, weight_shapes
+from trainer.network.networks import network_of
 
 LEVELS = 127
 """Integers above 0 of a quantized kernel, and as many below."""
-MOST_BYTES = 30_000_000
-"""Largest size of COMPACT_WEIGHTS, which have 25 million bytes."""
-SCALE = "scale"
-"""A layer's array of scales, beside its `kernel` and `bias`."""
+MOST_BYTES_OF_WEIGHT, MOST_BYTES_OF_REST = 1.2, 1_000_000
+"""Largest size of COMPACT_WEIGHTS, which have little more than a byte for each weight: 25 million for MSI-Net."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Fixed timestamp, the earliest that ZIP allows, so that equal weights give equal bytes."""
 REMEDY = "export it again with `python -m trainer export --format int8`"
@@ -101,13 +100,15 @@ def read_compact(path: pathlib.Path, decode: Callable[[bytes], Weights], remedy:
     Raises:
         UserError: they or MODEL_CONFIG are missing, they have another checksum, or they are of another network.
     """
-    weights = decode(_checked(path, remedy))
+    config = read_json(path.parent / MODEL_CONFIG, remedy, ModelConfig)
+    architecture = network_of(config)
+    weights = decode(_checked(path, config, architecture, remedy))
     expected: dict[tuple[str, str], tuple[Shape, str]] = {}
-    for (layer, role), shape in weight_shapes().items():
+    for (layer, role), shape in architecture.weight_shapes().items():
         expected[layer, role] = shape, "int8" if role == "kernel" else "float32"
         expected[layer, SCALE] = shape[-1:], "float32"
     if {key: (value.shape, value.dtype.name) for key, value in weights.items()} != expected:
-        raise ContentError(f"{path} does not hold the weights of MSI-Net: {remedy}")
+        raise ContentError(f"{path} does not hold the weights of {architecture.title}: {remedy}")
     if not all(np.isfinite(value).all() for (_, role), value in weights.items() if role != "kernel"):
         raise ContentError(f"{path} has values that are not finite: {remedy}")
     return weights
@@ -136,13 +137,13 @@ def write_compact(
         write_json(partial / MODEL_CONFIG, {**config, WEIGHTS_SHA256: hashlib.sha256(content).hexdigest()})
 
 
-def _checked(path: pathlib.Path, remedy: str) -> bytes:
+def _checked(path: pathlib.Path, config: ModelConfig, architecture: Architecture, remedy: str) -> bytes:
     """The content of COMPACT_WEIGHTS at `path`, which has the checksum that MODEL_CONFIG beside it says."""
-    config = read_json(path.parent / MODEL_CONFIG, remedy, ModelConfig)
     try:
         size_bytes = path.stat().st_size
-        if size_bytes > MOST_BYTES:
-            raise ContentError(f"{path} has {size_bytes:,} bytes, more than the weights of MSI-Net: {remedy}")
+        if size_bytes > MOST_BYTES_OF_REST + MOST_BYTES_OF_WEIGHT * architecture.n_weights:
+            more = f"more than the weights of {architecture.title}"
+            raise ContentError(f"{path} has {size_bytes:,} bytes, {more}: {remedy}")
         content = path.read_bytes()
     except OSError as error:
         raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None

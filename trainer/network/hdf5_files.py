@@ -17,8 +17,7 @@ import numpy.typing as npt
 from trainer.errors import ContentError, first_line
 from trainer.io import untrusted
 from trainer.io.untrusted import Limits
-from trainer.network.matching import Array, fitting
-from trainer.network.msinet.architecture import Shape
+from trainer.network.arrays import Array, Shape, fitting
 
 LIMITS = Limits(60, 3 * 10**9)
 """What a file may take to be read; MSI-Net's takes 1 s and 0.4 GB."""

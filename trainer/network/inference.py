@@ -12,6 +12,7 @@ from trainer.io import runtime
 from trainer.io.files import read_json
 from trainer.network import calibration, model_folder
 from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, PICTURE, ModelConfig, for_kind
+from trainer.network.networks import network_of
 from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_stored
 
@@ -36,7 +37,7 @@ class Inference:
 
         Args:
             folder: a model's folder; without MODEL_CONFIG it has the defaults.
-            image_size: (H, W) of the images, pixels, divisible by 8.
+            image_size: (H, W) of the images, pixels, divisible by the network's stride.
             precision: of PRECISIONS; empty for bfloat16 on a CPU that multiplies it, else float32.
             kind: of images, of KINDS, whose calibration the maps get.
 
@@ -45,7 +46,9 @@ class Inference:
         """
         path = pathlib.Path(folder) / MODEL_CONFIG
         config = for_kind(read_json(path, MODEL_REMEDY, ModelConfig), kind) if path.is_file() else {}
-        graph = encode_onnx(read_stored(folder), model_folder.flips(config), calibration.of_config(config))
+        graph = encode_onnx(
+            network_of(config), read_stored(folder), model_folder.flips(config), calibration.of_config(config)
+        )
         openvino = runtime.load_openvino()
         core = openvino.Core()
         self.precision = precision or _fastest()

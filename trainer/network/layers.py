@@ -16,10 +16,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from trainer.network.architecture import EPSILON
 from trainer.network.convolution import convolve
 
-EPSILON = 1e-7
-"""Keeps the quotient of `Normalize` finite; the reference's value."""
 own_gradient: bool | None = None
 """Whether `max_pool` has the gradient of this module; None: if this machine has a GPU."""
 

@@ -9,22 +9,24 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from trainer.errors import UserError
 from trainer.io.files import read_json
 from trainer.network import calibration, model_folder
+from trainer.network.arrays import Array, Weights
 from trainer.network.calibration import Calibration
 from trainer.network.layers import Normalize
-from trainer.network.matching import Array, Matched, Weights, match
-from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
-from trainer.network.msinet.keras_model import build_model
+from trainer.network.matching import Matched, match
+from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig, architecture_of
+from trainer.network.networks import NETWORKS
 from trainer.network.tensorflow_calibration import calibrated
 from trainer.network.weights import read_weights
 
-Network = Callable[[tf.Tensor], tf.Tensor]
+Predict = Callable[[tf.Tensor], tf.Tensor]
 """Images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1]."""
 
 
 def load_model(folder: str | os.PathLike[str]) -> "Trained":
-    """The network of a model's folder in float32, for any height and width divisible by 8.
+    """The network of a model's folder in float32, for any height and width divisible by its stride.
 
     Args:
         folder: a model's folder; without MODEL_CONFIG the model has the defaults.
@@ -32,23 +34,34 @@ def load_model(folder: str | os.PathLike[str]) -> "Trained":
     Raises:
         UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
     """
-    model, config = build_model((None, None), "float32"), pathlib.Path(folder) / MODEL_CONFIG
+    config = pathlib.Path(folder) / MODEL_CONFIG
+    model = architecture_of(config.parent).build((None, None), "float32")
     load_weights(model, folder)
     return trained(model, read_json(config, MODEL_REMEDY, ModelConfig) if config.is_file() else {})
 
 
 def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
-    """Assign the weights of a model's folder to `model`; raises as `trainer.network.weights.read_weights`."""
+    """Assign the weights of a model's folder to `model`.
+
+    Raises:
+        UserError: as `trainer.network.weights.read_weights`; or the folder has a model of another network.
+    """
+    architecture = architecture_of(pathlib.Path(folder))
+    if architecture.name != model.name:
+        raise UserError(
+            f"{folder} has a model of {architecture.title}, which cannot be the start of another network, "
+            f"{NETWORKS[model.name].title}; name a model of that network"
+        )
     _assign(model, read_weights(folder))
 
 
 def assign_arrays(model: keras.Model, arrays: list[Array], what: str) -> Matched:
-    """Assign the arrays of a file, which messages call `what`, to the layers of `model`.
+    """Assign the arrays of a file, which messages call `what`, to the layers of `model`, named as its network.
 
     Raises:
         ContentError: the arrays belong to another network; see `trainer.network.matching.match`.
     """
-    matched = match(arrays, what)
+    matched = match(NETWORKS[model.name], arrays, what)
     _assign(model, matched.values)
     return matched
 
@@ -60,7 +73,7 @@ def _assign(model: keras.Model, weights: Weights) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """The network of a model, whether the model averages, and its calibration; a `Network` itself."""
+    """The network of a model, whether the model averages, and its calibration; a `Predict` itself."""
 
     network: keras.Model
     flips: bool = False
@@ -78,7 +91,7 @@ def trained(network: keras.Model, config: Mapping[str, Any]) -> Trained:
     return Trained(network, model_folder.flips(config), calibration.of_config(config))
 
 
-def averaged(network: Network) -> Network:
+def averaged(network: Predict) -> Predict:
     """The mean of a network's map and of its map of the mirrored image, mirrored back; scaled to [0, 1] again."""
     normalize = Normalize()
 

@@ -8,7 +8,8 @@ from typing_extensions import TypedDict
 
 from trainer.errors import check
 from trainer.io.files import StrPath, read_json
-from trainer.network.msinet.architecture import STRIDE
+from trainer.network.architecture import Architecture
+from trainer.network.networks import network_of
 
 SAVED_MODEL = "saved_model"
 WEIGHTS = "model.weights.h5"
@@ -79,6 +80,8 @@ class Predicting(TypedDict, total=False):
 class _Origin(TypedDict, total=False):
     """The origin of a model, which every MODEL_CONFIG may have."""
 
+    network: str
+    """A name of `trainer.network.networks`; absent in models of earlier versions."""
     source: str
     dataset: str
     fingerprint: str
@@ -148,17 +151,27 @@ def flips(config: Mapping[str, Any]) -> bool:
     return bool(config.get("settings", {}).get("flip_prediction", False))
 
 
+def architecture_of(folder: pathlib.Path) -> Architecture:
+    """The network of a model's folder. One without MODEL_CONFIG has the default.
+
+    Raises:
+        UserError: MODEL_CONFIG is damaged, or this version does not know the network.
+    """
+    path = folder / MODEL_CONFIG
+    return network_of(read_json(path, MODEL_REMEDY, ModelConfig) if path.is_file() else {})
+
+
 def image_sizes_of(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
     """Kind of images -> (H, W) of a model's input, pixels: of PICTURE, and of kinds with a size of their own."""
     path = folder / MODEL_CONFIG
     config = read_json(path, MODEL_REMEDY, SizedConfig)
-    sizes = {}
+    architecture, sizes = network_of(config), {}
     for kind in (PICTURE, *config.get("kinds", {})):
         size = for_kind(config, kind)["image_size"]
-        fits = len(size) == 2 and all(side > 0 and side % STRIDE == 0 for side in size)
+        wanted = f"two multiples of {architecture.stride} above 0"
         check(
-            fits,
-            f"{path} has the image_size {size}, but it must be two multiples of {STRIDE} above 0: {MODEL_REMEDY}",
+            architecture.fits(size),
+            f"{path} has the image_size {size}, but it must be {wanted}: {MODEL_REMEDY}",
         )
         sizes[kind] = size[0], size[1]
     return sizes

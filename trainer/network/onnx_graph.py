@@ -1,20 +1,17 @@
-"""MSI-Net as an ONNX graph, made of a model's weights, with its averaging and its calibration.
+"""A network as an ONNX graph, made of a model's weights, with its averaging and its calibration.
 
-The graph has the operations of `trainer.network.msinet.keras_model` in their plain order, without what is
-rearranged there for training. It reads prepared images, (N, H, W, 3) RGB in 0..255, as
-`trainer.network.preprocess.prepare_stimulus` makes them. It answers with maps, (N, H, W, 1) in [0, 1]. N, H and W
-are free, H and W divisible by 8. TensorFlow is its oracle.
+The graph reads prepared images, (N, H, W, 3) RGB in 0..255 (`trainer.network.preprocess.prepare_stimulus`). It
+answers with maps, (N, H, W, 1) in [0, 1]. N, H and W are free, H and W divisible by the network's stride.
+TensorFlow is its oracle.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from trainer.network.architecture import EPSILON, Architecture
+from trainer.network.arrays import Weights
 from trainer.network.calibration import SMALL, Calibration
-from trainer.network.compact import SCALE
-from trainer.network.matching import Weights
-from trainer.network.msinet import architecture
-from trainer.network.msinet.architecture import ASPP, DECODER, EPSILON, encoder_layer
 from trainer.network.onnx_format import Graph, Tensor
 from trainer.network.preprocess import STIMULUS_PADDING
 
@@ -24,6 +21,7 @@ TO_THE_START = np.iinfo(np.int64).min
 
 
 def encode_onnx(
+    architecture: Architecture,
     weights: Weights,
     flips: bool = False,
     calibration: Calibration | None = None,
@@ -32,6 +30,7 @@ def encode_onnx(
     """The content of an ONNX file.
 
     Args:
+        architecture: the network.
         weights: of the network, float32 or in compact form (`trainer.network.compact`), which the runtime expands.
         flips: whether to average the map of an image with that of its mirror image (setting `flip_prediction`).
         calibration: of the maps; None for the network's own.
@@ -39,77 +38,16 @@ def encode_onnx(
     """
     graph = Graph()
     images = Tensor(graph, INPUT)
-    network = _Network(graph, weights)
-    maps = _averaged(graph, network, images) if flips else _normalized(network.maps(images))
+
+    def network(images: Tensor) -> Tensor:
+        return architecture.maps(graph, weights, images)
+
+    maps = _averaged(graph, network, images) if flips else _normalized(network(images))
     if calibration:
         maps = _calibrated(maps, images, calibration)
     graph.node("Identity", maps, name=OUTPUT)
     shape = ["batch", "height", "width"]
-    return graph.encode("msinet", {INPUT: [*shape, 3]}, {OUTPUT: [*shape, 1]}, metadata or {})
-
-
-# === The network ===
-
-
-class _Network:
-    """The layers with weights. Their maps are (N, C, h, w), those of the input and the output (N, H, W, C)."""
-
-    def __init__(self, graph: Graph, weights: Weights) -> None:
-        self._graph, self._weights = graph, weights
-
-    def maps(self, images: Tensor) -> Tensor:
-        """(N, H, W, 3) to (N, H, W, 1), of any range."""
-        x = (images - architecture.IMAGE_MEAN).apply("Transpose", perm=[0, 3, 1, 2])
-        return self._decoder(self._aspp(self._vgg16(x))).apply("Transpose", perm=[0, 2, 3, 1])
-
-    def _vgg16(self, x: Tensor) -> Tensor:
-        pooled = []
-        blocks = (architecture.VGG16_BLOCKS, architecture.POOL_STRIDES, architecture.VGG16_DILATIONS)
-        for block, (widths, stride, dilation) in enumerate(zip(*blocks, strict=True), 1):
-            for index in range(1, len(widths) + 1):
-                x = self._convolution(x, encoder_layer(block, index), dilation)
-            # A stride of 1 keeps the size: the windows at the bottom and on the right are smaller.
-            pads = [0, 0, 0, 0] if stride == 2 else [0, 0, 1, 1]
-            x = x.apply("MaxPool", kernel_shape=[2, 2], strides=[stride, stride], pads=pads)
-            pooled.append(x)
-        return self._graph.node("Concat", *pooled[-architecture.JOINED_BLOCKS :], axis=1)
-
-    def _aspp(self, features: Tensor) -> Tensor:
-        *layers, context = ASPP
-        dilations = (1, *architecture.ASPP_DILATIONS)
-        branches = [self._convolution(features, *each) for each in zip(layers, dilations, strict=True)]
-        joined = self._graph.node("Concat", *branches, axis=1)
-        mean = self._convolution(features.apply("GlobalAveragePool"), context)
-        # The mean is the same in all pixels, so its part of the 1x1 convolution is computed once.
-        n_joined = len(branches) * architecture.ASPP_FILTERS
-        x = joined.apply("Conv", self._kernel("aspp_conv2", slice(n_joined)), self._bias("aspp_conv2"))
-        return (x + mean.apply("Conv", self._kernel("aspp_conv2", slice(n_joined, None)))).apply("Relu")
-
-    def _decoder(self, x: Tensor) -> Tensor:
-        for layer in DECODER[:-1]:
-            # Bilinear as in TensorFlow 1: out[2i] = in[i], the last row and column repeated.
-            mode = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
-            x = self._convolution(x.apply("Resize", None, (1.0, 1.0, 2.0, 2.0), **mode), layer)
-        return self._convolution(x, DECODER[-1], relu=False)
-
-    def _convolution(self, x: Tensor, layer: str, dilation: int = 1, relu: bool = True) -> Tensor:
-        pads = [self._weights[layer, "kernel"].shape[0] // 2 * dilation] * 4
-        kernel, bias = self._kernel(layer), self._bias(layer)
-        x = x.apply("Conv", kernel, bias, name=layer, dilations=[dilation, dilation], pads=pads)
-        return x.apply("Relu") if relu else x
-
-    def _bias(self, layer: str) -> Tensor:
-        return self._graph.constant(self._weights[layer, "bias"], f"{layer}/bias")
-
-    def _kernel(self, layer: str, channels: slice = slice(None)) -> Tensor:
-        """The part of a kernel (k, k, in, out) for some input channels as ONNX has it, (out, in, k, k)."""
-        kernel = self._weights[layer, "kernel"][:, :, channels].transpose(3, 2, 0, 1)
-        stored = self._graph.constant(kernel, f"{layer}/kernel{channels.start or ''}")
-        return (
-            stored.apply("DequantizeLinear", self._weights[layer, SCALE], axis=0)
-            if kernel.dtype == np.int8
-            else stored
-        )
+    return graph.encode(architecture.name, {INPUT: [*shape, 3]}, {OUTPUT: [*shape, 1]}, metadata or {})
 
 
 def _normalized(maps: Tensor) -> Tensor:
@@ -118,10 +56,10 @@ def _normalized(maps: Tensor) -> Tensor:
     return shifted / (EPSILON + shifted.reduced("Max", 1, 2, 3))
 
 
-def _averaged(graph: Graph, network: _Network, images: Tensor) -> Tensor:
+def _averaged(graph: Graph, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
     """The mean of the map and of that of the mirrored image, mirrored back; scaled to [0, 1] again."""
     both = graph.node("Concat", images, _mirrored(images), axis=0)
-    plain, mirrored = graph.split("Split", 2, _normalized(network.maps(both)), axis=0, num_outputs=2)
+    plain, mirrored = graph.split("Split", 2, _normalized(network(both)), axis=0, num_outputs=2)
     return _normalized(plain + _mirrored(mirrored))
 
 

@@ -6,9 +6,9 @@ import pathlib
 from trainer.errors import ContentError, UserError
 from trainer.io import untrusted
 from trainer.network import compact, hdf5_files, model_folder
-from trainer.network.matching import Weights, match
-from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_REMEDY, weights_in
-from trainer.network.msinet.architecture import weight_shapes
+from trainer.network.arrays import Weights
+from trainer.network.matching import match
+from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_REMEDY, architecture_of, weights_in
 
 ENCODER_ALONE = (
     "holds the weights of an encoder alone, without ASPP and decoder, so it is not a model yet; use it as the "
@@ -36,7 +36,9 @@ def read_stored(folder: str | os.PathLike[str]) -> Weights:
         return compact.read_compact(path, compact.decode_compact, model_folder.GET_PRETRAINED)
     if path.name == COMPACT_WEIGHTS:
         return compact.read_compact(path, lambda content: _decode_in_worker(content, str(path)))
-    matched = match(hdf5_files.read_in_worker(path, weight_shapes().values(), str(path)), str(path))
+    architecture = architecture_of(path.parent)
+    arrays = hdf5_files.read_in_worker(path, architecture.weight_shapes().values(), str(path))
+    matched = match(architecture, arrays, str(path))
     if matched.is_encoder:
         raise ContentError(f"{path} {ENCODER_ALONE}")
     return matched.values

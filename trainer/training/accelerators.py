@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from trainer.errors import UserError, check, look_up
+from trainer.network.architecture import PIXELS, StepCost
+from trainer.network.networks import DEFAULT
 
 # === Prices: region, date and source ===
 
@@ -107,12 +109,11 @@ def _regions(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-STEP_FLOP = 249.3e9
-"""FLOP of a training step for an image of 240 x 320 pixels (research/benchmarks.md, compiled for a TPU v5e)."""
-# On two cores with AVX512_BF16 that step took 1.57 s in float32 and 0.96 s in bfloat16 with deterministic
-# operations (research/log.md, "What a training step costs"). A vCPU is half a core, hence an efficiency of 0.5 at
-# most; without AVX-512 the step takes twice as long (research/benchmarks.md), hence 0.25 at least.
-_CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.96}
+# On two cores with AVX512_BF16 a step of MSI-Net with an image of 240 x 320 pixels took 1.57 s in float32, and
+# 0.96 s in bfloat16, with deterministic operations (research/log.md, "What a training step costs"). A vCPU is half
+# a core, hence an efficiency of 0.5 at most. Without AVX-512 the step takes twice as long
+# (research/benchmarks.md), hence 0.25 at least.
+_CPU_FLOPS = {"float32": 16 / 2 * DEFAULT.cost.flop / 1.57, "bfloat16": 16 / 2 * DEFAULT.cost.flop / 0.96}
 
 CPU = Chip(
     "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Estimate(0.25, 0.5)
@@ -352,33 +353,8 @@ def _plain(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold()))
 
 
-# === Memory and time of a training step, by a roofline model ===
-#
-# XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a
-# TPU v5e (`make check-tpu`), and traffic and memory for GPUs (`make check-gpu`), at 240 x 320 with 1 to 128
-# images per chip (research/benchmarks.md). But for the weights, all counts are proportional to the number of
-# pixels, because the network is convolutional. A CPU is assumed to take the memory of a TPU, and float16 on both
-# that of bfloat16.
+# === Memory and time of a training step, by a roofline model, for a network (`cost`) ===
 
-PIXELS = 240 * 320
-STATE_BYTES = 24.93e6 * 4 * 4
-"""Weights, their gradients and Adam's two moments, float32."""
-STATE_TRAFFIC_BYTES = {"cpu": 5.8e9, "gpu": 1.9e9, "tpu": 5.8e9}
-"""Memory traffic of the weights and of their update, in a step of any number of images, by container image: a
-step of one image has 2.5 to 2.8 GB in all on four GPUs, and 6.4 GB on a TPU."""
-TRAFFIC_BYTES = {
-    "gpu": {"float32": 1.54e9, "bfloat16": 0.73e9, "float16": 0.73e9},
-    "tpu": {"float32": 1.13e9, "bfloat16": 0.65e9, "float16": 0.65e9},
-}
-TRAFFIC_BYTES["cpu"] = TRAFFIC_BYTES["tpu"]
-"""Memory traffic of the step for one image, without that of the weights, by container image and precision."""
-MEMORY_BYTES = {
-    "gpu": {"float32": 7.45e9 / 32, "bfloat16": 4.0e9 / 32, "float16": 3.7e9 / 32},
-    "tpu": {"float32": 6.13e9 / 32, "bfloat16": 3.17e9 / 32, "float16": 3.17e9 / 32},
-}
-MEMORY_BYTES["cpu"] = MEMORY_BYTES["tpu"]
-"""Memory of the step for one image, without the weights, by container image and precision; for GPUs, of the one
-that takes most."""
 USABLE_MEMORY = 0.9
 """Share of the memory available to the step; the runtime and its workspaces need the rest."""
 START_SECONDS = 300.0
@@ -387,9 +363,11 @@ FORWARD_SHARE = 1 / 3
 """Time of a validation image relative to a training image: the backward pass takes twice the forward pass."""
 
 
-def step_memory_bytes(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> float:
+def step_memory_bytes(
+    chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+) -> float:
     """Bytes of memory that `batch` images on one chip need."""
-    return STATE_BYTES + batch * MEMORY_BYTES[chip.image][precision] * _scale(image_size)
+    return cost.state_bytes + batch * cost.memory_bytes[chip.image][precision] * _scale(image_size)
 
 
 def usable_bytes(chip: Chip) -> float:
@@ -397,42 +375,54 @@ def usable_bytes(chip: Chip) -> float:
     return USABLE_MEMORY * chip.memory_bytes
 
 
-def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str) -> int:
+def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost) -> int:
     """Largest number of images that fits into the memory of one chip; 0 if none fits."""
-    image_bytes = MEMORY_BYTES[chip.image][precision] * _scale(image_size)
-    return max(0, int((usable_bytes(chip) - STATE_BYTES) / image_bytes))
+    image_bytes = cost.memory_bytes[chip.image][precision] * _scale(image_size)
+    return max(0, int((usable_bytes(chip) - cost.state_bytes) / image_bytes))
 
 
-def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> Estimate:
+def step_seconds(
+    chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+) -> Estimate:
     """Seconds of one training step with `batch` images on each chip: those of arithmetic or of memory traffic at
     the chip's peaks, whichever is longer, by its efficiency.
     """
-    seconds = max(_seconds_at_peak(chip, batch, image_size, precision).values())
+    seconds = max(_seconds_at_peak(chip, batch, image_size, precision, cost).values())
     efficiency = chip.efficiency_in(precision)
     return Estimate(seconds / efficiency.most, seconds / efficiency.least)
 
 
-def bound(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> str:
+def bound(
+    chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+) -> str:
     """The roofline limit of a step with `batch` images on `chip`: `arithmetic` or `memory traffic`."""
-    seconds = _seconds_at_peak(chip, batch, image_size, precision)
+    seconds = _seconds_at_peak(chip, batch, image_size, precision, cost)
     return max(seconds, key=lambda limit: seconds[limit])
 
 
-def _seconds_at_peak(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> dict[str, float]:
+def _seconds_at_peak(
+    chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost
+) -> dict[str, float]:
     images = batch * _scale(image_size)
-    traffic = STATE_TRAFFIC_BYTES[chip.image] + images * TRAFFIC_BYTES[chip.image][precision]
+    traffic = cost.state_traffic_bytes[chip.image] + images * cost.traffic_bytes[chip.image][precision]
     return {
-        "arithmetic": images * STEP_FLOP / chip.flops[precision],
+        "arithmetic": images * cost.flop / chip.flops[precision],
         "memory traffic": traffic / chip.bandwidth_bytes_s,
     }
 
 
-def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], precision: str) -> tuple[str, ...]:
+def basis(
+    accelerator: Accelerator,
+    batch: int,
+    image_size: tuple[int, int],
+    precision: str,
+    cost: StepCost = DEFAULT.cost,
+) -> tuple[str, ...]:
     """Sentences that explain how the time and the memory of a plan with `batch` images a chip were estimated."""
     chip = accelerator.chip
     share = "{:.0%} to {:.0%}".format(*chip.efficiency_in(precision))
     if accelerator.image == "cpu":
-        seconds = STEP_FLOP / chip.flops[precision] * accelerator.vcpus / 2
+        seconds = cost.flop / chip.flops[precision] * accelerator.vcpus / 2
         speed = (
             f"Time: {2 * seconds:.2f} s of one core per 240x320 image, measured on two cores with AVX512_BF16, "
             f"divided by {accelerator.vcpus} vCPUs, each assumed to reach {share} of such a core."
@@ -443,16 +433,17 @@ def basis(accelerator: Accelerator, batch: int, image_size: tuple[int, int], pre
     if chip.efficiency_in(precision) is FLOAT32_EFFICIENCY:
         figures = "V100 in float32, where cuDNN may multiply less often than is counted"
     compiled = "a TPU v5e" if accelerator.image == "tpu" else "GPUs; the operations, for a TPU v5e"
-    traffic, memory = (counts[accelerator.image][precision] for counts in (TRAFFIC_BYTES, MEMORY_BYTES))
+    traffic, memory = (counts[accelerator.image][precision] for counts in (cost.traffic_bytes, cost.memory_bytes))
     return (
-        f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
+        f"Time: {cost.flop / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
         f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
-        f"{STATE_TRAFFIC_BYTES[accelerator.image] / 1e9:.1f} GB a step for the weights, at {share} "
+        f"{cost.state_traffic_bytes[accelerator.image] / 1e9:.1f} GB a step for the weights, at {share} "
         f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
-        f"bound by {bound(chip, batch, image_size, precision)}). The share of the peaks is assumed, from "
+        f"bound by {bound(chip, batch, image_size, precision, cost)}). The share of the peaks is assumed, from "
         f"published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",
         f"Memory: {memory / 1e9:.2f} GB per 240x320 image (counted likewise), scaled by pixels, and "
-        f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
+        f"{cost.state_bytes / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is "
+        "usable.",
     )
 
 
@@ -464,12 +455,18 @@ def _scale(image_size: tuple[int, int]) -> float:
 
 
 def default_batch(
-    chip: Chip, replicas: int, accumulation: int, images: int, image_size: tuple[int, int], precision: str
+    chip: Chip,
+    replicas: int,
+    accumulation: int,
+    images: int,
+    image_size: tuple[int, int],
+    precision: str,
+    cost: StepCost = DEFAULT.cost,
 ) -> int:
     """Default number of images of a step over all replicas: for each part the default of the chip, or less if the
     memory or the number of training `images` does not allow that.
     """
-    n_parts, largest = replicas * accumulation, largest_batch(chip, image_size, precision)
+    n_parts, largest = replicas * accumulation, largest_batch(chip, image_size, precision, cost)
     return n_parts * max(1, min(chip.per_replica_batch, images // n_parts, largest))
 
 
@@ -504,10 +501,11 @@ def check_memory(
     accumulation: int,
     image_size: tuple[int, int],
     precision: str,
+    cost: StepCost = DEFAULT.cost,
 ) -> None:
     """Raise `UserError` unless a `chip`, called `name`, has enough memory for its share of a batch."""
-    part, largest = batch_size // replicas // accumulation, largest_batch(chip, image_size, precision)
-    needs, has = step_memory_bytes(chip, part, image_size, precision) / 1e9, usable_bytes(chip) / 1e9
+    part, largest = batch_size // replicas // accumulation, largest_batch(chip, image_size, precision, cost)
+    needs, has = step_memory_bytes(chip, part, image_size, precision, cost) / 1e9, usable_bytes(chip) / 1e9
     remedy = (
         f"set batch_size to at most {largest * replicas * accumulation}, or accumulation to "
         f"{parts(batch_size // replicas, largest)}"

@@ -17,9 +17,9 @@ from scipy import optimize, stats
 from trainer.data import tfrecords
 from trainer.io.progress import Tracker
 from trainer.network.calibration import Calibration
-from trainer.network.load import Network
-from trainer.network.msinet.keras_model import kld_loss
+from trainer.network.load import Predict
 from trainer.network.tensorflow_calibration import mixture, positions
+from trainer.training.loss import kld_loss
 
 MOST_IMAGES = 200
 FEWEST_IMAGES = 15
@@ -39,7 +39,7 @@ Data = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 
 
 def calibrate(
-    network: Network, dataset: pathlib.Path, n_images: int, prior: Calibration | None = None
+    network: Predict, dataset: pathlib.Path, n_images: int, prior: Calibration | None = None
 ) -> Calibration | None:
     """Fit a calibration to the validation images of a prepared dataset, and say what it gains.
 
@@ -61,7 +61,7 @@ def calibrate(
     return fit_calibration(predicted, prior or PRIOR)
 
 
-def predict_shrunk(network: Network, examples: Any, n_images: int) -> Data:
+def predict_shrunk(network: Predict, examples: Any, n_images: int) -> Data:
     """Predict the maps of some examples, and shrink them with those of the dataset."""
     batches = []
     with Tracker("calibrate", n_images, "images") as tracker:

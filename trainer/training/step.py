@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from trainer.errors import check_choice
 from trainer.io import runtime
-from trainer.network.msinet.keras_model import kld_loss
+from trainer.training.loss import kld_loss
 from trainer.training.settings import TrainConfig
 from trainer.training.strategy import Devices
 

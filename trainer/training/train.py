@@ -23,8 +23,8 @@ from trainer.models import weight_sources
 from trainer.models.saved_model import write_model
 from trainer.models.weight_files import read_in_worker
 from trainer.network import calibration
+from trainer.network.architecture import Architecture
 from trainer.network.load import assign_arrays, load_weights, trained
-from trainer.network.matching import Array
 from trainer.network.model_folder import (
     HISTORY,
     MODEL_CONFIG,
@@ -34,8 +34,7 @@ from trainer.network.model_folder import (
     ModelConfig,
     training_images,
 )
-from trainer.network.msinet.architecture import weight_shapes
-from trainer.network.msinet.keras_model import build_model
+from trainer.network.networks import DEFAULT, network_of
 from trainer.training import accelerators, exits, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
@@ -76,9 +75,17 @@ class Job:
     devices: Devices
     precision: str
     """The number format in which the network computes, a key of `step.POLICIES`."""
+    architecture: Architecture = DEFAULT
 
     @classmethod
-    def resolve(cls, config: TrainConfig, manifest: Manifest, devices: Devices, accelerator: str = "") -> Self:
+    def resolve(
+        cls,
+        config: TrainConfig,
+        manifest: Manifest,
+        devices: Devices,
+        accelerator: str = "",
+        architecture: Architecture = DEFAULT,
+    ) -> Self:
         """Choose the precision and the batch size for data and devices, where `config` leaves them open.
 
         Args:
@@ -86,6 +93,7 @@ class Job:
             manifest: of the data.
             devices: run the training.
             accelerator: its name, for messages; empty if none was named.
+            architecture: the network to train.
 
         Raises:
             UserError: if the devices cannot share the batch, or if it does not fit into this machine's memory.
@@ -94,15 +102,15 @@ class Job:
         images, replicas, image_size = manifest.counts["train"], devices.replicas, manifest.image_size
         chip = devices.chip or accelerators.UNNAMED[devices.kind]
         batch_size = config.batch_size or accelerators.default_batch(
-            chip, replicas, config.accumulation, images, image_size, precision
+            chip, replicas, config.accumulation, images, image_size, precision, architecture.cost
         )
         config = with_batch(config, batch_size)
         accelerators.check_shares(batch_size, replicas, config.accumulation, images, accelerator)
         if devices.kind == "cpu":  # the system would kill a process that takes more, without an error message
             this = dataclasses.replace(accelerators.CPU, memory_bytes=runtime.available_bytes() / replicas)
             batch = (batch_size, replicas, config.accumulation)
-            accelerators.check_memory("this machine", this, *batch, image_size, precision)
-        return cls(config, manifest, devices, precision)
+            accelerators.check_memory("this machine", this, *batch, image_size, precision, architecture.cost)
+        return cls(config, manifest, devices, precision, architecture)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -127,7 +135,10 @@ class Job:
         part = share // config.accumulation
         fits = part // 2  # a guess; the estimate for a known chip may be too high
         if devices.chip:
-            fits = min(fits, accelerators.largest_batch(devices.chip, (height, width), self.precision))
+            largest = accelerators.largest_batch(
+                devices.chip, (height, width), self.precision, self.architecture.cost
+            )
+            fits = min(fits, largest)
         batch = fits * devices.replicas * config.accumulation
         remedy = (
             f"{fits} may fit: set batch_size to {batch}, or accumulation to {accelerators.parts(share, fits)} for "
@@ -211,14 +222,14 @@ def train(
     """
     manifest = Manifest.load(dataset)
     devices = reset_and_connect(config, accelerator)
-    job = Job.resolve(config, manifest, devices, accelerator)
+    base = config_of(base_model)
+    job = Job.resolve(config, manifest, devices, accelerator, network_of(base or {}))
     fingerprint = fingerprint_initial_model(config, base_model)
     check(
         base_model is not None or initial_weights_fingerprint in ("", fingerprint),
         f"the weights at {config.initial_weights} changed since the run was planned (their digest was "
         f"{initial_weights_fingerprint}, now it is {fingerprint or 'none'}); run the pipeline again",
     )
-    base = config_of(base_model)
     prior = base and calibration.of_config(base)
     identity = run_identity(job, base, fingerprint)
     images = _images_seen(dataset, base_model)
@@ -246,7 +257,7 @@ def train(
         store.wait()
         record = training_record(job, base, identity, progress)
         if devices.is_chief:
-            model = build_model((None, None), "float32")  # outside of any strategy
+            model = job.architecture.build((None, None), "float32")  # outside of any strategy
             for variable, array in zip(model.variables, store.best_weights(), strict=True):
                 variable.assign(array)
             if job.config.calibrate:
@@ -298,24 +309,33 @@ def make_network(job: Job, base_model: StrPath | None) -> Network:
     Raises:
         UserError: as `initial_model`.
     """
-    model = initial_model(job.config, job.manifest.image_size, step.POLICIES[job.precision], base_model)
+    policy, size = step.POLICIES[job.precision], job.manifest.image_size
+    model = initial_model(job.config, size, policy, base_model, job.architecture)
     return Network(model, build_optimizer(job.config, model, job.steps_per_epoch, job.precision))
 
 
 def initial_model(
-    config: TrainConfig, image_size: tuple[int, int], policy: str, base_model: StrPath | None
+    config: TrainConfig,
+    image_size: tuple[int, int],
+    policy: str,
+    base_model: StrPath | None,
+    architecture: Architecture = DEFAULT,
 ) -> keras.Model:
     """Build a network with its initial weights.
 
-    They come from the base model if there is one, else from `config.initial_weights`: a VGG16 encoder (the other
-    layers Glorot-uniform, as in the reference), a whole network, or none (He-normal kernels in all layers, because
-    without an encoder the network does not learn from Glorot-uniform kernels; research/log.md).
+    They come from the base model if there is one, else from the setting `initial_weights`:
+
+    - an encoder, such as VGG16. The other layers are Glorot-uniform, as in the reference.
+    - a whole network
+    - none: He-normal kernels in all layers, because without an encoder the network does not learn from
+      Glorot-uniform kernels (research/log.md)
 
     Args:
         config: the settings.
         image_size: (H, W) of the input in pixels.
         policy: Keras precision policy.
         base_model: folder of a model whose weights to start from.
+        architecture: the network.
 
     Raises:
         UserError: if weights are missing, cannot be downloaded, or belong to another network.
@@ -323,17 +343,18 @@ def initial_model(
     source = config.initial_weights
     from_scratch = source == "none" and base_model is None
     initializer = "he_normal" if from_scratch else "glorot_uniform"
-    model = build_model(image_size, policy, initializer, config.seed)
+    model = architecture.build(image_size, policy, initializer, config.seed)
     if base_model is not None:
         load_weights(model, base_model)
     elif source == "imagenet":
-        assign_arrays(model, _imagenet(), "ImageNet's VGG16")
+        assign_arrays(model, architecture.imagenet(), f"ImageNet's {architecture.encoder_title}")
     elif not from_scratch:
         with weight_sources.open_weights(source) as local:
             if local.model:
                 load_weights(model, local.model)
             else:
-                assign_arrays(model, read_in_worker(local.path, weight_shapes().values(), source), source)
+                shapes = architecture.weight_shapes().values()
+                assign_arrays(model, read_in_worker(local.path, shapes, source), source)
     return model
 
 
@@ -348,22 +369,6 @@ def fingerprint_initial_model(config: TrainConfig, base_model: StrPath | None) -
         UserError: if weights are missing.
     """
     return "" if base_model is not None else weight_sources.fingerprint_initial_weights(config.initial_weights)
-
-
-def _imagenet() -> list[Array]:
-    try:
-        network = keras.applications.VGG16(include_top=False, weights="imagenet")
-    except Exception as error:  # Keras passes on any error of its download and of h5py, even plain Exception
-        raise UserError(
-            f"Keras could not download the ImageNet weights of VGG16: {first_line(error)}. Without a network "
-            "connection, set initial_weights to the path of vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5, or "
-            "to none"
-        ) from None
-    return [
-        Array.of(f"{layer.name}/{variable.name}", variable.numpy())
-        for layer in network.layers
-        for variable in layer.weights
-    ]
 
 
 # === The identity of a run ===
@@ -420,6 +425,7 @@ def training_record(
     """
     manifest = job.manifest
     return {
+        "network": job.architecture.name,
         "dataset": manifest.dataset,
         "source": manifest.source,
         "fingerprint": manifest.fingerprint,

@@ -12,6 +12,7 @@ from trainer.models import weight_files
 from trainer.network import hdf5_files, matching
 from trainer.network.msinet import architecture
 from trainer.network.msinet.keras_model import build_model
+from trainer.network.networks import DEFAULT
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -95,7 +96,7 @@ def test_values_in_other_files_of_the_machine_are_not_read(path, network, change
     with h5py.File(path, "r+") as file:
         change(file, path.parent)
     with pytest.raises(ContentError, match=rf"/{NAME} in another file|1 of 46 are missing: conv1_conv1_1/kernel"):
-        matching.match(hdf5_files.read_hdf5(path)[1], "it")
+        matching.match(DEFAULT, hdf5_files.read_hdf5(path)[1], "it")
 
 
 @pytest.mark.parametrize("shape", [(2**40,), (9, 9, 9, 2**30)])
@@ -105,7 +106,7 @@ def test_no_memory_is_taken_for_an_array_of_a_shape_that_no_layer_has(path, netw
     expected = architecture.weight_shapes()
     found = weight_files.read_in_worker(path, expected.values(), "it")
     with pytest.raises(UserError, match=rf"{NAME} is \({shape[0]},.*, conv1_conv1_1/\w+ is"):
-        matching.match(found, "it")
+        matching.match(DEFAULT, found, "it")
 
 
 def test_an_array_that_unpacks_to_more_than_the_memory_of_the_worker_is_refused(path):

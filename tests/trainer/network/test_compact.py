@@ -15,6 +15,7 @@ from trainer.io.files import read_json, write_json
 from trainer.models import weight_sources
 from trainer.models.find import find_model
 from trainer.network import compact, weights
+from trainer.network.arrays import SCALE
 from trainer.network.load import load_model
 from trainer.network.model_folder import (
     COMPACT_WEIGHTS,
@@ -175,7 +176,7 @@ def test_found_model_is_its_folder_and_its_weights_are_those_of_the_file(exporte
     read = weights.read_weights(exported)
     assert read.keys() == architecture.weight_shapes().keys()
     for (layer, role), value in read.items():
-        scale = stored[layer, compact.SCALE] if role == "kernel" else 1
+        scale = stored[layer, SCALE] if role == "kernel" else 1
         np.testing.assert_array_equal(value, stored[layer, role] * scale)
     assert training_images(exported) == SEEN
 

@@ -12,8 +12,9 @@ from tests import weight_files as written
 from trainer.errors import UserError
 from trainer.models import tensorflow_files
 from trainer.network import matching
-from trainer.network.matching import Array
+from trainer.network.arrays import Array
 from trainer.network.msinet import architecture
+from trainer.network.networks import DEFAULT
 
 SLOTS = {
     "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 16), np.float32),
@@ -46,7 +47,7 @@ def checkpoint(narrow, tmp_path_factory):
 
 
 def matched(path, expected):
-    return matching.match(tensorflow_files.read_contents(path).arrays, str(path))
+    return matching.match(DEFAULT, tensorflow_files.read_contents(path).arrays, str(path))
 
 
 def assert_golden(found):
@@ -97,7 +98,7 @@ def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_pat
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
     contents = tensorflow_files.read_contents(tmp_path)
     assert contents.kind == "frozen SavedModel"
-    assert_golden(matching.match(contents.arrays, "published"))
+    assert_golden(matching.match(DEFAULT, contents.arrays, "published"))
 
 
 @pytest.mark.parametrize("ending", ["", ".index", ".data-00000-of-00001"])
@@ -176,16 +177,16 @@ def arrays(changes):
 )
 def test_faults_are_listed(expected, changes, message):
     with pytest.raises(UserError, match=message):
-        matching.match(arrays(changes), "it")
+        matching.match(DEFAULT, arrays(changes), "it")
 
 
 def test_two_arrays_with_the_same_name_must_be_equal(expected):
     twice = [*arrays({}), *[dataclasses.replace(each, name=f"copy/{each.name}") for each in arrays({})]]
-    assert len(matching.match(twice, "it").values) == 46
+    assert len(matching.match(DEFAULT, twice, "it").values) == 46
     other = twice[-1].read() + 1
     twice[-1] = dataclasses.replace(twice[-1], name="copy", read=lambda: other)
     with pytest.raises(UserError, match="copy differs from decoder/conv4/bias, and both are decoder_conv4/bias"):
-        matching.match(twice, "it")
+        matching.match(DEFAULT, twice, "it")
 
 
 def test_another_number_of_layers_is_another_network(tmp_path, expected):

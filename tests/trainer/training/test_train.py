@@ -21,10 +21,12 @@ from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 from trainer.io import runtime
 from trainer.models import weight_sources
+from trainer.network.architecture import PIXELS
 from trainer.network.load import load_model
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
 from trainer.network.msinet.architecture import ENCODER
-from trainer.training import accelerators, loop
+from trainer.network.networks import DEFAULT
+from trainer.training import loop
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.loop import CompiledSteps, compile_steps
 from trainer.training.recipes import RECIPES, Recipe
@@ -334,8 +336,8 @@ def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, tra
 
 
 def test_batch_too_large_for_the_memory_is_refused_with_the_size_that_fits(dataset, quick, tmp_path):
-    share = 0.3 * runtime.available_bytes() / accelerators.MEMORY_BYTES["cpu"]["float32"]
-    side = int((share * accelerators.PIXELS) ** 0.5) // 8 * 8
+    share = 0.3 * runtime.available_bytes() / DEFAULT.cost.memory_bytes["cpu"]["float32"]
+    side = int((share * PIXELS) ** 0.5) // 8 * 8
     copy = shutil.copytree(dataset, tmp_path / "prepared")
     dataclasses.replace(Manifest.load(copy), image_size=(side, side)).save(copy)
     config = dataclasses.replace(CONFIG, batch_size=6, precision="float32")

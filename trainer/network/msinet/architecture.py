@@ -1,7 +1,8 @@
 """The architecture of MSI-Net: its layers, their sizes, and the shapes of its weights. Needs no TensorFlow.
 
-`trainer.network.msinet.keras_model` builds the network with Keras, for training. `trainer.network.onnx_graph`
-writes it as an ONNX graph, for predictions. Layers have the reference's names with `_` for `/`.
+`trainer.network.msinet.keras_model` builds the network with Keras, for training.
+`trainer.network.msinet.onnx_graph` writes it as an ONNX graph, for predictions. Layers have the
+reference's names with `_` for `/`.
 """
 
 IMAGE_MEAN = (103.939, 116.779, 123.68)
@@ -9,8 +10,6 @@ IMAGE_MEAN = (103.939, 116.779, 123.68)
 its published weights expect that, so do not correct it."""
 STRIDE = 8
 """Height and width of the input must be divisible by this."""
-EPSILON = 1e-7
-"""Keeps the quotients of the loss and of the output finite; the reference's value."""
 
 VGG16_BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 """Filters of the encoder's 3x3 convolutions; convolution j of block i is layer `conv{i}_conv{i}_{j}`."""
@@ -26,8 +25,6 @@ ASPP_DILATIONS = (4, 8, 12)
 """Dilations of the 3x3 branches `aspp_conv1_2` to `aspp_conv1_4`."""
 DECODER_FILTERS = (128, 64, 32)
 """Filters of the layers before the last one, which has one filter."""
-
-Shape = tuple[int, ...]
 
 
 def encoder_layer(block: int, index: int) -> str:
@@ -46,10 +43,10 @@ LAYERS = (*ENCODER, *ASPP, "aspp_conv2", *DECODER)
 """The layers with weights, in the order in which the reference and its TF2 port create them."""
 
 
-def weight_shapes() -> dict[tuple[str, str], Shape]:
+def weight_shapes() -> dict[tuple[str, str], tuple[int, ...]]:
     """(layer, `kernel` or `bias`) of each weight -> its shape: (k, k, in, out) or (out)."""
     encoder = sum(widths[-1] for widths in VGG16_BLOCKS[-JOINED_BLOCKS:])
-    kernels: dict[str, Shape] = {}
+    kernels: dict[str, tuple[int, ...]] = {}
     channels = 3
     for block, widths in enumerate(VGG16_BLOCKS, 1):
         for index, filters in enumerate(widths, 1):

@@ -1,4 +1,4 @@
-"""MSI-Net and its loss (Kroner et al. 2020, "Contextual encoder-decoder network for visual saliency prediction").
+"""MSI-Net (Kroner et al. 2020, "Contextual encoder-decoder network for visual saliency prediction").
 
 Keras operations only, so that it runs on any Keras backend.
 """
@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
-from keras import ops
 
 from trainer.network.layers import Conv2D, Normalize, Pixels, fan_out
 from trainer.network.msinet import architecture
-from trainer.network.msinet.architecture import EPSILON, IMAGE_MEAN, STRIDE, encoder_layer
+from trainer.network.msinet.architecture import IMAGE_MEAN, STRIDE, encoder_layer
 
 
 def build_model(
@@ -107,27 +106,3 @@ def _vgg16(parts: _Parts, stimulus: Any) -> Any:
             x = parts.convolution(filters, encoder_layer(block, index), pool=pool, dilation_rate=dilation)(x)
         pooled.append(x)
     return keras.layers.Concatenate(name="encoder", dtype=parts.dtype)(pooled[-architecture.JOINED_BLOCKS :])
-
-
-# === The loss ===
-
-
-def kld_loss(targets: Any, predictions: Any) -> Any:
-    """The training loss (equation 1): the Kullback-Leibler divergence of the predicted from the true saliency.
-
-    Both maps are divided by 1e-7 + their sum. The divergence is the sum of t * log(1e-7 + t / (1e-7 + p)) over the
-    pixels. The evaluation metric of the same name (`trainer.evaluation.metrics.kld`) has a different epsilon.
-
-    Args:
-        targets: (B, H, W, 1), the ground truth, at least 0, of any scale.
-        predictions: (B, H, W, 1), at least 0, of any scale.
-
-    Returns:
-        (B,) float32, in nats.
-    """
-    targets, predictions = (_distribution(ops.cast(maps, "float32")) for maps in (targets, predictions))
-    return ops.sum(targets * ops.log(EPSILON + targets / (EPSILON + predictions)), axis=(1, 2, 3))
-
-
-def _distribution(maps: Any) -> Any:
-    return maps / (EPSILON + ops.sum(maps, axis=(1, 2, 3), keepdims=True))

@@ -1,0 +1,39 @@
+"""The table of networks, and which one a model has."""
+
+import pytest
+
+from trainer.errors import UserError
+from trainer.io.files import write_json
+from trainer.network.model_folder import MODEL_CONFIG, architecture_of, image_sizes_of
+from trainer.network.networks import DEFAULT, NETWORKS, network_of
+
+
+@pytest.mark.parametrize("config", [{}, {"network": "msinet"}])
+def test_a_model_that_names_no_network_is_msinet(config):
+    assert network_of(config) is DEFAULT is NETWORKS["msinet"]
+
+
+def test_an_unknown_network_is_refused_with_the_known_ones(tmp_path):
+    write_json(tmp_path / MODEL_CONFIG, {"network": "msinett", "image_size": [16, 16]})
+    for ask in (architecture_of, image_sizes_of):
+        with pytest.raises(UserError, match=r"'msinett'.*msinet"):
+            ask(tmp_path)
+
+
+def test_a_folder_without_configuration_has_the_default(tmp_path):
+    assert architecture_of(tmp_path) is DEFAULT
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_each_network_says_what_the_trainer_asks(network):
+    shapes = network.weight_shapes()
+    assert {role for _, role in shapes} == {"kernel", "bias"}
+    assert set(network.encoder) <= set(network.layers)
+    assert network.layer_called(f"scope/{network.layers[0]}") == (network.layers[0], False)
+    assert network.layer_called("dense") == ("", False)
+    assert network.cost.flop > 0
+    assert [network.fits(size) for size in ([network.stride] * 2, [network.stride, 0], [network.stride])] == [
+        True,
+        False,
+        False,
+    ]

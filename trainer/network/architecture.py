@@ -1,0 +1,131 @@
+"""What a network is to the rest of the trainer: its weights, its forms, and what a step costs.
+
+`trainer.network.networks` has the table of networks. Loads the standard library alone.
+"""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import keras
+
+    from trainer.network.arrays import Array, Shape, Weights
+    from trainer.network.onnx_format import Graph, Tensor
+
+EPSILON = 1e-7
+"""Keeps the quotient finite that scales a network's map to 0..1. It is the reference's value."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StepCost:
+    """What a training step takes, counted by XLA for images of PIXELS pixels.
+
+    All counts but those for the weights grow with the number of pixels, because a network is convolutional.
+    """
+
+    flop: float
+    """FLOP for one image."""
+    state_bytes: float
+    """Weights, their gradients and Adam's two moments, float32."""
+    state_traffic_bytes: Mapping[str, float]
+    """Container image (cpu, gpu or tpu) -> memory traffic of the weights and of their update, in a step of any
+    number of images."""
+    traffic_bytes: Mapping[str, Mapping[str, float]]
+    """Container image and precision -> memory traffic for one image, without the weights."""
+    memory_bytes: Mapping[str, Mapping[str, float]]
+    """Container image and precision -> memory for one image, without the weights."""
+
+
+PIXELS = 240 * 320
+"""Pixels of the images of a `StepCost`."""
+
+
+class Architecture(abc.ABC):
+    """A network: its layers, and each form in which the trainer has them.
+
+    Layers with weights are convolutions. Images are (N, H, W, 3) RGB in 0..255, as
+    `trainer.network.preprocess.prepare_stimulus` makes them. Maps are (N, H, W, 1).
+    """
+
+    name: str
+    """What the key `network` of a MODEL_CONFIG says, such as `msinet`."""
+    title: str
+    """The name for people, such as `MSI-Net`."""
+    stride: int
+    """Height and width of the input must be divisible by this."""
+    encoder: tuple[str, ...] = ()
+    """Layers that ImageNet's weights are for, in order; empty if there are none."""
+    encoder_title: str = ""
+    """The encoder's name for people, such as `VGG16`."""
+    cost: StepCost
+
+    @abc.abstractmethod
+    def weight_shapes(self) -> "dict[tuple[str, str], Shape]":
+        """(layer, `kernel` or `bias`) of each weight, in order -> its shape: (k, k, in, out) or (out)."""
+
+    @abc.abstractmethod
+    def build(
+        self,
+        image_size: tuple[int | None, int | None],
+        dtype: str | None = None,
+        kernel_initializer: str = "glorot_uniform",
+        seed: int | None = None,
+    ) -> "keras.Model":
+        """Build the network in Keras, called `name`, from images to float32 maps in [0, 1]. Loads TensorFlow.
+
+        Args:
+            image_size: (H, W) of the input in pixels, divisible by `stride`. (None, None) leaves them free.
+            dtype: Keras precision policy, such as `mixed_bfloat16`; None for the global policy.
+            kernel_initializer: of all convolutions.
+            seed: of the initial kernels; None for a different one in each call.
+        """
+
+    @abc.abstractmethod
+    def maps(self, graph: "Graph", weights: "Weights", images: "Tensor") -> "Tensor":
+        """Add the layers to an ONNX graph: images to maps of any range, which are scaled to [0, 1] afterwards.
+
+        Args:
+            graph: gets the nodes.
+            weights: float32 or in compact form (`trainer.network.compact`).
+            images: of the graph.
+        """
+
+    def layer_called(self, scope: str) -> tuple[str, bool]:
+        """The layer that a scope of a file names, empty if none, and whether its network expects BGR.
+
+        Example: MSI-Net's layer `conv1_conv1_1` is also called `conv1/conv1_1`, and `block1_conv1` by Keras.
+        """
+        joined = scope.replace("/", "_")
+        return next((layer for layer in self.layers if joined == layer or joined.endswith(f"_{layer}")), ""), False
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Attribute of the network's object in a file of Keras 3 -> layer, where it differs from the layer."""
+        return {}
+
+    def imagenet(self) -> "list[Array]":
+        """ImageNet's weights of the `encoder`, downloaded if need be. Loads TensorFlow.
+
+        Raises:
+            UserError: they cannot be downloaded, or the network has no encoder.
+        """
+        from trainer.errors import UserError
+
+        raise UserError(f"{self.title} has no encoder for ImageNet's weights; set initial_weights to none")
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers with weights, in order."""
+        return tuple(dict.fromkeys(layer for layer, _ in self.weight_shapes()))
+
+    @property
+    def n_weights(self) -> int:
+        """Number of parameters."""
+        return sum(map(math.prod, self.weight_shapes().values()))
+
+    def fits(self, size: "tuple[Any, ...] | list[Any]") -> bool:
+        """Whether this is the (H, W) of an input, pixels."""
+        return len(size) == 2 and all(side > 0 and side % self.stride == 0 for side in size)

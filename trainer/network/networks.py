@@ -1,0 +1,21 @@
+"""The networks by name. A second one is a package like `trainer.network.msinet` and a row here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.errors import look_up
+from trainer.network.architecture import Architecture
+from trainer.network.msinet.msinet import MSINet
+
+NETWORKS: dict[str, Architecture] = {row.name: row for row in (MSINet(),)}
+DEFAULT = NETWORKS["msinet"]
+"""The network of a model whose MODEL_CONFIG names none, as in all earlier versions, and of a new training."""
+
+
+def network_of(config: Mapping[str, Any]) -> Architecture:
+    """The network of a model, by the content of its MODEL_CONFIG.
+
+    Raises:
+        UserError: this version does not know the network. It names those that it knows.
+    """
+    return look_up("network", str(config.get("network", DEFAULT.name)), NETWORKS)
