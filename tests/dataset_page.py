@@ -14,10 +14,10 @@ SPLITS = {
     "shuffle": "seeded shuffle",
     "shuffle_per_category": "seeded shuffle of each category",
 }
-LEGEND = (
-    '"MD5" marks an archive with a known MD5. Sizes are height x width. '
-    "The seeded shuffle is from the original MSI-Net\ncode. A map shows where people looked, as a density.\n\n"
-)
+LEGEND = """"MD5" marks an archive with a known MD5. Sizes are height x width. The seeded shuffle is from the
+original MSI-Net code. A map shows where people looked, as a density.
+
+"""
 """What the lines of the sections mean."""
 HOLDS = {
     "stimulus": "image",
