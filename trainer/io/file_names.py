@@ -13,9 +13,14 @@ NAME_BYTES, PATH_BYTES = 255, 3000
 """Longest name of a file, and longest path below a folder: systems allow 4,096 bytes with the folder."""
 
 
+def archive_suffix(name: str) -> str:
+    """The suffix of an archive that can be read, as `.tar.gz` of `Set.TAR.GZ`; empty for any other name."""
+    return next((suffix for suffix in ARCHIVES if name.lower().endswith(suffix)), "")
+
+
 def is_archive(name: str) -> bool:
     """Whether `name` has the suffix of an archive that can be read."""
-    return name.lower().endswith(ARCHIVES)
+    return bool(archive_suffix(name))
 
 
 def is_junk(name: str) -> bool:

@@ -17,7 +17,7 @@ import pytest
 
 from trainer.data import prepared_data
 from trainer.errors import ContentError, PlaceError, UserError
-from trainer.io import files, source_files
+from trainer.io import files
 from trainer.io.files import (
     FETCH,
     PARTIAL,
@@ -33,6 +33,7 @@ from trainer.io.files import (
     replacing,
     write_array,
 )
+from trainer.io.places import stored_at
 from trainer.models.find import choose_model
 
 NOWHERE = "/proc/none"
@@ -277,7 +278,7 @@ def test_damaged_files_are_refused(tmp_path):
     [
         files.local_path,
         prepared_data.Manifest.load,
-        lambda path: source_files.list_objects(path),
+        lambda path: stored_at(path).objects(),
         lambda path: choose_model(path),
         lambda path: read_toml(pathlib.Path(path, "a.toml"), ""),
     ],
@@ -361,7 +362,7 @@ import contextlib, pathlib, sys
 from trainer.data.prepared_data import Manifest
 from trainer.errors import ContentError
 from trainer.io.files import read_json
-from trainer.models.find import Aliases
+from trainer.models.registry_layout import Aliases
 from trainer.network.model_folder import ModelConfig
 from trainer.prediction.regions import MarkedRegion, Predicted
 

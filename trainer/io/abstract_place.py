@@ -1,0 +1,168 @@
+"""What may be done with a place: the abstract classes of `trainer.io.places`."""
+
+import abc
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import IO, Self
+
+from trainer.io import files
+from trainer.io.file_names import SourceObject
+
+PROBE = ".writable"
+"""Name of the file by which `Stored.check_writable` tries a folder."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where something is, as a user wrote it. `trainer.io.places.place_of` makes one of a text."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def shown(self) -> str:
+        """The place for messages and records, without what may be a key."""
+        return self.text
+
+    @property
+    def bucket(self) -> str:
+        """Name of the bucket that has it; empty for a place elsewhere."""
+        return ""
+
+    @property
+    def host(self) -> str:
+        """Who keeps it. Example: `Cloud Storage`, or `zenodo.org`; empty for a place of this machine."""
+        return ""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether each machine of Vertex AI can reach it."""
+        return True
+
+    @property
+    def is_download(self) -> bool:
+        """Whether it is one archive that is downloaded as a whole before it is read."""
+        return False
+
+    def check(self, allow_http: bool = False) -> None:
+        """Raise `UserError` if the text says that nothing can be fetched from here. No server is asked."""
+
+    def check_files(self) -> None:
+        """Raise `UserError` if it is of this machine and has no files. None is read."""
+
+
+class Stored(Place, abc.ABC):
+    """A place with files: a folder, or one file. A file in a folder has a name, such as `1/saved_model.pb`.
+
+    Every method raises `UserError` for what the user can correct.
+    """
+
+    @property
+    def name(self) -> str:
+        """The last part of the path. Example: `1` for `gs://bucket/models/1/`."""
+        return self.text.rstrip("/").rpartition("/")[2]
+
+    @property
+    @abc.abstractmethod
+    def is_local(self) -> bool:
+        """Whether it is a path of this machine."""
+
+    @property
+    @abc.abstractmethod
+    def is_archive(self) -> bool:
+        """Whether it is named like an archive that can be read."""
+
+    @property
+    @abc.abstractmethod
+    def mounted(self) -> pathlib.Path:
+        """Its path on machines of Vertex AI. Example: `/gcs/bucket/models` for `gs://bucket/models`."""
+
+    @property
+    def is_mounted(self) -> bool:
+        """Whether this machine has its bucket at `mounted`, too."""
+        return False
+
+    @property
+    @abc.abstractmethod
+    def identity(self) -> str:
+        """The absolute path or the address, by which two ways to write one place are told to be one."""
+
+    def with_text(self, text: str) -> Self:
+        """Another place of the same kind, with the same connection."""
+        return dataclasses.replace(self, text=text)
+
+    def join(self, name: str) -> Self:
+        """A place below this folder."""
+        return self.with_text(self.path(name))
+
+    @property
+    def parent(self) -> Self:
+        """The folder that this is in."""
+        return self.with_text(self.text.rstrip("/").rpartition("/")[0])
+
+    def path(self, name: str) -> str:
+        """The full path or address of a file in this folder."""
+        return f"{self.text.rstrip('/')}/{name}"
+
+    # === As a source of data ===
+
+    @abc.abstractmethod
+    def objects(self) -> list[SourceObject]:
+        """The files of a folder by their names below it, or one archive, sorted by name, without hidden files.
+
+        On Cloud Storage only the listing is read. Local files are read for their checksums.
+
+        Raises:
+            UserError: there is nothing, or it may not be read.
+        """
+
+    @abc.abstractmethod
+    def local(self, objects: list[SourceObject], folder: pathlib.Path) -> pathlib.Path:
+        """The folder of this machine that has the files of a listing: `folder` if they are downloaded to it."""
+
+    def local_for_now(self, objects: list[SourceObject]) -> pathlib.Path:
+        """As `local`, in a new folder that is removed when this process ends."""
+        return self.local(objects, files.folder_for_now())
+
+    # === As a flat folder of files, each written completely or not at all ===
+
+    @abc.abstractmethod
+    def names(self) -> list[str]:
+        """The names of the files; empty if the folder does not exist."""
+
+    @abc.abstractmethod
+    def open(self, name: str) -> IO[bytes]:
+        """Open a file; raises `FileNotFoundError` if it does not exist.
+
+        From Cloud Storage it is loaded into memory, and its checksum is verified.
+        """
+
+    @abc.abstractmethod
+    def content(self, name: str) -> bytes | None:
+        """The content of a small file; None if it does not exist."""
+
+    @abc.abstractmethod
+    def write(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
+        """Write a file, replacing any of that name: either everything that `write` writes into it, or nothing.
+
+        For Cloud Storage the content is collected in memory.
+        """
+
+    @abc.abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists."""
+
+    @abc.abstractmethod
+    def room_bytes(self) -> float:
+        """How much can be written to the existing folder, as `files.room_bytes`; infinite on Cloud Storage."""
+
+    def remove_leftovers(self) -> None:
+        """Remove the leftovers of interrupted writes. No other process may be writing here."""
+
+    def check_writable(self, probe: str = PROBE) -> None:
+        """Check that files can be written and removed here, with one of the name `probe`."""
+        self.write(probe, lambda file: None)
+        self.remove(probe)
