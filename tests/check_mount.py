@@ -13,8 +13,8 @@ from tests import mounting
 from tests.mount_writes import MODEL, write_model
 from tests.test_mount import OWNERS, check_writes
 from trainer.errors import UserError
-from trainer.io import buckets, files
-from trainer.io.folder_or_bucket import Folder
+from trainer.io import files
+from trainer.io.places import stored_at, unmounted
 from trainer.network import model_folder
 from trainer.training.checkpoints import Marker
 
@@ -63,9 +63,9 @@ def test_marker_of_a_training_is_seen_by_a_machine_whose_mount_never_looks_again
         with mounting.mounted(bucket.client.api_endpoint, two, *mounting.NEVER_LOOKS_AGAIN):
             markers = []
             for seed, mount in enumerate((one, two)):
-                monkeypatch.setattr(buckets, "MOUNT", mount)
+                monkeypatch.setattr(files, "MOUNT", mount)
                 monkeypatch.setattr("trainer.training.checkpoints.machine", lambda mount=mount: str(mount))
-                markers.append(Marker(Folder(buckets.unmounted(f"{mount}/{bucket.name}/state")), {"seed": seed}))
+                markers.append(Marker(unmounted(stored_at(f"{mount}/{bucket.name}/state")), {"seed": seed}))
             markers[0].write()
             with pytest.raises(UserError, match="another training writes its checkpoints to gs://runs/state"):
                 markers[1].write()

@@ -10,7 +10,7 @@ import sys
 from lifecycle.registry.folder_registry import LocalRegistry
 from trainer.errors import PlaceError, reported
 from trainer.io import files
-from trainer.io.folder_or_bucket import Folder
+from trainer.io.places import stored_at
 from trainer.models import model_names
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network import model_folder
@@ -70,7 +70,7 @@ def write_folders(folder):
 
 def write_checkpoints(folder):
     """Checkpoints, by a training that marks the folder: the newest two stay."""
-    state = Folder(folder / "state")
+    state = stored_at(folder / "state")
     state.check_writable()
     marker = Marker(state, {})
     marker.write()
@@ -82,7 +82,7 @@ def write_checkpoints(folder):
     assert MARKER in state.names()
     marker.remove()
     assert sorted(state.names()) == ["1.npz", "2.npz"]
-    with state.read("2.npz") as file:
+    with state.open("2.npz") as file:
         assert file.read() == BIG
 
 

@@ -19,8 +19,10 @@ from trainer.evaluation import confidence, evaluation_files, gate, per_image, ru
 from trainer.evaluation.confidence import Gain, Interval
 from trainer.evaluation.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
-from trainer.io import buckets, files, source_files
+from trainer.io import files
+from trainer.io.abstract_place import Stored
 from trainer.io.files import local_path
+from trainer.io.places import stored_at
 from trainer.io.runtime import load_tensorflow
 from trainer.models import provenance
 from trainer.models.find import find_model
@@ -126,7 +128,8 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 def _find(name: str, label: str) -> Contestant:
     folder = local_path(name)
-    if buckets.is_remote(name) and (evaluation := _download(name)) is not None:
+    place = stored_at(name)
+    if not place.is_local and (evaluation := _download(place)) is not None:
         return _evaluated(name, label, evaluation)
     if (folder / run_folders.RUN_FILE).is_file():
         attempt = run_folders.latest_attempt(folder)
@@ -192,12 +195,12 @@ def _same_data(result: dict[str, Any]) -> pathlib.Path | None:
     return folder if manifest.fingerprint == result["manifest"]["fingerprint"] else None
 
 
-def _download(address: str) -> pathlib.Path | None:
+def _download(place: Stored) -> pathlib.Path | None:
     """Download an evaluation from Cloud Storage to a folder that is removed at exit; None for anything else."""
     try:
-        objects = {each.name: each for each in source_files.list_objects(address)}
+        objects = {each.name: each for each in place.objects()}
     except UserError:
-        if "@" not in address.rpartition("/")[2]:
+        if "@" not in str(place).rpartition("/")[2]:
             raise
         return None  # it may be a registered version, which `find_model` looks up
     if (
@@ -207,7 +210,7 @@ def _download(address: str) -> pathlib.Path | None:
     ):
         return None
     names = (model_folder.EVALUATION, model_folder.PER_IMAGE, model_folder.LEFT_OUT)
-    return source_files.download_for_now(address, [objects[name] for name in names if name in objects])
+    return place.local_for_now([objects[name] for name in names if name in objects])
 
 
 # === Their scores on the same images ===

@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 from trainer.errors import UserError
-from trainer.io import buckets
+from trainer.io.places import stored_at
 from trainer.models import author, provenance
 from trainer.models.answering import Answering
 from trainer.models.lookup import has_pretrained, look_up_model
@@ -66,7 +66,7 @@ def find_opponent(name: str) -> str:
     It is the default or, if that one was named, PRETRAINED. Says on stderr which one it is.
     """
     own = None
-    if not buckets.is_remote(name):
+    if stored_at(name).is_local:
         with contextlib.suppress(UserError):  # such as a run, which `compare` finds
             own = find_model(name)
     others = [Answering(PRETRAINED, find_model(PRETRAINED))] if has_pretrained() else []

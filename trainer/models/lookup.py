@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 
 from trainer.errors import UserError, nearest
-from trainer.io import buckets, source_files
+from trainer.io.abstract_place import Stored
 from trainer.io.file_names import SourceObject
 from trainer.io.files import local_path
+from trainer.io.places import stored_at
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import (
     ALIASES,
@@ -48,8 +49,9 @@ def look_up_model(name: str = "", others: Iterable[str] = ()) -> pathlib.Path:
             )
             raise UserError(f"{missing}; {model_folder.GET_PRETRAINED}")
         return model_folder.PRETRAINED_FOLDER
-    if buckets.is_remote(name):
-        return _find_remote(name)
+    place = stored_at(name)
+    if not place.is_local:
+        return _find_remote(place)
     whole = local_path(name)
     if name and (found := _model_of_folder(whole)):
         return found
@@ -105,33 +107,34 @@ def _split(name: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (name, DEFAULT)
 
 
-def _find_remote(name: str) -> pathlib.Path:
-    address, version = _split(name.rstrip("/"))
-    objects = {entry.name: entry for entry in source_files.list_objects(address)}
+def _find_remote(named: Stored) -> pathlib.Path:
+    address, version = _split(str(named).rstrip("/"))
+    place = named.with_text(address)
+    objects = {entry.name: entry for entry in place.objects()}
     for folder in ("", VERSION_EXTRA):
         if posixpath.join(folder, WEIGHTS) in objects:
-            return _download(address, folder, objects)
+            return _download(place, folder, objects)
     if COMPACT_WEIGHTS in objects:
         files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES) if file in objects]
-        return source_files.download_for_now(address, files)
+        return place.local_for_now(files)
     numbers = listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
         raise UserError(f"{address} {NEITHER}; {HOW_TO_GET_ONE}")
     aliases = {}
     if ALIASES in objects:
-        aliases = read_aliases(source_files.download_for_now(address, [objects[ALIASES]]))
+        aliases = read_aliases(place.local_for_now([objects[ALIASES]]))
     number = number_of(address, version, numbers, aliases)
-    return _download(address, model_at(str(number)), objects) if number else look_up_model(PRETRAINED)
+    return _download(place, model_at(str(number)), objects) if number else look_up_model(PRETRAINED)
 
 
-def _download(address: str, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
-    """Download the model in `folder`, relative to `address`."""
+def _download(place: Stored, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
+    """Download the model in `folder`, relative to `place`."""
     paths = {name: posixpath.join(folder, name) for name in (*NEEDED, *KEPT, TRAINING_IMAGES)}
     missing = [name for name in NEEDED if paths[name] not in objects]
     if missing:
-        raise UserError(f"{address}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
+        raise UserError(f"{place}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
     present = [objects[path] for path in paths.values() if path in objects]
-    return source_files.download_for_now(address, present) / folder
+    return place.local_for_now(present) / folder
 
 
 def holds_model(folder: pathlib.Path) -> bool:

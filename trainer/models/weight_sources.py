@@ -14,9 +14,12 @@ from typing import Self
 from trainer.data import datasets
 from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, printable
-from trainer.io import buckets, files, source_files
+from trainer.io import files
+from trainer.io.abstract_place import Stored
+from trainer.io.bucket_place import BucketPlace
 from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum, is_taken
+from trainer.io.places import stored_at
 from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.importing import Imported, import_local
@@ -57,7 +60,7 @@ def open_weights(source: str) -> Iterator[LocalWeights]:
         yield LocalWeights(weights_in(model), model, _fingerprint_of_model(model))
     elif remote:
         with files.folder(files.LOCAL) as folder:
-            source_files.download(remote.folder, remote.weights, folder)
+            remote.folder.local(remote.weights, folder)
             yield LocalWeights(folder / remote.name, None, remote.fingerprint)
     else:
         yield LocalWeights(whole(source), None, fingerprint_files(source))
@@ -100,8 +103,10 @@ def fetch_archive(source: str) -> None:
 def check_local(source: str) -> None:
     """Raise `UserError` unless a local path has a known form of weights, or `source` names a model.
 
-    Asks no server: `author:NAME` is known or not.
+    Asks no server: `author:NAME` is known or not, and of an address nothing is said.
     """
+    if not stored_at(source).is_local:
+        return
     if author.is_named(source):
         author.get_author_weights(source)
         return
@@ -128,8 +133,7 @@ def import_model(
         raise UserError(f"{output} exists already; remove it, or name another folder")
     dataset = author.get_author_weights(source).dataset if author.is_named(source) else dataset
     size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
-    if not buckets.is_remote(source):
-        check_local(source)
+    check_local(source)
     with open_weights(source) as local:
         return import_local(local, source, pathlib.Path(output), dataset, size)
 
@@ -138,25 +142,25 @@ def import_model(
 class _Remote:
     """Weights on Cloud Storage."""
 
-    folder: str
-    """Address of the folder or bucket that holds them."""
+    folder: Stored
+    """The folder or bucket that holds them."""
     name: str
     """Their name there; for a file of a checkpoint the common name of its files."""
 
     @classmethod
     def at(cls, source: str) -> Self | None:
         """The weights at a gs:// address; None for a local path."""
-        if not buckets.is_remote(source):
+        place = stored_at(source)
+        if not isinstance(place, BucketPlace):
             return None
-        if not buckets.split(source)[1]:
+        if not place.object_path:
             raise UserError(f"{source} is a whole bucket; name the weights in it, as gs://BUCKET/PATH")
-        folder, _, name = source.rstrip("/").rpartition("/")
-        return cls(folder, PART.sub("", name))
+        return cls(place.parent, PART.sub("", place.name))
 
     @functools.cached_property
     def siblings(self) -> list[SourceObject]:
         """All files in `folder`, which is listed once."""
-        return source_files.list_objects(self.folder)
+        return self.folder.objects()
 
     @property
     def is_model(self) -> bool:

@@ -8,13 +8,14 @@ import os
 import pathlib
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from trainer.errors import UserError, check, first_line, printable
-from trainer.io import buckets, source_files
+from trainer.io.abstract_place import Stored
+from trainer.io.bucket_place import BucketPlace
 from trainer.io.file_names import is_junk
 from trainer.io.files import local_path
 from trainer.io.pictures import SUFFIXES
+from trainer.io.places import stored_at
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Input:
     """Path after which results are named where no folder is given for them; empty for `name`."""
     is_page: Callable[[], bool] = bool
     """Says whether the image, which has been read, is the picture of a page that a browser took."""
+
+    @property
+    def place(self) -> Stored:
+        """Where it is; the address of a web page, too, is like a path here."""
+        return stored_at(self.name)
 
     @property
     def label(self) -> str:
@@ -71,24 +77,26 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     skipped: list[str] = []
     reasons: list[str] = []
     results = os.path.realpath(output_dir) if output_dir else ""
-    connect = functools.cache(buckets.storage_client)  # finding the credentials takes time
     for name in names:
         try:
-            images = _list(name, skipped, results, connect)
+            images = _list(name, skipped, results)
         except UserError as error:
             reasons.append(str(error))
             images = [_unreadable(name, str(error))]
         for image in images:
-            inputs.setdefault(_identity(image.name), image)
+            inputs.setdefault(image.place.identity, image)
     check(len(reasons) < len(names), "; ".join(dict.fromkeys(reasons)))
-    return Listing(list(inputs.values()), [name for name in skipped if _identity(name) not in inputs])
+    return Listing(list(inputs.values()), [name for name in skipped if stored_at(name).identity not in inputs])
 
 
-def _list(name: str, skipped: list[str], output_dir: str, connect: Callable[[], Any]) -> list[Input]:
+def _list(name: str, skipped: list[str], output_dir: str) -> list[Input]:
     """Return the images that a name leads to; raises `UserError` if there are none."""
     try:
-        is_remote = buckets.is_remote(name)
-        found = _list_remote(name, skipped, connect) if is_remote else _list_local(name, skipped, output_dir)
+        place = stored_at(name)
+        if isinstance(place, BucketPlace):
+            found = _list_remote(place, skipped)
+        else:
+            found = _list_local(name, skipped, output_dir)
         images = list(map(_check_key, found))
     except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
         reason = getattr(error, "strerror", None) or first_line(error)
@@ -103,11 +111,6 @@ def find_image(name: str) -> Input:
     inputs = find_inputs([name]).inputs
     check(len(inputs) == 1, f"{printable(name)} has {len(inputs)} images, but one is needed; name one of them")
     return inputs[0]
-
-
-def _identity(name: str) -> str:
-    """Return the absolute path or the address of a file, by which it is listed once."""
-    return name if buckets.is_remote(name) else str(pathlib.Path(name).absolute())
 
 
 def _unreadable(name: str, reason: str) -> Input:
@@ -208,14 +211,15 @@ def _read_file(path: pathlib.Path, max_bytes: int) -> bytes:
 # === Cloud Storage ===
 
 
-def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:
+def _list_remote(place: BucketPlace, skipped: list[str]) -> Iterator[Input]:
+    name = str(place)
     is_glob = glob.has_magic(name)
     root, pattern = _split_glob(name) if is_glob else (name.rstrip("/") + "/", [])
-    check(root != buckets.REMOTE, f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
-    for address, size_bytes in source_files.find_objects(root.rstrip("/")):
-        key = address.removeprefix(root)
-        image = Input(address, key, functools.partial(_read_object, connect, address, size_bytes))
-        if address == name:
+    check(place.with_text(root).has_bucket, f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
+    for found, size_bytes in place.with_text(root.rstrip("/")).find_objects():
+        key = str(found).removeprefix(root)
+        image = Input(str(found), key, functools.partial(_read_object, found, size_bytes))
+        if str(found) == name:
             yield dataclasses.replace(image, key=name.rpartition("/")[2])
             continue
         parts = key.split("/")
@@ -226,7 +230,7 @@ def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> I
         if matched or key.lower().endswith(SUFFIXES):
             yield image
         else:
-            skipped.append(address)
+            skipped.append(str(found))
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -238,6 +242,6 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return fnmatch.fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
-def _read_object(connect: Callable[[], Any], address: str, size_bytes: int, max_bytes: int) -> bytes:
-    _check_size(printable(address), size_bytes, max_bytes)
-    return buckets.read_object(address, connect())
+def _read_object(place: BucketPlace, size_bytes: int, max_bytes: int) -> bytes:
+    _check_size(printable(str(place)), size_bytes, max_bytes)
+    return place.read_object()

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from trainer.errors import PlaceError, UserError, check, printable, some
-from trainer.io.buckets import is_remote
 from trainer.io.files import MEGAPIXEL, replacing, write_array
 from trainer.io.pictures import Picture, Pixels
 from trainer.io.progress import map_ahead, open_pool
@@ -238,7 +237,7 @@ def name_results(
     """
     if formats and not output_dir:
         for image in inputs:
-            check(not is_remote(image.name), f"{image.label} is on Cloud Storage; name a local --output-dir")
+            check(image.place.is_local, f"{image.label} is on Cloud Storage; name a local --output-dir")
     endings = {name: each.ending if output_dir else each.beside for name, each in PREDICT_FORMATS.items()}
     names = [image.key if output_dir or not image.key else image.beside or image.name for image in inputs]
     stems = [str(pathlib.PurePosixPath(name).with_suffix("")) if name else "" for name in names]

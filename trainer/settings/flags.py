@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from trainer.errors import UsageError, UserError, nearest
 from trainer.io.files import check_output_path, write_json
 from trainer.io.package_version import code_version
+from trainer.io.places import stored_at
 from trainer.settings.fields import WORDS, flag_of, group_of, integer
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -171,7 +172,7 @@ def output_path(text: str, into: bool = False) -> str:
         UserError: the value is an address, or nothing can be written there.
     """
     if "://" in text:
-        place = "on Cloud Storage" if text.startswith("gs://") else "an address"
+        place = "an address" if stored_at(text).is_local else "on Cloud Storage"
         raise UserError(f"{text} is {place}; name a local path, and copy the result there afterwards")
     if text and text != STDOUT:
         check_output_path(text, into)

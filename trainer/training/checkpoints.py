@@ -28,9 +28,10 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from trainer.errors import UserError, check
-from trainer.io.buckets import UnreachableError, unmounted
+from trainer.io.abstract_place import Stored
+from trainer.io.buckets import UnreachableError
 from trainer.io.files import StrPath, machine, start_of
-from trainer.io.folder_or_bucket import Folder
+from trainer.io.places import stored_at, unmounted
 from trainer.training.exits import JOB
 from trainer.training.step import Network
 
@@ -116,9 +117,9 @@ class Checkpoints:
         identity: dict[str, Any],
         writable: bool = True,
     ) -> None:
-        self.folder = Folder(folder)
+        self.folder = stored_at(os.fspath(folder).rstrip("/"))
         self._identity = json.loads(json.dumps(identity))
-        self._marker = Marker(Folder(unmounted(self.folder.address)), self._identity)
+        self._marker = Marker(unmounted(self.folder), self._identity)
         self._writable = writable
         model, optimizer = network.model, network.optimizer
         self._variables = {"model": list(model.variables), "optimizer": list(optimizer.variables)}
@@ -243,7 +244,7 @@ class Checkpoints:
             return progress
         if names:
             raise UserError(
-                f"none of the {len(names)} checkpoints in {self.folder.address} can be read; remove the folder to "
+                f"none of the {len(names)} checkpoints in {self.folder} can be read; remove the folder to "
                 "start again from the beginning"
             )
         return Progress()
@@ -260,7 +261,7 @@ class Checkpoints:
         room = self.folder.room_bytes()
         check(
             missing <= room,
-            f"the disk of {self.folder.address} has room for {room / 1e9:,.3g} GB, and the training writes "
+            f"the disk of {self.folder} has room for {room / 1e9:,.3g} GB, and the training writes "
             f"{missing / 1e9:,.3g} GB of checkpoints there: {KEEP + 1} of {n_bytes / 1e6:,.0f} MB exist at once; "
             "free some, or choose another folder for them",
         )
@@ -272,7 +273,7 @@ class Checkpoints:
 
     def _read(self, name: str) -> tuple[Progress, Arrays]:
         """Read the progress and the arrays of a checkpoint of this run."""
-        with self.folder.read(name) as file:
+        with self.folder.open(name) as file:
             try:
                 with zipfile.ZipFile(file) as archive:
                     content = json.loads(archive.read(STATE))
@@ -306,7 +307,7 @@ class Checkpoints:
         ]
         if differing:
             raise UserError(
-                f"the checkpoint in {self.folder.address} belongs to another run ({'; '.join(differing)}); "
+                f"the checkpoint in {self.folder} belongs to another run ({'; '.join(differing)}); "
                 "use the same values, or another folder"
             )
 
@@ -350,7 +351,7 @@ class Marker:
         identity: of the run, as in `Checkpoints`.
     """
 
-    def __init__(self, folder: Folder, identity: dict[str, Any]) -> None:
+    def __init__(self, folder: Stored, identity: dict[str, Any]) -> None:
         self._folder = folder
         self._own = {
             "run": hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
@@ -372,11 +373,11 @@ class Marker:
         if other := self._read():
             if not self._follows(other):
                 raise UserError(
-                    f"another training writes its checkpoints to {self._folder.address}: {_who(other)}; wait "
+                    f"another training writes its checkpoints to {self._folder}: {_who(other)}; wait "
                     "until it ends or stop it, or name another checkpoint folder. If it has ended, remove "
                     f"{self._folder.path(MARKER)}"
                 )
-            print(f"taking {self._folder.address} over from {_who(other)}", flush=True)
+            print(f"taking {self._folder} over from {_who(other)}", flush=True)
         self._folder.write(MARKER, lambda file: file.write(json.dumps(self._own, indent=2).encode()))
         self._is_written = True
 
@@ -385,7 +386,7 @@ class Marker:
         if self._is_written and (found := self._read()) != self._own:
             other = _who(found) if found else "one that has ended"
             raise UserError(
-                f"another training took over {self._folder.address}: {other}. This one ends and does not change "
+                f"another training took over {self._folder}: {other}. This one ends and does not change "
                 "the checkpoints"
             )
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 
 from trainer.data.settings import SAMPLE
 from trainer.errors import check, reported
-from trainer.io import buckets, files, runtime
+from trainer.io import runtime
+from trainer.io.places import stored_at
 from trainer.network.model_folder import HISTORY
 
 GOOD, BAD, NOTE = "good", "bad", "note"
@@ -57,16 +58,16 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--accelerator", required=True)
     parser.add_argument("--image-size", default="72x96")
     parsed = parser.parse_args(arguments)
-    shown = []
+    folder, shown = stored_at(parsed.folder), []
     with tempfile.TemporaryDirectory(prefix="probe-") as scratch:
-        for fact in machine_facts(pathlib.Path(files.MOUNT, parsed.folder.removeprefix(buckets.REMOTE))):
+        for fact in machine_facts(folder.mounted):
             print(fact, flush=True)
             shown.append(fact)
         shown.append(train_a_step(pathlib.Path(scratch), parsed.accelerator, parsed.image_size))
         print(shown[-1], flush=True)
     lines = "".join(json.dumps(dataclasses.asdict(fact)) + "\n" for fact in shown)
     # By the API, because whether the mount can be written is part of the question.
-    buckets.write_object(f"{parsed.folder}/{REPORT}", lines.encode(), buckets.storage_client(write=True))
+    folder.write(REPORT, lambda file: file.write(lines.encode()))
     bad = ", ".join(fact.name for fact in shown if fact.state == BAD)
     check(not bad, f"a training cannot work here: {bad} (see above)")
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from trainer.data.prepared_data import Manifest
 from trainer.errors import check
-from trainer.io import buckets
 from trainer.io.files import StrPath, is_taken, read_json
 from trainer.io.runtime import load_tensorflow
 from trainer.models import weight_sources
@@ -83,5 +82,5 @@ def check_training(
         read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
         path = weights_in(pathlib.Path(base_model))
         check(path.is_file(), f"{path} does not exist; {MODEL_REMEDY}")
-    elif config.initial_weights not in NO_FILE and not buckets.is_remote(config.initial_weights):
+    elif config.initial_weights not in NO_FILE:
         weight_sources.check_local(config.initial_weights)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from trainer.errors import UserError, first_line
-from trainer.io import buckets, files
+from trainer.io.places import stored_at
 from trainer.prediction.heat import colored
 from trainer.training.settings import parse_profile_steps
 
@@ -38,11 +38,8 @@ def folder_for(logs: str) -> str:
     If a bucket of Cloud Storage is mounted, its address becomes the path of the mount.
     """
     folder = (logs or os.environ.get(VERTEX_LOGS, "")).rstrip("/")
-    if buckets.is_remote(folder):
-        bucket, _, path = folder.removeprefix(buckets.REMOTE).partition("/")
-        if bucket and (files.MOUNT / bucket).is_dir():
-            return str(files.MOUNT / bucket / path)
-    return folder
+    place = stored_at(folder)
+    return str(place.mounted) if place.is_mounted else folder
 
 
 class Board:

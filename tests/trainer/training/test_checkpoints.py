@@ -17,7 +17,7 @@ from google.cloud.storage import Bucket
 from trainer.errors import UserError
 from trainer.io import buckets, files
 from trainer.io.files import start_of
-from trainer.io.folder_or_bucket import Folder
+from trainer.io.places import stored_at
 from trainer.training import checkpoints as training_checkpoints
 from trainer.training.checkpoints import KEEP, MARKER, STATE, Checkpoints, Marker, Progress
 from trainer.training.step import Network
@@ -441,12 +441,12 @@ def mark(folder, **values):
 def anywhere(request, tmp_path):
     """An empty folder of checkpoints."""
     if request.param == "disk":
-        return Folder(tmp_path / "state")
-    return Folder(f"gs://{request.getfixturevalue('bucket').name}/state")
+        return stored_at(tmp_path / "state")
+    return stored_at(f"gs://{request.getfixturevalue('bucket').name}/state")
 
 
 def test_late_write_leaves_the_folder_to_the_training_that_took_it_over(anywhere):
-    checkpoints = Run(seed=1).checkpoints(anywhere.address)
+    checkpoints = Run(seed=1).checkpoints(str(anywhere))
     checkpoints.restore()
     mark(anywhere, **ELSEWHERE)
     with pytest.raises(UserError, match=r"another training took over .*other-host"):
@@ -458,9 +458,9 @@ def test_late_write_leaves_the_folder_to_the_training_that_took_it_over(anywhere
 @pytest.mark.parametrize("values", [GONE, SAME_ID, ELSEWHERE], ids=["killed", "same id", "elsewhere"])
 def test_the_next_start_of_a_run_takes_the_folder_over(anywhere, values, capsys):
     mark(anywhere, **values)
-    with Run(seed=1).checkpoints(anywhere.address) as checkpoints:
+    with Run(seed=1).checkpoints(str(anywhere)) as checkpoints:
         checkpoints.restore()
-        assert f"taking {anywhere.address} over from process {values['process']}" in capsys.readouterr().out
+        assert f"taking {anywhere!s} over from process {values['process']}" in capsys.readouterr().out
         checkpoints.save(Progress(step=1))
     assert anywhere.names() == ["after-epoch-0000-step-000001.npz"]
 
@@ -471,7 +471,7 @@ def test_a_folder_of_another_training_is_refused_and_stays_as_it_is(anywhere, va
     before = anywhere.content(MARKER)
     with (
         pytest.raises(UserError, match=rf"process {values['process']} on .*; .* remove {anywhere.path(MARKER)}"),
-        Run(seed=1).checkpoints(anywhere.address) as checkpoints,
+        Run(seed=1).checkpoints(str(anywhere)) as checkpoints,
     ):
         checkpoints.restore()
     assert anywhere.content(MARKER) == before
@@ -488,7 +488,7 @@ def test_a_damaged_marker_is_replaced(tmp_path, content):
 
 @pytest.mark.parametrize("by", [ELSEWHERE, None], ids=["another", "ended"])
 def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, by):
-    with Run(seed=1).checkpoints(anywhere.address) as checkpoints:
+    with Run(seed=1).checkpoints(str(anywhere)) as checkpoints:
         checkpoints.restore()
         mark(anywhere, **by) if by else anywhere.remove(MARKER)
         before = anywhere.names()
@@ -498,7 +498,7 @@ def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, 
 
 
 def test_marker_on_a_mounted_bucket_is_in_the_bucket_itself(bucket: Bucket, tmp_path, monkeypatch):
-    monkeypatch.setattr(buckets, "MOUNT", tmp_path)
+    monkeypatch.setattr(files, "MOUNT", tmp_path)
     with Run(seed=1).checkpoints(tmp_path / bucket.name / "state") as checkpoints:
         checkpoints.restore()
         assert bucket.get_blob(f"state/{MARKER}")
