@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from lifecycle.vertex.api import check_api_address
 from trainer.errors import check
+from trainer.io.places import bucket_at, stored_at
 
 VERTEX = "vertex://"
 """Prefix of such an address; an address without it is a folder."""
@@ -32,18 +33,12 @@ SERVING_PORT = 8080
 """Port of the container's requests, which Vertex AI passes to it as AIP_HTTP_PORT."""
 
 
-def check_bucket(what: str, address: str) -> None:
-    """Raise `UserError` unless `address` has the syntax of a bucket or of a folder in one."""
-    is_valid = re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
-    check(is_valid, f"{what} is {address!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER")
-
-
 def check_registry(address: str) -> None:
     """Raise `UserError` unless `address` has the syntax of a registry's: a folder, gs:// or vertex://."""
     if address.startswith(VERTEX):
         Address.at(address)
-    elif address.startswith("gs://"):
-        check_bucket("registry", address)
+    elif not stored_at(address).is_local:
+        bucket_at(address, "registry")
     else:
         message = f"registry is {address!r}; give a folder, gs://BUCKET/FOLDER, or {ADDRESS_SYNTAX}"
         check(":/" not in address and "\0" not in address, message)
@@ -80,7 +75,7 @@ class Address:
         )
         check_api_address(self.endpoint)
         if self.staging:
-            check_bucket("staging", self.staging)
+            bucket_at(self.staging, "staging")
 
     @classmethod
     def at(cls, address: str) -> Self:

@@ -18,7 +18,6 @@ import abc
 import dataclasses
 import datetime
 import fcntl
-import functools
 import os
 import pathlib
 import re
@@ -29,12 +28,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import Any, Self
 
 from lifecycle.registry import decisions, version_records
-from lifecycle.registry.address import check_bucket
 from lifecycle.registry.state_files import KINDS, REMEDIES, read_in_bucket, update_in_bucket
 from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
     GRAPH,
     READERS,
+    RECORD,
     DefaultMove,
     Look,
     Version,
@@ -50,10 +49,11 @@ from lifecycle.registry.versions import (
     with_move,
 )
 from trainer.errors import ContentError, UserError, check
-from trainer.io import buckets, files
+from trainer.io import files
+from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import parse_json
-from trainer.io.folder_or_bucket import Folder
+from trainer.io.places import bucket_at
 from trainer.models import registry_layout
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
 from trainer.models.registry_layout import (
@@ -324,41 +324,35 @@ class BucketRegistry(NumberedRegistry):
     writer left is no version; its number is not used again, and its folder can be removed.
     """
 
-    root: str
+    root: BucketPlace
 
     @classmethod
     def at(cls, location: str) -> Self:
         """The registry at gs://BUCKET/FOLDER; raises `UserError` for a malformed address."""
-        check_bucket("registry", location)
-        return cls(location.rstrip("/"))
+        return cls(bucket_at(location, "registry").with_text(location.rstrip("/")))
 
     @property
     def address(self) -> str:
         """Path or address of the folder of all models."""
-        return self.root
+        return str(self.root)
 
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = super().default(name)
         return version and dataclasses.replace(version, model=download_version(version.address))
 
-    @functools.cached_property
-    def _client(self) -> Any:
-        return buckets.storage_client(write=True)
-
     def _read_json(self, name: str, file: str) -> Any:
-        return read_in_bucket(f"{self.root}/{name}", file, self._client)[0]
+        return read_in_bucket(self.root.join(name), file)[0]
 
     def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
-        update_in_bucket(f"{self.root}/{name}", file, change, self._client)
+        update_in_bucket(self.root.join(name), file, change)
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
         """Number of each version, also of those that are being written -> name of a file below it -> its size."""
-        prefix = f"{buckets.split(self.root)[1]}/{name}/".removeprefix("/")
         found: dict[int, dict[str, int]] = {}
-        for blob in buckets.list_blobs(self.root, prefix, connected=self._client):
-            if match := FILE_OF_VERSION.fullmatch(blob.name.removeprefix(prefix)):
-                found.setdefault(int(match[1]), {})[match[2]] = blob.size
+        for file, size in self.root.join(name).sizes().items():
+            if match := FILE_OF_VERSION.fullmatch(file):
+                found.setdefault(int(match[1]), {})[match[2]] = size
         return found
 
     def _models(self, name: str) -> FilesByVersion:
@@ -373,7 +367,7 @@ class BucketRegistry(NumberedRegistry):
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         address = f"{model_at(version_dir)}/{VERSION}"
-        content = buckets.read_object(address, self._client)
+        content = self.root.with_text(address).read_object()
         return dict(
             parse_json(content, address, f"restore it, or remove {version_dir}", version_records.VersionRecord)
         )
@@ -386,10 +380,10 @@ class BucketRegistry(NumberedRegistry):
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
         number, claim = self._claim(name)
-        version_dir = f"{self.root}/{name}/{number}"
-        copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), self._client)
+        version_dir = self.root.join(f"{name}/{number}")
+        copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation))
         content = record_bytes({"version": number, **record})
-        buckets.replace_state(f"{model_at(version_dir)}/{VERSION}", content, claim, self._client)
+        version_dir.replace_state(RECORD, content, claim)
         return number
 
     def _claim(self, name: str) -> tuple[int, int]:
@@ -397,36 +391,30 @@ class BucketRegistry(NumberedRegistry):
         number = max(self._files(name), default=0) + 1
         while True:
             with suppress(ChangedObjectError):
-                address = f"{model_at(f'{self.root}/{name}/{number}')}/{VERSION}"
-                return number, buckets.replace_state(address, b"", 0, self._client)
+                return number, self.root.join(f"{name}/{number}").replace_state(RECORD, b"", 0)
             number += 1
 
     def _serve(self, name: str) -> None:
-        served = f"{self.root}/{name}/{SERVING}"
+        folder = self.root.join(name)
+        served = folder.join(SERVING)
         while True:
             number = self._default_number(name)
-            there = self._names(served)
+            there = served.sizes()
             if f"{number}/{GRAPH}" not in there and number == PRETRAINED_VERSION:
-                copy_version(f"{served}/{number}", exported_pretrained() / SAVED_MODEL, {}, self._client)
+                copy_version(served.join(str(number)), exported_pretrained() / SAVED_MODEL, {})
             elif f"{number}/{GRAPH}" not in there:
                 files = [path for path in self._files(name)[number] if not path.startswith(f"{VERSION_EXTRA}/")]
                 for path in sorted(files, key=lambda path: path == GRAPH):
-                    source = f"{self.root}/{name}/{number}/{path}"
-                    buckets.copy_object(source, f"{served}/{number}/{path}", self._client)
+                    folder.copy(f"{number}/{path}", f"{SERVING}/{number}/{path}")
             for path in sorted(there, key=lambda path: not path.endswith(f"/{GRAPH}")):
                 if not path.startswith(f"{number}/"):
-                    buckets.remove_object(f"{served}/{path}", self._client)
+                    served.remove(path)
             # Another writer may have moved the default meanwhile, and each has removed what the other wrote.
-            if self._default_number(name) == number and f"{number}/{GRAPH}" in self._names(served):
+            if self._default_number(name) == number and f"{number}/{GRAPH}" in served.sizes():
                 return
 
-    def _names(self, address: str) -> list[str]:
-        """The names of all objects below an address, relative to it."""
-        prefix = f"{buckets.split(address)[1]}/"
-        return [blob.name.removeprefix(prefix) for blob in buckets.list_blobs(address, prefix, self._client)]
-
     def _probe(self, name: str) -> None:
-        Folder(f"{self.root}/{name}").check_writable()
+        self.root.join(name).check_writable()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ from trainer.errors import check
 from trainer.evaluation import evaluation_files
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files, package_version
-from trainer.io.buckets import REMOTE, unmounted
+from trainer.io.places import stored_at, unmounted
 from trainer.models import model_names, provenance
 from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
@@ -42,8 +42,8 @@ def open_registry(location: str = "") -> Registry:
     """
     if location.startswith(VERTEX):
         return VertexRegistry.at(location)
-    location = unmounted(location)
-    return BucketRegistry.at(location) if location.startswith(REMOTE) else LocalRegistry.at(location)
+    place = unmounted(stored_at(location))
+    return LocalRegistry.at(str(place)) if place.is_local else BucketRegistry.at(str(place))
 
 
 def resource_of(registry: Registry, name: str, number: int) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
     cannot be read, or if the endpoint does not exist or has another model.
     """
     check(
-        location.startswith((VERTEX, REMOTE, "/")),
+        location.startswith((VERTEX, "/")) or not stored_at(location).is_local,
         f"registry is {location or model_names.REGISTRY!r}, a folder that only one container has, and that is "
         "lost with it; set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
     )

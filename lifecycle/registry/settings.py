@@ -6,6 +6,7 @@ from typing import ClassVar
 from lifecycle.registry import address
 from lifecycle.registry.address import VERTEX, check_registry
 from trainer.errors import check
+from trainer.io.places import stored_at
 from trainer.models.model_names import MODEL_NAME, REGISTRY
 from trainer.settings.fields import check_ranges, setting
 
@@ -104,6 +105,6 @@ class PipelineConfig:
                 f"registry to {address.ADDRESS_SYNTAX}, or leave out {name}",
             )
         check(
-            "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
+            "://" not in self.checkpoint_dir or not stored_at(self.checkpoint_dir).is_local,
             f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",
         )

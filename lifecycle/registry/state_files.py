@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from trainer.io import buckets
+from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import parse_json
 from trainer.models import registry_layout
@@ -28,30 +28,29 @@ REMEDIES = {
 """File -> what to do if it cannot be read."""
 
 
-def read_in_bucket(folder: str, file: str, client: Any) -> tuple[Any, int]:
-    """The content of a file of KINDS at gs://FOLDER/FILE, and the generation of its object; 0 if there is none.
+def read_in_bucket(folder: BucketPlace, file: str) -> tuple[Any, int]:
+    """The content of a file of KINDS in a folder, and the generation of its object; 0 if there is none.
 
     Raises `UserError` if it cannot be read, or is damaged.
     """
-    address = f"{folder}/{file}"
-    content, generation = buckets.read_state(address, client)
+    content, generation = folder.read_state(file)
     if not generation:
         return KINDS[file](), 0
-    return parse_json(content, address, REMEDIES[file], KINDS[file]), generation
+    return parse_json(content, folder.path(file), REMEDIES[file], KINDS[file]), generation
 
 
-def update_in_bucket(folder: str, file: str, change: Callable[[Any], Any], client: Any) -> None:
+def update_in_bucket(folder: BucketPlace, file: str, change: Callable[[Any], Any]) -> None:
     """Replace the content of a file of KINDS by what `change` makes of it, unless that is the same.
 
-    If another process replaces it meanwhile, `change` is called again with the new content. `client` is a
-    `buckets.storage_client(write=True)`. Raises `UserError` if it cannot be read or written.
+    If another process replaces it meanwhile, `change` is called again with the new content. Raises
+    `UserError` if it cannot be read or written.
     """
     while True:
-        value, generation = read_in_bucket(folder, file, client)
+        value, generation = read_in_bucket(folder, file)
         changed = change(value)
         if changed == value:
             return
         content = json.dumps(changed, indent=2) + "\n"
         with suppress(ChangedObjectError):
-            buckets.replace_state(f"{folder}/{file}", content.encode(), generation, client)
+            folder.replace_state(file, content.encode(), generation)
             return

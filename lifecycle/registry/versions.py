@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 from trainer.errors import check
 from trainer.evaluation import evaluation_files
 from trainer.evaluation.evaluation_files import KNOWN, RECORDED
-from trainer.io import buckets, files, source_files
-from trainer.io.buckets import REMOTE
-from trainer.io.files import MOUNT
+from trainer.io import files
+from trainer.io.bucket_place import BucketPlace
+from trainer.io.places import stored_at
 from trainer.models import registry_layout
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import PRETRAINED_VERSION, model_at, model_in
@@ -24,6 +24,8 @@ READERS = 8
 GATE: Final = "gate"
 PERSON: Final = "person"
 """Who moved the default."""
+RECORD = f"{registry_layout.VERSION_EXTRA}/{registry_layout.VERSION}"
+"""The record of a version, in the version's folder."""
 GRAPH = "saved_model.pb"
 """The file of a SavedModel that makes it one."""
 OWNER = {"managed_by": "msinet-pipelines"}
@@ -291,25 +293,24 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
 # === On Cloud Storage ===
 
 
-def copy_version(address: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
-    """Copy a SavedModel, and the files of `assets.extra/` by name, to `address`.
+def copy_version(version: BucketPlace, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path]) -> None:
+    """Copy a SavedModel, and the files of `assets.extra/` by name, to the folder of a version.
 
     The graph is written last: until then a server that watches the folder finds nothing that it could load.
-    `client` is a `buckets.storage_client(write=True)`.
     """
     paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}
     files |= {f"{registry_layout.VERSION_EXTRA}/{name}": path for name, path in extras.items()}
     for name in sorted(files, key=lambda name: name == GRAPH):
-        buckets.write_object(f"{address}/{name}", files[name], client)
+        version.upload(name, files[name])
 
 
 def mounted(address: str) -> pathlib.Path:
     """The folder where a task on Vertex AI finds the version at `address` as the trainer reads it."""
-    return model_in(MOUNT / address.removeprefix(REMOTE))
+    return model_in(BucketPlace(address).mounted)
 
 
 def download_version(address: str) -> pathlib.Path:
     """Download the version at `address` as the trainer reads it; the folder is removed when this process ends."""
-    source = model_at(address)
-    return source_files.download_for_now(source, source_files.list_objects(source))
+    source = stored_at(model_at(address))
+    return source.local_for_now(source.objects())

@@ -38,6 +38,7 @@ from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
     OWNER,
     READERS,
+    RECORD,
     DefaultMove,
     Look,
     Version,
@@ -55,19 +56,19 @@ from lifecycle.registry.versions import (
 from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError, check
 from trainer.evaluation.evaluation_files import SHIPPED_MAP
-from trainer.io import buckets, files
-from trainer.io.buckets import REMOTE, ChangedObjectError
+from trainer.io import files
+from trainer.io.bucket_place import BucketPlace, Connection
+from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import MOUNT, parse_json
-from trainer.io.folder_or_bucket import Folder
+from trainer.io.places import bucket_at, stored_at
 from trainer.models import find, provenance
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
 from trainer.models.registry_layout import (
     DECISIONS,
     DEFAULTS,
     PRETRAINED_VERSION,
-    VERSION,
+    VERSION_EXTRA,
     LedgerEntry,
-    model_at,
     versions_text,
 )
 from trainer.network import model_folder
@@ -105,7 +106,7 @@ class VertexRegistry(Address):
         with vertex_api.reported_errors():
             entries = _trained(vertex_api.retried(lambda: self._entries(name)))
             with ThreadPoolExecutor(READERS) as pool:
-                records = list(pool.map(functools.partial(_record, client=buckets.storage_client()), entries))
+                records = list(pool.map(functools.partial(_record, connection=Connection()), entries))
         return [
             _version(entry, mounted(_address(entry)), record)
             for entry, record in zip(entries, records, strict=True)
@@ -120,7 +121,7 @@ class VertexRegistry(Address):
         """The moves of the default, oldest first; see `Registry.default_moves`."""
         with vertex_api.reported_errors():
             home = _home(vertex_api.retried(lambda: self._entries(name)))
-        moves = recorded_moves(read_in_bucket(home, DEFAULTS, buckets.storage_client())[0]) if home else []
+        moves = recorded_moves(read_in_bucket(home, DEFAULTS)[0]) if home else []
         return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:
@@ -135,7 +136,7 @@ class VertexRegistry(Address):
             entry = _default_of(entries)
             if entry is None:
                 return None
-            record = _record(entry, buckets.storage_client())
+            record = _record(entry, Connection())
         check(
             "lineage" in record,
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
@@ -159,19 +160,18 @@ class VertexRegistry(Address):
         """
         check_model(model)
         run = label(record["lineage"]["run"])
-        root = f"{root_of(model, self.staging)}/{name}"
+        root = root_of(model, self.staging).join(name)
         uri = self._uri(f"{root}/{run}")
-        version_dir = _address_of(uri)
-        client = buckets.storage_client(write=True)
+        version_dir = root.with_text(_address_of(uri))
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
             moves = self._unrecorded_moves(name, entries)
             if entry is None:
-                copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation), client)
-                buckets.write_object(f"{model_at(version_dir)}/{VERSION}", record_bytes(record), client)
+                copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation))
+                version_dir.upload(RECORD, record_bytes(record))
                 # Two runs that end together would each find no model and make one, or no new default and be it.
-                with locked_object(f"{root}/{LOCK}", client):
+                with locked_object(root, LOCK):
                     entry = self._upload(name, uri, record, promote, compared_with)
             self._attach(entry, record)
         number, alias = int(entry.version_id), DEFAULT if DEFAULT in _aliases([entry]) else CHALLENGER
@@ -200,8 +200,8 @@ class VertexRegistry(Address):
     ) -> None:
         with vertex_api.reported_errors():
             home = _home(vertex_api.retried(lambda: self._entries(name)))
-        home = home or f"{root_of(look.model, self.staging)}/{name}"  # where the first version will be
-        update_in_bucket(home, DECISIONS, change, buckets.storage_client(write=True))
+        home = home or root_of(look.model, self.staging).join(name)  # where the first version will be
+        update_in_bucket(home, DECISIONS, change)
 
     def next_decision(self, name: str) -> int:
         """The number that the next decision would have; see `Registry.next_decision`.
@@ -210,8 +210,8 @@ class VertexRegistry(Address):
         """
         with vertex_api.reported_errors():
             home = _home(vertex_api.retried(lambda: self._entries(name)))
-        home = home or (self.staging and f"{self.staging.rstrip('/')}/{name}")
-        ledger = read_in_bucket(home, DECISIONS, buckets.storage_client())[0] if home else []
+        home = home or (bucket_at(self.staging, "staging").join(name) if self.staging else None)
+        ledger = read_in_bucket(home, DECISIONS)[0] if home else []
         return decisions.free_number(ledger, self.versions(name), datetime.datetime.now(datetime.UTC))
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
@@ -252,7 +252,7 @@ class VertexRegistry(Address):
     def _unrecorded_moves(self, name: str, entries: list[Any]) -> list[DefaultMove]:
         """The moves of the default before the first that is written down; none if one is."""
         home = _home(entries)
-        if not home or read_in_bucket(home, DEFAULTS, buckets.storage_client())[1]:
+        if not home or read_in_bucket(home, DEFAULTS)[1]:
             return []
         return promoted(self.versions(name), _aliases(entries).get(DEFAULT))
 
@@ -295,8 +295,7 @@ class VertexRegistry(Address):
         shipped_map = model / SHIPPED_MAP
         write_shipped_map(str(source), shipped_map)
         uri = self._uri(f"{_home(entries)}/{PRETRAINED}-{weights}")
-        client = buckets.storage_client(write=True)
-        copy_version(_address_of(uri), model / SAVED_MODEL, {SHIPPED_MAP: shipped_map}, client)
+        copy_version(BucketPlace(_address_of(uri)), model / SAVED_MODEL, {SHIPPED_MAP: shipped_map})
         about = f"{PRETRAINED}, the model that comes with the package: version 0, for endpoints."
         fields = {"version_description": about, "labels": {SHIPPED: weights, **OWNER}}
         return self._send(name, uri, entries, fields)
@@ -340,7 +339,7 @@ class VertexRegistry(Address):
         """
         self.check_serving()
         if self.staging:
-            Folder(f"{self.staging.rstrip('/')}/{name}").check_writable()
+            bucket_at(self.staging, "staging").join(name).check_writable()
         self._default_version(name)
 
     # === Vertex AI ===
@@ -420,26 +419,22 @@ class VertexRegistry(Address):
 
 
 @contextmanager
-def locked_object(address: str, connected: Any) -> Iterator[None]:
-    """Let one process at a time enter the `with` block: the one that could create the object at `address`.
+def locked_object(folder: BucketPlace, name: str) -> Iterator[None]:
+    """Let one process at a time enter the `with` block: the one that could create the object `name` in a folder.
 
     The object is removed at the end. One that a killed process left is taken over when this process has waited
     ABANDONED_S for it. A process that is merely slow then continues beside this one.
-
-    Args:
-        address: gs://BUCKET/PATH.
-        connected: A `buckets.storage_client(write=True)`.
     """
     holder = f"process {os.getpid()} on {socket.gethostname()}"
     seen, since, replaced = 0, time.monotonic(), 0
     while True:
         try:
-            own = buckets.replace_state(address, holder.encode(), replaced, connected)
+            own = folder.replace_state(name, holder.encode(), replaced)
             break
         except ChangedObjectError:
-            content, generation = buckets.read_state(address, connected)
+            content, generation = folder.read_state(name)
         if generation != seen:
-            print(f"waiting until {content.decode(errors='replace')} releases {address}", flush=True)
+            print(f"waiting until {content.decode(errors='replace')} releases {folder.path(name)}", flush=True)
             seen, since = generation, time.monotonic()
         replaced = generation if time.monotonic() - since > ABANDONED_S else 0
         time.sleep(POLL_S)
@@ -447,7 +442,7 @@ def locked_object(address: str, connected: Any) -> Iterator[None]:
         yield
     finally:
         with suppress(UserError):  # taken over, or out of reach
-            buckets.remove_state(address, own, connected)
+            folder.remove_state(name, own)
 
 
 def _aliases(entries: list[Any]) -> dict[str, int]:
@@ -484,21 +479,20 @@ def _parent(entries: list[Any]) -> str:
 # === Folders ===
 
 
-def _home(entries: list[Any]) -> str:
-    """The `gs://` folder of the model: that of its oldest version's folder; empty if it has none there."""
-    found = (entry.artifact_uri.removesuffix(f"/{NUMBERED}").rpartition("/")[0] for entry in entries)
-    return next((folder for folder in found if folder.startswith(REMOTE)), "")
+def _home(entries: list[Any]) -> BucketPlace | None:
+    """The folder of the model, that has its oldest version's folder; None if it has none on Cloud Storage."""
+    found = (stored_at(entry.artifact_uri.removesuffix(f"/{NUMBERED}")) for entry in entries)
+    return next((place.parent for place in found if isinstance(place, BucketPlace)), None)
 
 
-def _record_move(home: str, earlier: list[DefaultMove], version: int, by_person: bool) -> None:
+def _record_move(home: BucketPlace | None, earlier: list[DefaultMove], version: int, by_person: bool) -> None:
     """Write down that the default became this version; `earlier` moves if none is written down yet."""
     if home:
-        client = buckets.storage_client(write=True)
-        update_in_bucket(home, DEFAULTS, lambda moves: with_move(moves, earlier, version, by_person), client)
+        update_in_bucket(home, DEFAULTS, lambda moves: with_move(moves, earlier, version, by_person))
 
 
-def root_of(model: pathlib.Path, configured: str) -> str:
-    """The `gs://` folder of all versions: `configured`, or `STAGING` in the bucket of `model` if that is empty.
+def root_of(model: pathlib.Path, configured: str) -> BucketPlace:
+    """The folder of all versions: `configured`, or `STAGING` in the bucket of `model` if that is empty.
 
     Raises `UserError` if `model` is not on a mounted bucket either.
     """
@@ -507,7 +501,9 @@ def root_of(model: pathlib.Path, configured: str) -> str:
         bool(configured) or folder.is_relative_to(MOUNT),
         f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {ADDRESS_SYNTAX}",
     )
-    return configured.rstrip("/") or f"{REMOTE}{folder.relative_to(MOUNT).parts[0]}/{STAGING}"
+    if configured:
+        return BucketPlace(configured.rstrip("/"))
+    return bucket_at(f"gs://{folder.relative_to(MOUNT).parts[0]}/{STAGING}", "registry")
 
 
 def _address(entry: Any) -> str:
@@ -520,34 +516,27 @@ def _address_of(uri: str) -> str:
     return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
 
 
-def _record(entry: Any, client: Any) -> dict[str, Any]:
+def _record(entry: Any, connection: Connection) -> dict[str, Any]:
     """The record in a version's folder, or what the API says about a version that is not ours."""
     created = entry.version_create_time.isoformat(timespec="seconds")
     record = {"version": int(entry.version_id), "created": created, "description": entry.version_description}
-    version_dir = _address(entry)
-    if version_dir.startswith(REMOTE):
-        address = f"{model_at(version_dir)}/{VERSION}"
-        with suppress(buckets.MissingError):
-            content = buckets.read_object(address, client)
-            return {
-                **record,
-                **parse_json(
-                    content, address, f"restore it, or remove {version_dir}", version_records.VersionRecord
-                ),
-            }
+    version_dir = _folder(entry, connection)
+    if version_dir and (content := version_dir.content(RECORD)) is not None:
+        remedy = f"restore it, or remove {version_dir}"
+        record |= parse_json(content, version_dir.path(RECORD), remedy, version_records.VersionRecord)
     return record
+
+
+def _folder(entry: Any, connection: Connection) -> BucketPlace | None:
+    """The folder of the version's SavedModel; None if it is not on Cloud Storage."""
+    place = stored_at(_address(entry))
+    return dataclasses.replace(place, connection=connection) if isinstance(place, BucketPlace) else None
 
 
 def _expected_map(entry: Any) -> bytes:
     """The version's SHIPPED_MAP; empty for one that was registered without it."""
-    version_dir = _address(entry)
-    with suppress(buckets.MissingError):
-        return (
-            buckets.read_object(f"{model_at(version_dir)}/{SHIPPED_MAP}")
-            if version_dir.startswith(REMOTE)
-            else b""
-        )
-    return b""
+    version_dir = _folder(entry, Connection())
+    return (version_dir and version_dir.content(f"{VERSION_EXTRA}/{SHIPPED_MAP}")) or b""
 
 
 # === Labels and description ===

@@ -30,7 +30,8 @@ from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import runtime
-from trainer.io.folder_or_bucket import PROBE, Folder
+from trainer.io.abstract_place import PROBE
+from trainer.io.places import stored_at
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig
 
@@ -147,7 +148,7 @@ def check_writable(checkpoint_dir: str) -> None:
         return
     try:
         # Another run may check at the same time.
-        Folder(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
+        stored_at(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
     except UserError as error:
         raise UserError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
 

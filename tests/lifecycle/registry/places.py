@@ -4,6 +4,7 @@ import pathlib
 import shutil
 
 from trainer.io import buckets
+from trainer.io.bucket_place import BucketPlace
 
 
 class FolderFiles:
@@ -29,7 +30,8 @@ class FolderFiles:
 
 class BucketFiles:
     def __init__(self, root):
-        bucket, self._root = buckets.split(root)
+        place = BucketPlace(root)
+        bucket, self._root = place.bucket, place.object_path
         self._bucket = buckets.storage_client(write=True).bucket(bucket)
 
     def paths(self):
