@@ -3,7 +3,8 @@
 import pathlib
 import re
 
-from trainer.data.datasets import DATASETS, DRIVE, Dataset
+from trainer.data.datasets import DATASETS, Dataset
+from trainer.io.places import DrivePlace, place_of
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"
 BLOCK = re.compile(r"(?s)(?<=\n## One by one\n).*?(?=\n## )")
@@ -33,8 +34,8 @@ def link(place) -> str:
     Cloud Storage and Google Drive are linked by the address that a browser takes.
     """
     address = place.address
-    if address.startswith(DRIVE):
-        address = f"https://drive.google.com/uc?id={address.removeprefix(DRIVE)}"
+    if isinstance(place := place_of(address), DrivePlace):
+        address = f"https://drive.google.com/uc?id={place.drive_id}"
     linked = f"[{place.name}]({address.replace('gs://', 'https://storage.googleapis.com/')})"
     return f"{linked} (MD5)" if place.digest else linked
 

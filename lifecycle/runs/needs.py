@@ -25,9 +25,9 @@ from lifecycle.runs.settled import data_config
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError
 from trainer.data import datasets
-from trainer.data.downloads.servers import addresses_in
-from trainer.io import buckets
-from trainer.io.file_names import is_archive
+from trainer.io.abstract_place import Place, Stored
+from trainer.io.bucket_place import BucketPlace
+from trainer.io.places import stored_at, unmounted
 from trainer.settings.fields import Value
 
 THREADS = 8
@@ -116,20 +116,22 @@ class PlannedRun:
         """The buckets that the run writes to."""
         registry = str(self.values.get("registry", ""))
         models = Address.at(registry).staging if registry.startswith(VERTEX) else registry
-        return buckets_in([self.bucket, str(self.values.get("checkpoint_dir", "")), models])
+        return buckets_in(map(stored_at, (self.bucket, str(self.values.get("checkpoint_dir", "")), models)))
 
     @property
-    def sources(self) -> list[tuple[str, str]]:
-        """The parameters and addresses of all data that the run reads from Cloud Storage."""
+    def sources(self) -> list[tuple[str, BucketPlace]]:
+        """The parameters and places of all data that the run reads from Cloud Storage."""
         if not self.values:
             return []
-        found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
+        found: list[tuple[str, Place]] = [
+            (name, stored_at(str(self.values[name]))) for name in ("base_model_uri", "initial_weights")
+        ]
         for dataset in parameters.needed_datasets(self.values):
             config = data_config(dataset, self.values)
-            public = [archive.address for archive in datasets.get(config.dataset).archives]
-            given = (addresses_in(config.source) or [config.source]) if config.source else public
-            found += [(f"{dataset}_source", address) for address in given]
-        return [(name, buckets.unmounted(address)) for name, address in found if buckets_in([address])]
+            public = [archive.place for archive in datasets.get(config.dataset).archives]
+            found += [(f"{dataset}_source", place) for place in config.places or public]
+        stored = [(name, unmounted(place)) for name, place in found if isinstance(place, Stored)]
+        return [(name, place) for name, place in stored if isinstance(place, BucketPlace)]
 
     @property
     def images(self) -> list[str]:
@@ -142,19 +144,19 @@ class PlannedRun:
         return list(dict.fromkeys((*own, *serving)))
 
 
-def buckets_in(addresses: Iterable[str]) -> list[str]:
-    """The buckets of the addresses that are on Cloud Storage, each once."""
-    remote = [address for address in map(buckets.unmounted, addresses) if buckets.is_remote(address)]
-    return list(dict.fromkeys(buckets.split(address)[0] for address in remote))
+def buckets_in(places: Iterable[Place]) -> list[str]:
+    """The buckets of the places that are on Cloud Storage, also by the mount, each once."""
+    names = [unmounted(place).bucket for place in places if isinstance(place, Stored)]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def needs_of(run: PlannedRun) -> list[Need]:
     """Everything that a run needs besides rights and APIs: buckets, data, images and quota."""
-    written, outputs = run.written, buckets_in([run.bucket])
-    named = dict.fromkeys((*written, *buckets_in(address for _, address in run.sources)))
+    written, outputs = run.written, buckets_in([stored_at(run.bucket)])
+    named = dict.fromkeys((*written, *buckets_in(place for _, place in run.sources)))
     return [
         *(Bucket(name, name in written, name in outputs) for name in named),
-        *(Source(name, address) for name, address in run.sources),
+        *(Source(name, place) for name, place in run.sources),
         *(Image(name, run.environment) for name in run.images),
         *quotas_of(run.plans, run.jobs),
     ]
@@ -208,16 +210,16 @@ class Bucket:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Data or weights at a `gs://` address, which a parameter names."""
+    """Data or weights on Cloud Storage, which a parameter names."""
 
     parameter: str
-    address: str
+    place: BucketPlace
     before_start: bool = False
 
     @property
     def subject(self) -> str:
-        """The parameter and the address."""
-        return f"{self.parameter} {self.address}"
+        """The parameter and the place."""
+        return f"{self.parameter} {self.place}"
 
     def ask(self, api: Api) -> Finding:
         """Whether there is something.
@@ -226,7 +228,7 @@ class Source:
         one.
         """
         archives = (archive.address for row in datasets.DATASETS.values() for archive in row.archives)
-        is_published, name = self.address in archives, self.parameter
+        is_published, name = str(self.place) in archives, self.parameter
         others = (
             f"take other data: {name.replace('_source', '_dataset')}=osie, {name}=sample, or "
             f"{name}=gs://... with recordings of your own"
@@ -241,16 +243,16 @@ class Source:
 
     def _look(self, api: Api) -> tuple[bool, str]:
         """Whether there is an archive or a folder, and the command that uploads one."""
-        bucket, path = buckets.split(self.address)
-        objects = f"storage/v1/b/{vertex_api.quoted(bucket)}/o"
-        if is_archive(path):
+        path = self.place.object_path
+        objects = f"storage/v1/b/{vertex_api.quoted(self.place.bucket)}/o"
+        if self.place.is_archive:
             # Reading one object takes fewer rights than listing a bucket, and the public dataset is one object.
             found = api.find("storage", f"{objects}/{vertex_api.quoted(path)}", fields="name")
-            return found is not None, f"gcloud storage cp ARCHIVE {self.address}"
+            return found is not None, f"gcloud storage cp ARCHIVE {self.place}"
         listing = api.find("storage", objects, prefix=path, maxResults=LISTED, fields="items(name)") or {}
         names = [str(item["name"]) for item in listing.get("items", ())]
         is_there = any(not path or name == path or name.startswith(f"{path}/") for name in names)
-        return is_there, f"gcloud storage cp FOLDER {self.address} -r"
+        return is_there, f"gcloud storage cp FOLDER {self.place} -r"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,19 +38,17 @@ from lifecycle.runs.parameters import (
     without_effect,
 )
 from trainer.data import datasets
-from trainer.data.downloads.servers import addresses_in, checked_addresses
+from trainer.data.downloads.published_archives import check_source
 from trainer.data.settings import CUSTOM, FetchConfig, HeldOutConfig, check_recordings_used
 from trainer.errors import Checks, UserError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.io import files
+from trainer.io.places import source_places, stored_at
 from trainer.models import author
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig, with_recipe
 
 Config = TypeVar("Config")
-REACHABLE = ("gs://", f"{files.MOUNT}/")
-"""Prefixes of the locations that machines on Vertex AI can access; it mounts buckets below the second."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +204,7 @@ def require_sources(values: Mapping[str, Value]) -> None:
             bool(config.source or datasets.get(config.dataset).archives),
             f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
         )
-        checked_addresses(config.source, config.private_sources)
+        check_source(config.places, config.private_sources)
 
 
 def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
@@ -223,7 +221,7 @@ def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
         for name, words in {**named, "checkpoint_dir": ("",)}.items():
             value = str(values[name])
             is_named = name == "base_model_uri" and REGISTERED_NAME.fullmatch(value) is not None
-            if is_named or value in words or value.startswith(REACHABLE):
+            if is_named or value in words or stored_at(value).is_shared:
                 continue
             known = [word for word in words if word]
             if name in ("base_model_uri", "initial_weights"):
@@ -232,13 +230,13 @@ def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
                 known += [f"{values['model_name']}@{alias}" for alias in (DEFAULT, CHALLENGER)]
             with checks.collect():
                 check(
-                    value in known or (name.endswith("_source") and bool(addresses_in(value))),
+                    value in known or (name.endswith("_source") and source_places(value)[0].is_shared),
                     f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// "
                     f"address{nearest(value, known)}",
                 )
         with checks.collect():
             check(
-                registry.startswith((VERTEX, *REACHABLE)),
+                registry.startswith(VERTEX) or stored_at(registry).is_shared,
                 f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use "
                 f"{ADDRESS_SYNTAX}",
             )

@@ -22,6 +22,7 @@ from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check, check_choice, nearest
 from trainer.io.files import read_toml
+from trainer.io.places import stored_at
 from trainer.settings.fields import Value
 from trainer.training.recipes import PAPER, RECIPES, Recipe
 from trainer.training.settings import TrainConfig
@@ -110,9 +111,9 @@ class Environment:
         check_api_address(self.endpoint)
         if self.volume_claim:
             check_outside_pod("bucket", self.bucket)
-        prefix = "/" if self.volume_claim else "gs://"
+        is_folder = self.bucket.startswith("/") if self.volume_claim else not stored_at(self.bucket).is_local
         check(
-            not self.bucket or self.bucket.startswith(prefix),
+            not self.bucket or is_folder,
             f"bucket is {self.bucket!r}; write gs://NAME or gs://NAME/FOLDER, or with volume_claim the folder "
             "where the volume is mounted",
         )

@@ -18,14 +18,12 @@ from lifecycle.runs.settled import settle
 from pipeline.graph.environment import layered, load_environment
 from trainer.data import prepared_data
 from trainer.data.downloads.queries import Queries
-from trainer.data.downloads.servers import addresses_in
 from trainer.data.settings import SAMPLE
 from trainer.errors import UserError, check
 from trainer.evaluation import run_folders
 from trainer.evaluation.run_folders import RUN_FILE, RunRecord
 from trainer.io import files, package_version
-from trainer.io.files import local_path
-from trainer.io.source_files import paths_at
+from trainer.io.places import source_places
 from trainer.models import weight_sources
 from trainer.models.model_names import PRETRAINED
 from trainer.settings.fields import Value
@@ -208,8 +206,9 @@ def _require_files(values: Mapping[str, Value], registry: str) -> None:
                 resolve_base_model(value, registry)
             elif not name.endswith("_source"):
                 weight_sources.check_local(value)
-            elif not addresses_in(value):
-                paths_at(local_path(value))
+            else:
+                for place in source_places(value):
+                    place.check_files()
         except UserError as error:
             raise UserError(f"{name} is {value!r}: {error}") from None
 

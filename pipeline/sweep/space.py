@@ -18,9 +18,9 @@ from lifecycle.registry.register import resolve_base_model
 from lifecycle.runs.parameters import FINETUNE, PARAMETERS, STEPS, TEST, convert_value, converted, parameter_name
 from lifecycle.runs.settled import RunSettings, settings_of, settle
 from pipeline.graph.environment import Environment, layered
-from trainer.data.downloads.servers import without_queries
 from trainer.errors import Checks, UserError, check, nearest
-from trainer.io import buckets, files, source_files
+from trainer.io import files
+from trainer.io.places import stored_at, without_queries
 from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
@@ -272,9 +272,10 @@ def find_base_model(sweep: Sweep) -> str:
     if not uri or address == PRETRAINED or author.is_named(address):
         return address
     try:
-        if not buckets.is_remote(address):
+        place = stored_at(address)
+        if place.is_local:
             return str(find_model(address).absolute())
-        names = {each.name for each in source_files.list_objects(address)}
+        names = {each.name for each in place.objects()}
         whole = (WEIGHTS, COMPACT_WEIGHTS, f"{VERSION_EXTRA}/{WEIGHTS}")
         check(not names.isdisjoint(whole), f"{address} is not the folder of a model")
     except UserError as error:

@@ -27,7 +27,9 @@ from pipeline.vertex import jobs
 from pipeline.vertex.jobs import Jobs
 from pipeline.vertex.submit import check_needs, planned_run
 from trainer.errors import UserError, check, format_duration
-from trainer.io import buckets, files
+from trainer.io import files
+from trainer.io.bucket_place import BucketPlace
+from trainer.io.places import stored_at
 from trainer.network.model_folder import EVALUATION, MODEL_CONFIG
 from trainer.settings.fields import flag_of
 from trainer.training import hypertune
@@ -220,7 +222,7 @@ def _id(name: str) -> str:
 
 def _mounted(address: str) -> str:
     """The path at which machines of Vertex AI have a `gs://` address."""
-    return f"{files.MOUNT}/{address.removeprefix(buckets.REMOTE)}"
+    return str(stored_at(address).mounted)
 
 
 # === While it runs, and afterwards ===
@@ -294,9 +296,8 @@ def _scoring(sweep: Sweep, started: Started, best: Trial) -> str:
 
 def _scores(started: Started) -> dict[str, Any] | None:
     """The scores on the test set; None if there are none. A model below the centre bias has some."""
-    address = f"{started.root}/evaluation/{EVALUATION}"
     try:
-        content = json.loads(buckets.read_object(address))
+        content = json.loads(BucketPlace(started.root).read(f"evaluation/{EVALUATION}"))
     except UserError:
         return None
     (scores,) = content["datasets"].values()
@@ -336,18 +337,16 @@ def _print_ended(sweep: Sweep, job: Any, seen: set[str]) -> None:
 
 def _with_model(root: str) -> set[int]:
     """The numbers of the trials that have written a model, also if `_remove_leftovers` has removed it."""
-    prefix = f"{buckets.split(root)[1]}/trials/"
-    names = [blob.name.removeprefix(prefix) for blob in buckets.list_blobs(root, prefix)]
+    names = BucketPlace(f"{root}/trials").sizes()
     return {int(name.split("/")[0]) for name in names if name.endswith(f"/model/{MODEL_CONFIG}")}
 
 
 def _remove_leftovers(root: str, best: Trial | None) -> None:
     """Remove the checkpoints of all trials, and all models but the best one; of the others, MODEL_CONFIG stays."""
-    connected = buckets.storage_client(write=True)
-    bucket, prefix = buckets.split(f"{root}/trials")
-    kept = f"{prefix}/{best.number}/model/" if best else ""
-    for blob in buckets.list_blobs(root, f"{prefix}/", connected):
-        folder = blob.name.removeprefix(f"{prefix}/").split("/")[1:2]
-        is_kept = blob.name.endswith(f"/model/{MODEL_CONFIG}") or (kept and blob.name.startswith(kept))
+    trials = BucketPlace(f"{root}/trials")
+    for name in trials.sizes():
+        folder = name.split("/")[1:2]
+        is_best = best is not None and name.startswith(f"{best.number}/model/")
+        is_kept = is_best or name.endswith(f"/model/{MODEL_CONFIG}")
         if folder == ["checkpoints"] or (folder == ["model"] and not is_kept):
-            buckets.remove_object(f"{buckets.REMOTE}{bucket}/{blob.name}", connected)
+            trials.remove(name)

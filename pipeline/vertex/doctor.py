@@ -44,7 +44,7 @@ from pipeline.vertex.rights import (
 )
 from trainer.data import datasets
 from trainer.errors import UserError, check
-from trainer.io import buckets
+from trainer.io.bucket_place import BucketPlace
 from trainer.settings.fields import Value
 from trainer.training import accelerators
 from trainer.training.doctor_probe import BAD, REPORT, Fact
@@ -133,8 +133,8 @@ class ExaminedRun:
     def _rights(self, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Right]:
         """Each role on each resource. `account` is the one that runs the pipeline."""
         environment, written = self.environment, self.planned.written
-        public = buckets_in(archive.address for row in datasets.DATASETS.values() for archive in row.archives)
-        sources = buckets_in(address for _, address in self.planned.sources)
+        public = buckets_in(archive.place for row in datasets.DATASETS.values() for archive in row.archives)
+        sources = buckets_in(place for _, place in self.planned.sources)
         read = [name for name in sources if name not in (*written, *public)]
         accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}
         repositories = {IMAGES: environment.image_repository, TEMPLATES: environment.template_repository}
@@ -194,7 +194,7 @@ class ExaminedRun:
         with jobs.watching(lambda: f" and ends by itself: {link}"):
             service.wait(name, "the job continues, see {}", show)
         try:
-            report = buckets.read_object(f"{folder}/{REPORT}").decode()
+            report = BucketPlace(folder).read(REPORT).decode()
         except UserError as error:
             ended = f"the job ended as {states[-1]}, without a report ({error}); see its log"
             yield Finding(State.MISSING, ended, link)

@@ -37,7 +37,7 @@ def execute(parsed: argparse.Namespace) -> None:
 def _print_all(root: pathlib.Path | None) -> None:
     for name, row in DATASETS.items():
         kept = sum(found is not None for found in _kept(row, root).values())
-        hosts = dict.fromkeys(_host(archive.address) for archive in row.archives)
+        hosts = dict.fromkeys(archive.place.host for archive in row.archives)
         images = "any images" if row.any_count else f"{row.n_train} + {row.n_valid} images"
         where = f"{', '.join(hosts)}, {kept} of {len(row.archives)} archives cached"
         where = where if row.archives else "not public"
@@ -66,13 +66,6 @@ def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Archive, Do
     from trainer.data.downloads import published_archives
 
     return {archive: published_archives.kept(archive, root) if root else None for archive in row.archives}
-
-
-def _host(address: str) -> str:
-    scheme, _, rest = address.partition("://")
-    if address.startswith(datasets.DRIVE):
-        return "Google Drive"
-    return "Cloud Storage" if scheme == "gs" else rest.partition("/")[0]
 
 
 def _size(row: Dataset) -> str:

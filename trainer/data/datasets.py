@@ -11,9 +11,9 @@ names the file of its folder pysaliency/external_datasets/. We found no publishe
 import dataclasses
 
 from trainer.errors import look_up
+from trainer.io.abstract_place import Place
+from trainer.io.places import place_of
 
-DRIVE = "drive:"
-"""Prefix of the address of a file on Google Drive; the file's id follows."""
 NOT_STATED = "Not stated. Ask the authors."
 """The licence of a dataset whose authors state none that was found."""
 HASH, HASH_BY_FOLDER = "hash", "hash_by_folder"
@@ -34,6 +34,11 @@ class Archive:
     """`md5:` or `sha256:` and the hex digits of the file's content, as published; empty if none is known. A
     download with another digest is refused. MD5 is no security hash: it finds damage and changes, and does not
     prove who made a file."""
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return place_of(self.address)
 
 
 @dataclasses.dataclass(frozen=True)

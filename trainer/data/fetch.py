@@ -4,29 +4,25 @@ TensorFlow is loaded once all files are found and paired, so that fingerprints a
 """
 
 import dataclasses
-import hashlib
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from trainer.data import datasets, sample, source_layout, splits, statistics
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
 from trainer.data.datasets import HASH
-from trainer.data.downloads import cache, published_archives
-from trainer.data.downloads.published_archives import Origin
 from trainer.data.prepared_data import MANIFEST, SPLITS, TEST, Manifest
 from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
+from trainer.data.sources import OpenedSource, source_of
 from trainer.data.splits import SplitImages
 from trainer.errors import UserError, visible
-from trainer.io import archive_files, files, source_files
-from trainer.io.archive_files import Member
-from trainer.io.file_names import SourceObject
+from trainer.io import archive_files, files
 from trainer.io.files import is_mounted, is_taken, replacing
 from trainer.io.package_version import code_version
+from trainer.io.places import source_places
 from trainer.io.runtime import load_tensorflow
 
 if TYPE_CHECKING:
@@ -34,10 +30,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -> str:
-    """A digest (hex) of the names, sizes and checksums of all files at the source, and of the row's `part`.
-
-    It does not depend on where the files are. On Cloud Storage only the listing is read, and of other servers
-    what they say of a file without sending it: where that is no checksum, its ETag or date takes its place.
+    """`Source.fingerprint` of a source, which is not fetched.
 
     Args:
         dataset: a name in `trainer.data.datasets.DATASETS`.
@@ -47,12 +40,7 @@ def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -
     Raises:
         UserError: the dataset is unknown, or the source may not be read.
     """
-    row = datasets.get(dataset)
-    if source == SAMPLE:
-        return sample.fingerprint_sample(dataset)
-    if origin := published_archives.origin_of(source, row, private_sources):
-        return _fingerprint_of(published_archives.offers(origin, cache.cache_folder()), row.part)
-    return _fingerprint_of(source_files.list_objects(source), row.part)
+    return source_of(dataset, source_places(source, (SAMPLE,)), private_sources).fingerprint()
 
 
 def fetch_dataset(
@@ -69,15 +57,11 @@ def fetch_dataset(
             has one. Empty for data to train on.
 
     Raises:
-        UserError: the source has an error (see `source_files`, `archive_files`, `source_layout`, `decode`), or the
+        UserError: the source has an error (see `sources`, `archive_files`, `source_layout`, `decode`), or the
             output cannot be written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
-    origin = (
-        None
-        if config.source == SAMPLE
-        else published_archives.origin_of(config.source, row, config.private_sources)
-    )
+    at = source_of(config.dataset, config.places, config.private_sources)
     default_size = datasets.get(test_of or config.dataset).image_size
     image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
@@ -85,7 +69,7 @@ def fetch_dataset(
         raise UserError(f"{output} exists already; remove it, or name another folder")
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as folder:
         partial.mkdir()
-        with _open_source(config, origin, folder, cache_dir) as source:
+        with at.open(folder, cache_dir) as source:
             # Archives of authors do not change: a bad image there is a damaged copy, unless a part is accepted.
             bad = BadImages(config.max_bad_share if row.any_count or config.accepts_partial else 0.0)
             found = _find_images(config, row, source, bad, is_test_set=bool(test_of))
@@ -107,44 +91,8 @@ def prepared_name(dataset: str, source: str) -> str:
     return sample.sample_name(dataset) if source == SAMPLE else dataset
 
 
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """An opened source: its files, and their digest for the manifest."""
-
-    name: str
-    """Its path or addresses, for messages and the manifest."""
-    members: list[Member]
-    objects: list[SourceObject]
-    """Its files, for the manifest."""
-    fingerprint: str
-
-
-@contextmanager
-def _open_source(
-    config: FetchConfig, origin: Origin | None, folder: pathlib.Path, cache_dir: str | None
-) -> Iterator[_Source]:
-    """The source while it is open. The sample set generates its members, but only those that are read."""
-    part = datasets.get(config.dataset).part
-    if config.source == SAMPLE:
-        yield _Source(SAMPLE, sample.members(config.dataset), [], sample.fingerprint_sample(config.dataset))
-    elif origin is None:
-        objects = source_files.list_objects(config.source)
-        with archive_files.open_source(config.source, objects, folder) as members:
-            yield _Source(config.source, members, objects, _fingerprint_of(objects, part))
-    else:
-        downloads = published_archives.fetch_origin(origin, cache.cache_folder(cache_dir) or folder / "download")
-        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
-        try:
-            with archive_files.opened_files({each.offer.name: each.path for each in downloads}, folder) as members:
-                offered = [each.offer.object for each in downloads]
-                yield _Source(origin.source, members, objects, _fingerprint_of(offered, part))
-        except archive_files.DamagedArchiveError as error:
-            cache.forget(each for each in downloads if each.offer.name == error.archive)
-            raise
-
-
 def _find_images(
-    config: FetchConfig, row: datasets.Dataset, source: _Source, bad: BadImages, is_test_set: bool
+    config: FetchConfig, row: datasets.Dataset, source: OpenedSource, bad: BadImages, is_test_set: bool
 ) -> SplitImages:
     """Find the images of each split with their maps and fixations."""
     if row.any_count:
@@ -175,7 +123,7 @@ def _find_images(
 
 
 def _chosen(
-    config: FetchConfig, source: _Source, found: SplitImages, is_test_set: bool
+    config: FetchConfig, source: OpenedSource, found: SplitImages, is_test_set: bool
 ) -> dict[str, list[source_layout.Item]]:
     """The images to prepare of each split; raises `UserError` if a split lacks images."""
     split, row = found.split, found.row
@@ -193,7 +141,7 @@ def _chosen(
 
 
 def _manifest(
-    config: FetchConfig, source: _Source, image_size: tuple[int, int], found: SplitImages, facts: "Facts"
+    config: FetchConfig, source: OpenedSource, image_size: tuple[int, int], found: SplitImages, facts: "Facts"
 ) -> Manifest:
     row, is_sample = found.row, source.name == SAMPLE
     published = sample.counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
@@ -233,11 +181,6 @@ def leave_out(output: str | os.PathLike[str], page: str | os.PathLike[str]) -> N
     pathlib.Path(output).mkdir(parents=True, exist_ok=True)
     text = "This run does not need these data: a model replaces base training, or there is no test set."
     pathlib.Path(page).write_text(f"<p>{text}</p>\n")
-
-
-def _fingerprint_of(objects: Iterable[SourceObject], part: str) -> str:
-    lines = sorted(f"{file.name}\t{file.size_bytes}\t{file.crc32c}\n" for file in objects)
-    return hashlib.sha256("".join([*lines, part]).encode()).hexdigest()
 
 
 def _scratch(output: pathlib.Path) -> AbstractContextManager[pathlib.Path]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from trainer.errors import UserError, check
+from trainer.io.abstract_place import Place
+from trainer.io.places import source_places
 from trainer.settings.fields import check_ranges, setting
 
 CACHES = ("auto", "memory", "disk")
@@ -235,6 +237,11 @@ class FetchConfig:
             f"{CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, "
             "archive or address",
         )
+
+    @property
+    def places(self) -> list[Place]:
+        """Where the source is: a word for SAMPLE, none for the public source, several for several addresses."""
+        return source_places(self.source, (SAMPLE,))
 
     @property
     def accepts_partial(self) -> bool:

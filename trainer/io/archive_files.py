@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 from trainer.errors import ContentError, UserError
-from trainer.io import buckets, file_names, files, source_files
-from trainer.io.file_names import ARCHIVES, SourceObject, check_name, check_path, is_archive, is_junk
-from trainer.io.files import local_path
+from trainer.io import file_names, files
+from trainer.io.abstract_place import Stored
+from trainer.io.file_names import SourceObject, archive_suffix, check_name, check_path, is_junk
 from trainer.io.progress import Tracker
 
 DAMAGED = (
@@ -73,25 +73,19 @@ class Member:
 
 
 @contextmanager
-def open_source(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> Iterator[list[Member]]:
+def open_source(place: Stored, objects: list[SourceObject], scratch: pathlib.Path) -> Iterator[list[Member]]:
     """The members of a source while it is open, sorted by path.
 
     Args:
-        source: a local folder or archive, or a `gs://` prefix or archive.
-        objects: the result of `source_files.list_objects(source)`.
+        place: a folder or an archive.
+        objects: the result of `place.objects()`.
         scratch: an existing folder for downloads and unpacked tarballs; the caller removes it.
 
     Raises:
         UserError: an archive is damaged, or has a member that is unsafe to unpack.
     """
-    if buckets.is_remote(source):
-        folder = scratch / "download"
-        source_files.download(source, objects, folder)
-    else:
-        path = local_path(source)
-        folder = path.parent if path.is_file() else path
-    paths = {entry.name: folder / entry.name for entry in objects}
-    with opened_files(paths, scratch) as members:
+    folder = place.local(objects, scratch / "download")
+    with opened_files({entry.name: folder / entry.name for entry in objects}, scratch) as members:
         yield members
 
 
@@ -109,9 +103,10 @@ def opened_files(paths: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> It
     with ExitStack() as archives:
         members: list[Member] = []
         for number, (name, path) in enumerate(paths.items()):
-            if name.lower().endswith(".zip"):
+            suffix = archive_suffix(name)
+            if suffix == ".zip":
                 members += archives.enter_context(_opened_zip(path, name))
-            elif is_archive(name):
+            elif suffix:
                 members += _unpack_tar(path, name, scratch / f"unpacked-{number}")
                 if path.is_relative_to(scratch):
                     path.unlink()
@@ -127,8 +122,7 @@ def _file(path: pathlib.Path, name: str, origin: str) -> Member:
 
 def _path(archive: str, member: str) -> str:
     """Path of an archive's member behind the archive's stem, which may tell the member's role."""
-    stem = archive[: -len(next(suffix for suffix in ARCHIVES if archive.lower().endswith(suffix)))]
-    return posixpath.join(stem, member)
+    return posixpath.join(archive[: -len(archive_suffix(archive))], member)
 
 
 def _not_plain(name: str, archive: str) -> UserError:

@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trainer.data import datasets
-from trainer.data.datasets import DRIVE, Archive
+from trainer.data.datasets import Archive
 from trainer.data.prepared_data import SCHEMA
 from trainer.errors import ContentError, UserError, check, look_up, some
 from trainer.io import archive_files, files
 from trainer.io.archive_files import Member
+from trainer.io.places import DrivePlace
 from trainer.network.model_folder import MODEL_CONFIG
 
 if TYPE_CHECKING:
@@ -49,9 +50,14 @@ class AuthorWeights:
         return f"model_{self.dataset}_cpu"
 
     @property
-    def archives(self) -> tuple[Archive, ...]:
+    def place(self) -> DrivePlace:
         """Where the archive is published."""
-        return (Archive(f"{DRIVE}{self.drive_id}", f"{self.stem}.zip"),)
+        return DrivePlace(f"drive:{self.drive_id}")
+
+    @property
+    def archives(self) -> tuple[Archive, ...]:
+        """The archive."""
+        return (Archive(self.place.text, f"{self.stem}.zip"),)
 
 
 ROWS = (
@@ -83,12 +89,11 @@ def fetched(source: str) -> "Download":
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
     from trainer.data.downloads import published_archives
-    from trainer.data.downloads.servers import drive_link
 
     row, folder = get_author_weights(source), archives_folder()
     (published,) = row.archives
     by_hand = (
-        f"or unpack {published.name} by hand ({drive_link(published.address)}), and give the path of its graph "
+        f"or unpack {published.name} by hand ({row.place.page}), and give the path of its graph "
         f"instead of {source}"
     )
     kept = published_archives.kept(published, folder)

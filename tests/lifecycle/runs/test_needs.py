@@ -13,6 +13,7 @@ from lifecycle.vertex.api import Api
 from pipeline.__main__ import main
 from tests.vertex import write_config
 from trainer.errors import UserError
+from trainer.io.bucket_place import BucketPlace
 from trainer.training.settings import TrainConfig
 
 PATTERN = "us-central1-docker.pkg.dev/proj/msinet/msinet-{}:v1"
@@ -53,8 +54,8 @@ def test_list_has_each_bucket_source_image_and_quota_once():
         Bucket("versions", is_written=True, before_start=False),
         Bucket("models", is_written=False, before_start=False),
         Bucket("data", is_written=False, before_start=False),
-        Source("base_model_uri", "gs://models/mine"),
-        Source("finetune_source", "gs://data/osie.zip"),
+        Source("base_model_uri", BucketPlace("gs://models/mine")),
+        Source("finetune_source", BucketPlace("gs://data/osie.zip")),
         *(Image(PATTERN.format(kind), "prod") for kind in ("cpu", "gpu", "serving")),
         Quota("custom_model_training_nvidia_l4_gpus", 1),
     ]

@@ -17,7 +17,8 @@ from trainer.data import datasets, fetch, source_layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.io import archive_files, source_files
+from trainer.io import archive_files
+from trainer.io.places import stored_at
 
 N = 10
 FEW = {"osie": 5, "osie-mouse": 5, "crowd": 5}
@@ -122,7 +123,9 @@ def opened(source):
     source = str(source)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        archive_files.open_source(source, source_files.list_objects(source), pathlib.Path(scratch)) as members,
+        archive_files.open_source(
+            stored_at(source), stored_at(source).objects(), pathlib.Path(scratch)
+        ) as members,
     ):
         yield members
 

@@ -23,8 +23,9 @@ from trainer.data import datasets, decode, fetch, prepared_data, sample, source_
 from trainer.data.bad_images import BadImages
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.io import archive_files, source_files
+from trainer.io import archive_files
 from trainer.io.pictures import SUFFIXES
+from trainer.io.places import stored_at
 from trainer.network import preprocess
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
@@ -63,7 +64,7 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
     assert (manifest.split, manifest.ground_truth, manifest.blur_sigma_px) == ("hash", "points", 16.0)
     assert manifest.has_fixations
     assert manifest.original_sizes == {"24x32": 7}
-    assert manifest.objects == source_files.list_objects(str(points))
+    assert manifest.objects == stored_at(str(points)).objects()
     assert manifest.fingerprint == fetch.fingerprint_data("osie", str(points))
     assert set(files(folder)) == {
         prepared_data.MANIFEST,
@@ -230,7 +231,7 @@ def test_a_fingerprint_depends_on_names_and_contents_and_not_on_the_place(points
 def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_path):
     trained = []
     for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
-        with archive_files.open_source(str(source), source_files.list_objects(str(source)), tmp_path) as members:
+        with archive_files.open_source(stored_at(source), stored_at(source).objects(), tmp_path) as members:
             row, images = (
                 datasets.get(dataset),
                 source_layout.find_items(members, datasets.get(dataset), str(source), BadImages()),
@@ -253,7 +254,7 @@ def test_blanks_around_a_source_do_not_count(points, tmp_path, bucket):
 def test_real_images_are_fetched_from_a_bucket(tmp_path, bucket):
     for archive in ("images", "maps", "fixations"):
         source = str(SHARED / "salicon" / f"{archive}.zip")
-        with archive_files.open_source(source, source_files.list_objects(source), tmp_path) as members:
+        with archive_files.open_source(stored_at(source), stored_at(source).objects(), tmp_path) as members:
             chosen = [
                 each for split in ("/train/", "/val/") for each in [m for m in members if split in m.path][:4]
             ]

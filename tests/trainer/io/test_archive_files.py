@@ -11,8 +11,9 @@ from tests.gcs import upload
 from tests.small_sources import files as files_in
 from tests.small_sources import write_tar, write_zip
 from trainer.errors import UserError
-from trainer.io import archive_files, files, source_files
-from trainer.io.file_names import is_archive
+from trainer.io import archive_files, files
+from trainer.io.file_names import archive_suffix
+from trainer.io.places import stored_at
 
 CONTENT = {"stimuli/1.png": os.urandom(5000), "fixation/1.png": os.urandom(3000), "notes/a.txt": b"notes"}
 JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs.db": b"x"}
@@ -21,7 +22,7 @@ JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs
 def read(source, scratch):
     scratch.mkdir(exist_ok=True)
     source = str(source)
-    with archive_files.open_source(source, source_files.list_objects(source), scratch) as members:
+    with archive_files.open_source(stored_at(source), stored_at(source).objects(), scratch) as members:
         return {member.path: member.read() for member in members}
 
 
@@ -48,7 +49,7 @@ def test_folders_and_archives_are_read_alike_locally_and_in_a_bucket(archive, tm
 def test_one_archive_in_a_bucket_is_unpacked_and_not_kept(archive, tmp_path, bucket):
     found = read(upload(bucket, archive), tmp_path / "scratch")
     assert found == {f"x/{name}": data for name, data in CONTENT.items()}
-    kept = {name for name in files_in(tmp_path / "scratch") if is_archive(name)}
+    kept = {name for name in files_in(tmp_path / "scratch") if archive_suffix(name)}
     assert kept == ({"download/x.zip"} if archive.suffix == ".zip" else set())
 
 
@@ -165,7 +166,7 @@ def test_names_of_a_zip_are_utf_8_if_they_can_be_and_else_cp437(tmp_path):
 
 def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
     archive = write_zip(tmp_path / "x.zip", {"1.png": bytes(5000)})
-    with archive_files.open_source(str(archive), source_files.list_objects(str(archive)), tmp_path) as (member,):
+    with archive_files.open_source(stored_at(archive), stored_at(archive).objects(), tmp_path) as (member,):
         with pytest.raises(UserError, match=r"1\.png in x\.zip"):
             member.content(4999)
         assert member.content(5000) == bytes(5000)

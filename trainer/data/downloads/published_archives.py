@@ -3,24 +3,20 @@
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from trainer.data.datasets import DRIVE, Archive, Dataset
+from trainer.data.datasets import DATASETS, Archive
 from trainer.data.downloads import cache
-from trainer.data.downloads.servers import (
-    Bucket,
-    Drive,
-    NoAnswerError,
-    Server,
-    Web,
-    checked_addresses,
-    without_query,
-)
+from trainer.data.downloads.servers import NoAnswerError, Server, server_of
 from trainer.errors import UserError
-from trainer.io import buckets
-from trainer.io.file_names import SourceObject, is_archive
+from trainer.io.abstract_place import Place
+from trainer.io.buckets import MissingError, UnreachableError
+from trainer.io.file_names import SourceObject
+
+IN_TABLE = frozenset(archive.address for row in DATASETS.values() for archive in row.archives)
+"""Addresses in the table of datasets: the servers of some have no https."""
 
 
 class Published(Protocol):
@@ -58,32 +54,33 @@ class Origin:
     @property
     def source(self) -> str:
         """Their addresses as one text, for records: without the queries that a user gives, which may be keys."""
-        return " ".join(each.address if self.row else without_query(each.address) for each in self.archives)
+        return " ".join(each.address if self.row else each.place.shown for each in self.archives)
 
     @property
     def servers(self) -> list[Server]:
         """The server of each archive."""
-        return [_server(archive, self.allow_http) for archive in self.archives]
+        return [server_of(archive.place, archive.name, self.allow_http) for archive in self.archives]
 
 
-def origin_of(source: str, row: Dataset, allow_http: bool = False) -> Origin | None:
-    """The archives that a source names by their addresses; None for a local path or a folder of a bucket.
-
-    Args:
-        source: as `FetchConfig.source`; empty for the public archives of the row.
-        row: the dataset.
-        allow_http: as `FetchConfig.private_sources`.
+def origin_of(places: Sequence[Place], allow_http: bool = False) -> Origin:
+    """The archives at the addresses that a user gives as a source.
 
     Raises:
-        UserError: an address that is not fetched.
+        UserError: an address that is not fetched, judged by its text.
     """
-    if not source:
-        return public(row, allow_http)
-    addresses = checked_addresses(source, allow_http)
-    is_folder = len(addresses) == 1 and buckets.is_remote(source) and not is_archive(source)
-    if not addresses or is_folder:
-        return None
-    return Origin(tuple(Archive(each, "") for each in addresses), allow_http)
+    check_source(places, allow_http)
+    return Origin(tuple(Archive(str(each), "") for each in places), allow_http)
+
+
+def check_source(places: Sequence[Place], allow_http: bool = False) -> None:
+    """Raise `UserError` for an address that is not fetched, judged by its text; no server is asked.
+
+    Args:
+        places: of a source.
+        allow_http: as `FetchConfig.private_sources`.
+    """
+    for each in places:
+        each.check(allow_http or str(each) in IN_TABLE)
 
 
 def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origin:
@@ -95,15 +92,7 @@ def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origi
 
 def kept(archive: Archive, root: pathlib.Path) -> cache.Download | None:
     """The copy of a public archive in the cache `root`, if it is there."""
-    return cache.find_download(root, _server(archive).address)
-
-
-def _server(archive: Archive, allow_http: bool = False) -> Server:
-    if archive.address.startswith(buckets.REMOTE):
-        return Bucket(archive.address)
-    if archive.address.startswith(DRIVE):
-        return Drive(archive.address, archive.name)
-    return Web(archive.address, archive.name, allow_http)
+    return cache.find_download(root, server_of(archive.place).address)
 
 
 def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
@@ -156,7 +145,7 @@ def _by_hand(origin: Origin) -> Iterator[None]:
     """Add to an error about a public address what a person can do."""
     try:
         yield
-    except (NoAnswerError, buckets.UnreachableError, buckets.MissingError) as error:
+    except (NoAnswerError, UnreachableError, MissingError) as error:
         if origin.row is None:
             raise
         names = ", ".join(archive.name for archive in origin.archives)

@@ -7,14 +7,14 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
 
+from trainer.io.places import DRIVE_HOSTS
+
 HIDDEN = "***"
 """What stands in a text in place of a query, or of a value in it."""
 SHORTEST_VALUE = 8
 """Characters from which a value of a query is hidden wherever it stands. A shorter one is hidden in its query."""
-WITHOUT_KEYS = ("gs://", "vertex://")
-"""Begins of addresses in which a question mark is a part of a name, or comes before a container for servers."""
-DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
-"""Hosts of Google Drive. A link has an ID in its query, and messages name the archive by it."""
+WITHOUT_KEYS = ("gs", "vertex")
+"""Schemes of addresses in which a question mark is a part of a name, or comes before a container for servers."""
 
 
 def escaped_by_shells(text: str) -> str:
@@ -73,7 +73,7 @@ def _secrets(address: str) -> Iterator[str]:
 
     A query is what follows the first question mark, whatever stands before it: a mistyped address has a key, too.
     """
-    if "?" not in address or address.startswith(WITHOUT_KEYS):
+    if "?" not in address or address.partition("://")[0] in WITHOUT_KEYS:
         return
     host = re.split("[/?#]", address.lower().partition("://")[2], maxsplit=1)[0]
     for form in (address, *_sent(address)):

@@ -1,4 +1,4 @@
-"""Archives on web servers, Google Drive and Cloud Storage: their addresses, what is offered, and its bytes."""
+"""Archives on web servers, Google Drive and Cloud Storage: what is offered, and its bytes."""
 
 import contextlib
 import dataclasses
@@ -12,18 +12,14 @@ from collections.abc import Iterator, Mapping
 import requests  # type: ignore[import-untyped]
 import urllib3
 
-from trainer.data.datasets import DATASETS, DRIVE
-from trainer.data.downloads.queries import DRIVE_HOSTS, Queries
-from trainer.errors import UserError, check, shown
-from trainer.io import buckets, source_files
-from trainer.io.file_names import ARCHIVES, SourceObject, is_archive
+from trainer.data.downloads.queries import Queries
+from trainer.errors import UserError, shown
+from trainer.io.abstract_place import Place
+from trainer.io.bucket_place import BucketPlace
+from trainer.io.buckets import MissingError, UnreachableError, checksum_of, in_short
+from trainer.io.file_names import ARCHIVES, SourceObject, archive_suffix
+from trainer.io.places import DrivePlace, without_queries, without_query
 
-ADDRESSES = ("https://", "http://", DRIVE, buckets.REMOTE)
-"""Beginnings of the addresses that can be fetched."""
-TABLE_HTTP = frozenset(
-    each.address for row in DATASETS.values() for each in row.archives if each.address.startswith("http://")
-)
-"""Addresses in the table of datasets whose servers have no https."""
 TIMEOUT_S = (15.0, 60.0)
 """Longest wait for a connection, and for its next bytes, of a server that has answered before."""
 FIRST_TIMEOUT_S, FIRST_ATTEMPTS = (5.0, 15.0), 2
@@ -37,99 +33,6 @@ CHUNK_BYTES = 2**18
 DRIVE_PAGE = "https://drive.google.com/uc?export=download&id="
 AGENT = "Mozilla/5.0 (compatible; msinet-pipelines)"
 """Name by which servers know this program; Google Drive has other pages for unknown ones."""
-
-
-# === Addresses ===
-
-
-def addresses_in(source: str) -> list[str]:
-    """The addresses in a source: one, or several with spaces between them; empty for a local path."""
-    parts = source.split()
-    if source.startswith(buckets.REMOTE) and not all(part.startswith(ADDRESSES) for part in parts):
-        return [source]  # names of objects may have spaces
-    return parts if any(part.startswith(ADDRESSES) or _scheme(part) for part in parts) else []
-
-
-def _scheme(text: str) -> str:
-    found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text)
-    return found[0] if found else ""
-
-
-def checked_addresses(source: str, allow_http: bool = False) -> list[str]:
-    """The addresses in a source, with `drive:ID` for links to Google Drive; empty for a local path.
-
-    Args:
-        source: as `FetchConfig.source`.
-        allow_http: as `FetchConfig.private_sources`.
-
-    Raises:
-        UserError: an address cannot be fetched, judged by its text; no server is asked.
-    """
-    addresses = []
-    for each in addresses_in(source):
-        if not each.startswith((DRIVE, buckets.REMOTE)):
-            each = _checked_web(each, allow_http)
-        addresses.append(each)
-    return addresses
-
-
-def _checked_web(address: str, allow_http: bool) -> str:
-    """The address of an archive with its scheme in lower case, `drive:ID` for a link to Google Drive.
-
-    Raises `UserError` unless it is https, or http where that is allowed, and has no password.
-    """
-    where = without_query(address)
-    check_characters(address, where)
-    try:
-        parts = urllib.parse.urlsplit(address)
-        host = parts.hostname
-    except ValueError as error:
-        raise UserError(f"{where} is no address ({error}); check it") from None
-    if host in DRIVE_HOSTS:
-        found = re.search(r"/file/d/([\w-]+)", parts.path) or re.search(r"(?:^|&)id=([\w-]+)", parts.query)
-        if not found:
-            raise UserError(f"{where} is no link to a file on Google Drive; share an archive")
-        return DRIVE + found[1]
-    check(
-        parts.scheme in ("https", "http") and bool(host),
-        f"source {where!r} is no address that can be fetched; give https://, gs:// or {DRIVE}ID, several with "
-        "spaces between them, or one local path",
-    )
-    check("@" not in parts.netloc, f"the address of {host} has a password, which would be recorded; download it")
-    check(
-        parts.scheme == "https" or allow_http or address in TABLE_HTTP,
-        f"{where}: http is fetched only with private_sources=true; use an https:// address",
-    )
-    return parts.scheme + address[len(parts.scheme) :]
-
-
-def check_characters(url: str, where: str) -> None:
-    """Raise `UserError` for characters that programs read differently, such as a backslash before the host."""
-    if any(character.isspace() or not character.isprintable() or character == "\\" for character in url):
-        raise UserError(f"{where}: the address has characters that none may have; check it")
-
-
-def drive_link(address: str) -> str:
-    """The page from which a person downloads `drive:ID`."""
-    return f"https://drive.google.com/file/d/{address.removeprefix(DRIVE)}/view"
-
-
-def without_query(url: str) -> str:
-    """An address for messages and records, without its query, which may be a key, and without a password."""
-    return shown(_public(url))
-
-
-def without_queries(text: str) -> str:
-    """Any text with the addresses in it as `without_query` leaves them. An address ends at a blank.
-
-    It is for addresses that nobody knows in advance, such as a redirect's. `Queries` hides known ones in any form.
-    """
-    return re.sub(r"\S+", lambda match: _public(match[0]) if "://" in match[0] else match[0], text)
-
-
-def _public(url: str) -> str:
-    """An address without query, fragment and password; also without the password of an address in its path."""
-    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])
 
 
 # === Offers ===
@@ -180,7 +83,7 @@ def read_offer(headers: Mapping[str, str], name: str) -> Offer:
     return Offer(
         name,
         int(length) if length.isdecimal() else None,
-        buckets.checksum_of(crc32c[1]) if crc32c else "",
+        checksum_of(crc32c[1]) if crc32c else "",
         shown(headers.get("ETag", "")),
         shown(headers.get("Last-Modified", "")),
     )
@@ -195,8 +98,8 @@ def archive_name(headers: Mapping[str, str], address: str, *urls: str) -> str:
     message = email.message.Message()
     message["Content-Disposition"] = headers.get("Content-Disposition", "")
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
-    name = message.get_filename("") or next((each for each in names if is_archive(each)), names[0])
-    if not is_archive(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
+    name = message.get_filename("") or next((each for each in names if archive_suffix(each)), names[0])
+    if not archive_suffix(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
         raise UserError(
             f"{address}: its file name {shown(name.partition('?')[0])!r} is not the plain name of an archive "
             f"({', '.join(ARCHIVES)}); give the address of an archive, or download it and pass its path"
@@ -210,9 +113,10 @@ def archive_name(headers: Mapping[str, str], address: str, *urls: str) -> str:
 class Web:
     """A web server with an archive."""
 
-    def __init__(self, address: str, name: str = "", allow_http: bool = False) -> None:
+    def __init__(self, place: Place, name: str = "", allow_http: bool = False) -> None:
         """Set `name` of the archive, empty for the server's, and whether redirects may lead to http."""
-        self.address = address
+        self.address = place.text
+        self.shown = place.shown
         self._name = name
         self._allow_http = allow_http
         self._session = requests.Session()
@@ -234,11 +138,6 @@ class Web:
         )
         for adapter in self._session.adapters.values():
             adapter.max_retries = retries
-
-    @property
-    def shown(self) -> str:
-        """The address as messages show it: without its query and its password."""
-        return without_query(self.address)
 
     def offer(self) -> Offer:
         """What the headers of the server's answer say; the file itself is not read."""
@@ -273,7 +172,7 @@ class Web:
                 response = self._ask(headers)
         except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             asked = getattr(getattr(error, "request", None), "url", None)  # it may be a redirect's
-            cause = Queries([self.address, asked]).hide(buckets.in_short(error))
+            cause = Queries([self.address, asked]).hide(in_short(error))
             raise NoAnswerError(f"{self.shown} does not answer: {without_queries(cause)}") from None
         self._be_patient(TIMEOUT_S, ATTEMPTS)
         with response:
@@ -302,16 +201,12 @@ class Web:
 
 
 class Drive(Web):
-    """Google Drive with an archive at `drive:ID`. The ID of a file follows `/d/` or `id=` in its link."""
+    """Google Drive with an archive, such as `drive:ID`."""
 
-    def __init__(self, address: str, name: str = "") -> None:
-        super().__init__(DRIVE_PAGE + address.removeprefix(DRIVE), name)
-        self._shown = address
-
-    @property
-    def shown(self) -> str:
-        """The address as messages show it, such as `drive:ID`."""
-        return self._shown
+    def __init__(self, place: DrivePlace, name: str = "") -> None:
+        super().__init__(place, name)
+        self.address = DRIVE_PAGE + place.drive_id
+        self._page = place.page
 
     def _ask(self, headers: Mapping[str, str]) -> requests.Response:
         """The answer with the file; a large one is behind a page of confirmation, which gdown reads."""
@@ -331,20 +226,16 @@ class Drive(Web):
     def _page_error(self) -> NoAnswerError:
         return NoAnswerError(
             f"{self.shown} on Google Drive is not shared with everybody, does not exist, or was downloaded too "
-            f"often today; download it in a browser, logged in: {drive_link(self.shown)}"
+            f"often today; download it in a browser, logged in: {self._page}"
         )
 
 
 class Bucket:
     """Cloud Storage with an archive at a `gs://` address."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    @property
-    def shown(self) -> str:
-        """The `gs://` address, as messages show it."""
-        return self.address
+    def __init__(self, place: BucketPlace) -> None:
+        self._place = place
+        self.address = self.shown = place.text
 
     def offer(self) -> Offer:
         """Ask Cloud Storage about the object.
@@ -354,8 +245,8 @@ class Bucket:
             UserError: the object does not exist or may not be read.
         """
         try:
-            found, generation = source_files.find_archive(self.address)
-        except buckets.UnreachableError as error:
+            found, generation = self._place.find_archive()
+        except UnreachableError as error:
             raise NoAnswerError(str(error)) from None
         return Offer(found.name, found.size_bytes, found.crc32c, etag=generation)
 
@@ -371,13 +262,24 @@ class Bucket:
     def _chunks(self, offer: Offer, start: int) -> Iterator[bytes]:
         generation = int(offer.etag or 0) or None
         try:
-            yield from buckets.read_parts(self.address, offer.size_bytes or 0, start, generation)
-        except buckets.MissingError:
+            yield from self._place.parts(offer.size_bytes or 0, start, generation)
+        except MissingError:
             raise ChangedFileError(f"{self.address} has changed; try again") from None
 
 
 Server = Web | Bucket
 """A server with an archive; the cache keeps it under the server's address, and messages have `shown`."""
+
+
+def server_of(place: Place, name: str = "", allow_http: bool = False) -> Server:
+    """The server of the archive at a place; arguments are those of `Web`."""
+    match place:
+        case BucketPlace():
+            return Bucket(place)
+        case DrivePlace():
+            return Drive(place, name)
+        case _:
+            return Web(place, name, allow_http)
 
 
 @contextlib.contextmanager
@@ -386,7 +288,7 @@ def _queries_not_logged() -> Iterator[None]:
 
     def cut(record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
-            record.args = tuple(_public(each) if isinstance(each, str) else each for each in record.args)
+            record.args = tuple(without_query(each) if isinstance(each, str) else each for each in record.args)
         return True
 
     loggers = [logging.getLogger(f"urllib3.{name}") for name in ("connectionpool", "util.retry")]
@@ -403,7 +305,7 @@ def _chunks(response: requests.Response) -> Iterator[bytes]:
     try:
         yield from response.raw.stream(CHUNK_BYTES, decode_content=False)
     except urllib3.exceptions.HTTPError as error:
-        raise CutError(buckets.in_short(error)) from None
+        raise CutError(in_short(error)) from None
 
 
 def _is_https(response: requests.Response) -> bool:

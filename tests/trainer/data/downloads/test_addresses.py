@@ -2,8 +2,16 @@ import time
 
 import pytest
 
-from trainer.data.downloads.servers import addresses_in, checked_addresses, without_queries, without_query
+from trainer.data.downloads.published_archives import check_source
 from trainer.errors import SHOWN, UserError, shown
+from trainer.io.places import WebPlace, source_places, without_queries
+
+
+def checked(source, allow_http=False):
+    """The places of a source, as texts, if all may be fetched."""
+    places = source_places(source)
+    check_source(places, allow_http)
+    return list(map(str, places))
 
 
 @pytest.mark.parametrize(
@@ -23,15 +31,15 @@ from trainer.errors import SHOWN, UserError, shown
 )
 def test_a_source_that_is_not_fetched_is_named_before_anything_is_asked(source, named):
     with pytest.raises(UserError, match=named) as caught:
-        checked_addresses(source)
+        checked(source)
     assert str(caught.value).isprintable()
     assert "secret" not in str(caught.value)
 
 
 def test_http_is_for_the_places_of_the_table_unless_it_is_allowed():
     place, other = "http://saliency.mit.edu/trainSet.zip", "http://10.0.0.1/a.zip"
-    assert checked_addresses(place) == [place]
-    assert checked_addresses(other, allow_http=True) == [other]
+    assert checked(place) == [place]
+    assert checked(other, allow_http=True) == [other]
 
 
 def test_text_of_a_server_is_one_short_printable_line():
@@ -40,9 +48,9 @@ def test_text_of_a_server_is_one_short_printable_line():
 
 
 def test_neither_queries_nor_passwords_are_shown():
-    assert without_query("https://me:secret@h.org/a.zip?key=secret#x") == "https://h.org/a.zip"
+    assert WebPlace("https://me:secret@h.org/a.zip?key=secret#x").shown == "https://h.org/a.zip"
     assert without_queries("see https://h.org/a.zip?key=secret, twice") == "see https://h.org/a.zip twice"
-    assert without_query("svn+ssh://me:secret@h.org/a") == "svn+ssh://h.org/a"
+    assert WebPlace("svn+ssh://me:secret@h.org/a").shown == "svn+ssh://h.org/a"
 
 
 @pytest.mark.parametrize("scheme", ["https", "HTTPS", "hTTp"])
@@ -54,9 +62,9 @@ def test_a_key_is_cut_from_a_text_whatever_the_case_of_the_scheme(scheme, secret
 
 
 def test_the_scheme_of_an_address_that_is_fetched_is_in_lower_case():
-    assert checked_addresses("HTTPS://h.org/A.zip?Key=B") == ["https://h.org/A.zip?Key=B"]
+    assert checked("HTTPS://h.org/A.zip?Key=B") == ["https://h.org/A.zip?Key=B"]
     with pytest.raises(UserError, match="private_sources"):
-        checked_addresses("HTTP://h.org/a.zip")
+        checked("HTTP://h.org/a.zip")
 
 
 @pytest.mark.parametrize("part", ["x", "https://", "https://a", "https://a@", "//a", "https://a?"])
@@ -70,12 +78,9 @@ def test_keys_are_cut_in_time_linear_in_the_length_of_a_text(part):
     assert long < 8 * 3 * max(short, 1e-5)  # quadratic: 64 times
 
 
-def test_a_source_has_one_address_or_several_or_is_a_path():
+def test_a_link_to_google_drive_is_the_file_that_it_names():
     drive, web = "drive:1g8j-hTT-51IG1UF", "https://data.example.org/maps.zip"
-    assert addresses_in(f"{drive}  {web}") == [drive, web]
-    assert addresses_in("gs://bucket/two words.zip") == ["gs://bucket/two words.zip"]
-    for path in ("", "~/data", "/data/my set", "drives/set.zip"):
-        assert addresses_in(path) == []
+    assert checked(f"{drive}  {web}") == [drive, web]
     link = "https://drive.google.com/file/d/1g8j-hTT-51IG1UF/view?usp=sharing"
-    assert checked_addresses(link) == [drive]
-    assert checked_addresses("https://drive.google.com/open?id=1g8j-hTT-51IG1UF") == [drive]
+    assert checked(link) == [drive]
+    assert checked("https://drive.google.com/open?id=1g8j-hTT-51IG1UF") == [drive]

@@ -16,7 +16,9 @@ from trainer.data.downloads import cache
 from trainer.data.downloads.servers import Bucket, ChangedFileError, NoAnswerError, Web
 from trainer.errors import UserError
 from trainer.io import buckets
+from trainer.io.bucket_place import BucketPlace
 from trainer.io.files import write_json
+from trainer.io.places import WebPlace
 
 ROOT = pathlib.Path(__file__).parents[4]
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
@@ -26,12 +28,13 @@ SCRIPT = """
 import pathlib, sys
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import Web
-print(cache.fetch_download(pathlib.Path(sys.argv[1]), Web(sys.argv[2], allow_http=True)).sha256)
+from trainer.io.places import WebPlace
+print(cache.fetch_download(pathlib.Path(sys.argv[1]), Web(WebPlace(sys.argv[2]), allow_http=True)).sha256)
 """
 
 
 def remote(address):
-    return Web(address, allow_http=True)
+    return Web(WebPlace(address), allow_http=True)
 
 
 def kept(root):
@@ -210,19 +213,19 @@ def test_an_archive_on_cloud_storage_is_kept_and_resumed(tmp_path, bucket, monke
         return download(blob, *args, **options)
 
     monkeypatch.setattr(type(bucket.blob("x")), "download_as_bytes", counted)
-    first = cache.fetch_download(tmp_path / "cache", Bucket(address))
+    first = cache.fetch_download(tmp_path / "cache", Bucket(BucketPlace(address)))
     assert first.path.read_bytes() == ZIP
     assert first.crc32c == first.offer.crc32c
     assert sorted(read) == list(range(0, len(ZIP), 100_000))
     read.clear()
-    assert cache.fetch_download(tmp_path / "cache", Bucket(address)) == first
+    assert cache.fetch_download(tmp_path / "cache", Bucket(BucketPlace(address))) == first
     assert read == []
     # As if the process had been killed at this point.
     folder = first.path.parent
     (folder / cache.PARTIAL).write_bytes(ZIP[:650_000])
     write_json(folder / cache.PARTIAL_RECORD, vars(first.offer))
     first.path.unlink()
-    assert cache.fetch_download(tmp_path / "cache", Bucket(address)).path.read_bytes() == ZIP
+    assert cache.fetch_download(tmp_path / "cache", Bucket(BucketPlace(address))).path.read_bytes() == ZIP
     assert sorted(read) == list(range(650_000, len(ZIP), 100_000))
 
 
@@ -230,11 +233,11 @@ def test_a_new_generation_is_fetched_again(tmp_path, bucket):
     for content in (ZIP, OTHER):
         (tmp_path / "set.zip").write_bytes(content)
         address = upload(bucket, tmp_path / "set.zip")
-        assert cache.fetch_download(tmp_path / "cache", Bucket(address)).path.read_bytes() == content
-    offer = Bucket(address).offer()
+        assert cache.fetch_download(tmp_path / "cache", Bucket(BucketPlace(address))).path.read_bytes() == content
+    offer = Bucket(BucketPlace(address)).offer()
     (tmp_path / "set.zip").write_bytes(ZIP)
     upload(bucket, tmp_path / "set.zip")
-    with pytest.raises(ChangedFileError), Bucket(address).receive(offer, 0) as (_, chunks):
+    with pytest.raises(ChangedFileError), Bucket(BucketPlace(address)).receive(offer, 0) as (_, chunks):
         next(chunks)
 
 

@@ -11,6 +11,7 @@ from trainer.data import datasets, fetch
 from trainer.data.downloads import cache, published_archives
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
+from trainer.io.places import DrivePlace, WebPlace
 
 HTML = "text/html; charset=utf-8"
 
@@ -29,8 +30,8 @@ def publish(site, dataset, contents, monkeypatch=None):
         published = tuple(map(lambda each, one: dataclasses.replace(each, digest=one), row.archives, digests))
         monkeypatch.setitem(datasets.DATASETS, dataset, dataclasses.replace(row, archives=published))
     for archive, content in zip(row.archives, contents, strict=True):
-        if archive.address.startswith(datasets.DRIVE):
-            identifier = archive.address.removeprefix(datasets.DRIVE)
+        if isinstance(archive.place, DrivePlace):
+            identifier = archive.place.drive_id
             confirmed = "drive.usercontent.google.com/download?confirm=t&id=" + identifier
             page = f'<form id="download-form" action="https://{confirmed.replace("&", "&amp;")}"></form>'
             path = f"drive.google.com/uc?export=download&id={identifier}"
@@ -173,9 +174,7 @@ def test_two_archives_of_one_name_are_refused(internet, tmp_path):
     hosts = ("data.example.org", "github.com")
     for host in hosts:
         internet.serve(f"{host}/a.zip", zipped({"a": b"1"}))
-    origin = published_archives.origin_of(
-        " ".join(f"https://{host}/a.zip" for host in hosts), datasets.get("osie")
-    )
+    origin = published_archives.origin_of([WebPlace(f"https://{host}/a.zip") for host in hosts])
     with pytest.raises(UserError, match=r"2 archives have the name a\.zip"):
         published_archives.fetch_origin(origin, tmp_path)
 
@@ -191,10 +190,3 @@ def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
         with pytest.raises(SystemExit, match=r"a.zip is incomplete or damaged \((File is not a zip|Bad CRC-32)"):
             main(arguments)
         assert not [path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != cache.LOCK]
-
-
-def test_a_folder_of_a_bucket_is_no_download():
-    row = datasets.get("osie")
-    assert published_archives.origin_of("gs://bucket/folder", row) is None
-    assert published_archives.origin_of("~/folder", row) is None
-    assert published_archives.origin_of("gs://bucket/a.zip", row).archives[0].address == "gs://bucket/a.zip"

@@ -11,13 +11,14 @@ from trainer.data.downloads import cache, servers
 from trainer.data.downloads.servers import NoAnswerError, Offer, Web, archive_name
 from trainer.errors import UserError
 from trainer.io import files
+from trainer.io.places import WebPlace
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
 """A megabyte that begins as a ZIP archive does."""
 
 
 def web(address):
-    return Web(address, allow_http=True)
+    return Web(WebPlace(address), allow_http=True)
 
 
 def downloaded(address, root):
@@ -166,12 +167,12 @@ def test_an_untrusted_certificate_is_said(internet, monkeypatch):
     internet.serve("/set.zip", ZIP)
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
     with pytest.raises(NoAnswerError, match=r"https://data.example.org/set.zip .*certificate"):
-        Web("https://data.example.org/set.zip").offer()
+        Web(WebPlace("https://data.example.org/set.zip")).offer()
 
 
 def test_a_redirect_away_from_https_is_followed_only_where_http_is_allowed(internet):
     internet.serve("data.example.org/set.zip", ZIP)
     internet.answer("github.com/set.zip", 302, Location="http://data.example.org/set.zip")
     with pytest.raises(NoAnswerError, match=r"https://github.com/set.zip leads to an address without https"):
-        Web("https://github.com/set.zip").offer()
+        Web(WebPlace("https://github.com/set.zip")).offer()
     assert web("https://github.com/set.zip").offer().size_bytes == len(ZIP)

@@ -8,7 +8,8 @@ from trainer.data import datasets
 from trainer.data.bad_images import BadImages
 from trainer.data.recordings.custom import find_recordings
 from trainer.data.settings import FetchConfig
-from trainer.io import archive_files, source_files
+from trainer.io import archive_files
+from trainer.io.places import stored_at
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""
@@ -40,7 +41,7 @@ def understand(folder, **settings):
     printed = io.StringIO()
     with (
         contextlib.redirect_stdout(printed),
-        archive_files.open_source(str(folder), source_files.list_objects(str(folder)), folder.parent) as members,
+        archive_files.open_source(stored_at(folder), stored_at(folder).objects(), folder.parent) as members,
     ):
         found = find_recordings(members, datasets.get("custom"), str(folder), config, BadImages())
     return found.split, found.row, found.notes, printed.getvalue()

@@ -13,7 +13,8 @@ from trainer.data import fetch, prepared_data, tfrecords
 from trainer.data.recordings.readings import AmbiguousError
 from trainer.data.settings import FetchConfig
 from trainer.errors import ContentError, UserError
-from trainer.io import archive_files, source_files
+from trainer.io import archive_files
+from trainer.io.places import stored_at
 
 CASES = pathlib.Path(__file__).parents[5] / "shared" / "cases"
 pytestmark = pytest.mark.skipif(
@@ -89,7 +90,7 @@ def number_of(name):
 def truth():
     """Number of a picture -> its fixations, (n, 2) of (y, x), sorted."""
     source = str(CASES / f"{TRUTH}.zip")
-    with archive_files.open_source(source, source_files.list_objects(source), pathlib.Path()) as members:
+    with archive_files.open_source(stored_at(source), stored_at(source).objects(), pathlib.Path()) as members:
         (table,) = [each for each in members if each.path.endswith(".csv")]
         lines = table.content(2**20).decode().splitlines()
     points = {}

@@ -1,0 +1,135 @@
+"""Where a dataset comes from: drawn here, published archives, or a folder or an archive, opened alike."""
+
+import abc
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+
+from trainer.data import datasets, sample
+from trainer.data.downloads import cache, published_archives
+from trainer.data.downloads.published_archives import Origin
+from trainer.io import archive_files
+from trainer.io.abstract_place import Place, Stored
+from trainer.io.archive_files import Member
+from trainer.io.file_names import SourceObject
+from trainer.io.places import WordPlace
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenedSource:
+    """An opened source: its files, and their digest for the manifest."""
+
+    name: str
+    """Its path or addresses, for messages and the manifest. A key in an address is left out."""
+    members: list[Member]
+    objects: list[SourceObject]
+    """Its files, for the manifest."""
+    fingerprint: str
+
+
+class Source(abc.ABC):
+    """A source of a dataset."""
+
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """A digest (hex) of the names, sizes and checksums of all files, and of the row's `part`.
+
+        It does not depend on where the files are. On Cloud Storage only the listing is read. Other servers are
+        asked what they say of a file without sending it. Where they say no checksum, its ETag or date takes the
+        place.
+        """
+
+    @abc.abstractmethod
+    def open(self, scratch: pathlib.Path, cache_dir: str | None) -> AbstractContextManager[OpenedSource]:
+        """The source while it is open.
+
+        Args:
+            scratch: an existing folder for downloads and unpacked tarballs; the caller removes it.
+            cache_dir: as in `trainer.data.fetch.fetch_dataset`.
+        """
+
+
+def source_of(dataset: str, places: Sequence[Place], private_sources: bool = False) -> Source:
+    """The source of a dataset.
+
+    Args:
+        dataset: its name.
+        places: as `FetchConfig.places`.
+        private_sources: as in `FetchConfig`.
+
+    Raises:
+        UserError: the dataset is unknown or not public, or an address is not fetched.
+    """
+    row = datasets.get(dataset)
+    match places:
+        case []:
+            return _Published(published_archives.public(row, private_sources), row.part)
+        case [WordPlace()]:
+            return _Sample(dataset)
+        case [Stored(is_download=False) as place]:
+            return _Files(place, row.part)
+        case _:
+            return _Published(published_archives.origin_of(places, private_sources), row.part)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sample(Source):
+    """Generated images. Only those that are read are made."""
+
+    dataset: str
+
+    def fingerprint(self) -> str:
+        return sample.fingerprint_sample(self.dataset)
+
+    @contextmanager
+    def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
+        yield OpenedSource("sample", sample.members(self.dataset), [], self.fingerprint())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Files(Source):
+    """A folder or an archive of this machine, or a folder of a bucket."""
+
+    place: Stored
+    part: str
+
+    def fingerprint(self) -> str:
+        return _fingerprint(self.place.objects(), self.part)
+
+    @contextmanager
+    def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
+        objects = self.place.objects()
+        with archive_files.open_source(self.place, objects, scratch) as members:
+            yield OpenedSource(str(self.place), members, objects, _fingerprint(objects, self.part))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Published(Source):
+    """Archives that are downloaded."""
+
+    origin: Origin
+    part: str
+
+    def fingerprint(self) -> str:
+        return _fingerprint(published_archives.offers(self.origin, cache.cache_folder()), self.part)
+
+    @contextmanager
+    def open(self, scratch: pathlib.Path, cache_dir: str | None) -> Iterator[OpenedSource]:
+        root = cache.cache_folder(cache_dir) or scratch / "download"
+        downloads = published_archives.fetch_origin(self.origin, root)
+        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
+        paths = {each.offer.name: each.path for each in downloads}
+        try:
+            with archive_files.opened_files(paths, scratch) as members:
+                fingerprint = _fingerprint((each.offer.object for each in downloads), self.part)
+                yield OpenedSource(self.origin.source, members, objects, fingerprint)
+        except archive_files.DamagedArchiveError as error:
+            cache.forget(each for each in downloads if each.offer.name == error.archive)
+            raise
+
+
+def _fingerprint(objects: Iterable[SourceObject], part: str) -> str:
+    lines = sorted(f"{file.name}\t{file.size_bytes}\t{file.crc32c}\n" for file in objects)
+    return hashlib.sha256("".join([*lines, part]).encode()).hexdigest()
