@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 from trainer.errors import UserError, first_line, shown
-from trainer.io.files import MOUNT
 from trainer.io.progress import map_ahead, open_pool
 
 REMOTE = "gs://"
@@ -40,20 +39,6 @@ _user_projects: dict[str, str] = {}
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-
-def is_remote(source: str) -> bool:
-    """Whether `source` is on Cloud Storage."""
-    return source.startswith(REMOTE)
-
-
-def unmounted(path: str) -> str:
-    """The `gs://` address of a path of the mount; any other path or address as it is.
-
-    The mount has no locks for two machines, and shows a file of another machine as it was a minute ago, on some
-    machines forever (gcsfuse 3.11.4, cfg/params.yaml: metadata-cache.ttl-secs).
-    """
-    return REMOTE + path.removeprefix(f"{MOUNT}/") if path.startswith(f"{MOUNT}/") else path
 
 
 def checksum_of(text: str | None) -> str:

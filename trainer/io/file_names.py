@@ -18,11 +18,6 @@ def archive_suffix(name: str) -> str:
     return next((suffix for suffix in ARCHIVES if name.lower().endswith(suffix)), "")
 
 
-def is_archive(name: str) -> bool:
-    """Whether `name` has the suffix of an archive that can be read."""
-    return bool(archive_suffix(name))
-
-
 def is_junk(name: str) -> bool:
     """Whether an operating system made the file: a hidden file, `__MACOSX`, `Thumbs.db` or macOS's `Icon`."""
     parts = [part for part in name.split("/") if part != ".."]

@@ -8,9 +8,11 @@ import pytest
 from tests import small_sources
 from tests.gcs import answering, crc32c, create_bucket, listing, refusing, requester_pays, serving, upload
 from trainer.errors import UserError
-from trainer.io import buckets, files, source_files
+from trainer.io import buckets, files
+from trainer.io.bucket_place import BucketPlace
 from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum
+from trainer.io.places import stored_at
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def folder(tmp_path):
 
 
 def test_a_folder_lists_its_files_without_those_of_operating_systems(folder):
-    objects = source_files.list_objects(str(folder))
+    objects = stored_at(str(folder)).objects()
     assert [(entry.name, entry.size_bytes) for entry in objects] == [
         ("a.bin", 1000),
         ("below/b.bin", 3_000_000),
@@ -40,8 +42,8 @@ def test_checksum_is_the_published_one_of_the_check_string(tmp_path):
 def test_the_same_files_list_alike_locally_and_in_a_bucket(folder, bucket):
     address = upload(bucket, folder, "deep/set")
     bucket.blob("deep/set-of-others/c.bin").upload_from_string(b"c")
-    assert source_files.list_objects(address) == source_files.list_objects(str(folder))
-    assert source_files.list_objects(address + "/") == source_files.list_objects(address)
+    assert stored_at(address).objects() == stored_at(str(folder)).objects()
+    assert stored_at(address + "/").objects() == stored_at(address).objects()
 
 
 @pytest.mark.parametrize("chunk_bytes", [2**30, 1_000_000])
@@ -50,8 +52,8 @@ def test_download_copies_every_byte_at_once_or_in_pieces(
 ):
     monkeypatch.setattr(buckets, "CHUNK_BYTES", chunk_bytes)
     address = upload(bucket, folder)
-    objects = source_files.list_objects(address)
-    source_files.download(address, objects, tmp_path / "here")
+    objects = stored_at(address).objects()
+    stored_at(address).local(objects, tmp_path / "here")
     assert small_sources.files(tmp_path / "here") == {
         entry.name: (folder / entry.name).read_bytes() for entry in objects
     }
@@ -65,7 +67,7 @@ def test_download_copies_every_byte_at_once_or_in_pieces(
 def test_a_missing_source_is_named(bucket, source):
     source = source.replace("BUCKET", bucket.name)
     with pytest.raises(UserError, match=source):
-        source_files.list_objects(source)
+        stored_at(source).objects()
 
 
 def test_what_is_no_source_is_named(tmp_path):
@@ -73,7 +75,7 @@ def test_what_is_no_source_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     for source in (tmp_path / "empty", tmp_path / "a.txt", "~nobody-here/set", "gs://"):
         with pytest.raises(UserError, match=str(source)):
-            source_files.list_objects(str(source))
+            stored_at(str(source)).objects()
 
 
 @pytest.mark.parametrize(
@@ -89,15 +91,15 @@ def test_what_is_no_source_is_named(tmp_path):
 def test_a_folder_with_what_is_no_plain_file_is_refused(folder, add):
     add(folder)
     with pytest.raises(UserError, match="x"):
-        source_files.list_objects(str(folder))
+        stored_at(str(folder)).objects()
 
 
 def test_links_to_files_and_folders_elsewhere_are_followed_and_hidden_ones_are_not(folder, tmp_path):
-    before = source_files.list_objects(str(folder))
+    before = stored_at(str(folder)).objects()
     shutil.move(folder / "below", tmp_path / "elsewhere")
     (folder / "below").symlink_to(tmp_path / "elsewhere")
     (folder / ".lock").symlink_to("none")
-    assert source_files.list_objects(str(folder)) == before
+    assert stored_at(str(folder)).objects() == before
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -107,14 +109,14 @@ def test_a_missing_permission_names_the_role(monkeypatch, status, source):
         answering(monkeypatch, refusing(status)),
         pytest.raises(UserError, match=rf"no permission to read {source} .*gcloud auth.*Object Viewer"),
     ):
-        source_files.list_objects(source)
+        stored_at(source).objects()
 
 
 def test_a_server_that_does_not_reply_is_reported(monkeypatch):
     monkeypatch.setattr(buckets, "RETRY_S", 0.5)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     with pytest.raises(buckets.UnreachableError, match="gs://any/set"):
-        source_files.list_objects("gs://any/set")
+        stored_at("gs://any/set").objects()
 
 
 @pytest.mark.parametrize(("wrong", "chunk_bytes"), [("listed", 2**30), ("listed", 100), ("hashed", 2**30)])
@@ -123,15 +125,15 @@ def test_bytes_that_differ_from_their_checksum_are_refused(monkeypatch, tmp_path
     monkeypatch.setattr(buckets, "CHUNK_BYTES", chunk_bytes)
     source = "gs://any/set/add1000.tar.gz"
     with answering(monkeypatch, serving(b"damaged" * 100, **{wrong: b"as it was" * 100})):
-        objects = source_files.list_objects(source)
+        objects = stored_at(source).objects()
         with pytest.raises(UserError, match="gs://any/set"):
-            source_files.download(source, objects, tmp_path)
+            stored_at(source).local(objects, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../../out.png", "a//b", "a/./b", "..", "x" * 256, "a/" * 2000 + "b"])
 def test_objects_whose_names_a_folder_cannot_have_are_refused(tmp_path, name):
     with pytest.raises(UserError, match="gs://any/set has a file"):
-        source_files.download("gs://any/set", [SourceObject(name, 1, "00000000")], tmp_path / "here")
+        stored_at("gs://any/set").local([SourceObject(name, 1, "00000000")], tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -145,17 +147,20 @@ def test_an_empty_object_that_stands_for_a_folder_is_left_out(monkeypatch, tmp_p
         return (200, {}, content[path.partition("/o/")[2]]) if path.startswith("/download/") else listed(path)
 
     with answering(monkeypatch, answer):
-        objects = source_files.list_objects("gs://any/set")
+        objects = stored_at("gs://any/set").objects()
         assert [entry.name for entry in objects] == ["a/b/c", "empty"]
-        assert source_files.find_objects("gs://any/set") == [("gs://any/set/a/b/c", 1), ("gs://any/set/empty", 0)]
-        source_files.download("gs://any/set", objects, tmp_path / "here")
+        assert BucketPlace("gs://any/set").find_objects() == [
+            (BucketPlace("gs://any/set/a/b/c"), 1),
+            (BucketPlace("gs://any/set/empty"), 0),
+        ]
+        stored_at("gs://any/set").local(objects, tmp_path / "here")
     assert small_sources.files(tmp_path / "here") == {"a/b/c": b"c", "empty": b""}
 
 
 def test_an_object_with_content_and_others_below_it_is_named(tmp_path):
     objects = [SourceObject(name, 1, "00000000") for name in ("a", "a/b")]
     with pytest.raises(UserError, match="gs://any/set has a file 'a'"):
-        source_files.download("gs://any/set", objects, tmp_path / "here")
+        stored_at("gs://any/set").local(objects, tmp_path / "here")
 
 
 @pytest.mark.parametrize(
@@ -165,9 +170,9 @@ def test_an_object_with_content_and_others_below_it_is_named(tmp_path):
 @pytest.mark.parametrize(
     "read",
     [
-        lambda: source_files.list_objects("gs://any/set"),
-        lambda: source_files.find_archive("gs://any/set/b.zip"),
-        lambda: source_files.find_objects("gs://any/set"),
+        lambda: stored_at("gs://any/set").objects(),
+        lambda: BucketPlace("gs://any/set/b.zip").find_archive(),
+        lambda: BucketPlace("gs://any/set").find_objects(),
     ],
 )
 def test_an_object_without_size_or_checksum_is_named(monkeypatch, metadata, read):
@@ -188,8 +193,8 @@ def test_objects_whose_checksums_only_their_own_metadata_have_are_listed(monkeyp
         return 200, {"Content-Type": "application/json"}, json.dumps(found).encode()
 
     with answering(monkeypatch, answer):
-        assert source_files.list_objects("gs://any/set") == [SourceObject("a", 1, "00000000")]
-        assert source_files.find_objects("gs://any/set") == [("gs://any/set/a", 1)]
+        assert stored_at("gs://any/set").objects() == [SourceObject("a", 1, "00000000")]
+        assert BucketPlace("gs://any/set").find_objects() == [(BucketPlace("gs://any/set/a"), 1)]
 
 
 def write_and_copy(address):
@@ -209,12 +214,12 @@ def replace_and_remove(address):
 
 A_CRC32C = buckets.checksum_of(crc32c(b"a" * 1000))
 REQUESTS = {
-    "list": source_files.list_objects,
-    "find": source_files.find_objects,
-    "find an archive": lambda address: source_files.find_archive(f"{address}/a.bin"),
+    "list": lambda address: stored_at(address).objects(),
+    "find": lambda address: BucketPlace(address).find_objects(),
+    "find an archive": lambda address: BucketPlace(f"{address}/a.bin").find_archive(),
     "read": lambda address: buckets.read_object(f"{address}/a.bin"),
     "read parts": lambda address: list(buckets.read_parts(f"{address}/a.bin", 1000)),
-    "download": lambda address: source_files.download_for_now(address, [SourceObject("a.bin", 1000, A_CRC32C)]),
+    "download": lambda address: stored_at(address).local_for_now([SourceObject("a.bin", 1000, A_CRC32C)]),
     "write": write_and_copy,
     "copy": lambda address: buckets.copy_object(
         f"{address}/a.bin", f"{address}/b.bin", buckets.storage_client(write=True)
@@ -251,14 +256,14 @@ def test_the_quota_project_of_the_credentials_pays_if_none_is_set(monkeypatch, p
     login = {"type": "authorized_user", "client_id": "a", "client_secret": "b", "refresh_token": "c"}
     (tmp_path / "login.json").write_text(json.dumps({**login, "quota_project_id": "quota"}))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "login.json"))
-    assert len(source_files.list_objects(address)) == 3
+    assert len(stored_at(address).objects()) == 3
     assert own == ["", "quota"]
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_requester_pays_bucket_without_a_project_says_what_to_set(paying, name):
     address, own, _ = paying
-    with pytest.raises(buckets.RequesterPaysError, match=f"{buckets.split(address)[0]}.*STORAGE_USER_PROJECT"):
+    with pytest.raises(buckets.RequesterPaysError, match=f"{stored_at(address).bucket}.*STORAGE_USER_PROJECT"):
         REQUESTS[name](address)
     assert set(own) == {""}
 
@@ -267,4 +272,4 @@ def test_objects_without_room_are_not_downloaded(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LEFT_BYTES", 10**18)
     objects = [SourceObject("a", 5000, "00000000")]
     with pytest.raises(UserError, match=r"gs://any/set has 5e-06 GB"):
-        source_files.download("gs://any/set", objects, tmp_path)
+        stored_at("gs://any/set").local(objects, tmp_path)
