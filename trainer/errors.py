@@ -14,7 +14,7 @@ from typing import TypeVar
 Row = TypeVar("Row")
 
 USAGE_STATUS = 2
-"""Exit status for a command line that cannot be parsed, as that of other programs."""
+"""Exit status for a command line that cannot be parsed. Other programs have the same."""
 OPERATION = re.compile(r"^\{\{function_node [^}]*\}\} | \[Op:\w+\]")
 """The operation that TensorFlow names around its message."""
 
@@ -52,6 +52,8 @@ class Terminated(KeyboardInterrupt):
 
 def first_line(error: Exception) -> str:
     """The first line of a library's error message, at most 300 characters, to quote it in our own message.
+
+    Example: `No such file: a.h5` of a message with a traceback below.
 
     TensorFlow's name of the operation before and after its message is left out.
     """
@@ -142,7 +144,7 @@ class Checks:
 
     @contextmanager
     def collect(self, title: str = "") -> Iterator[None]:
-        """Keep each `UserError` of this context, below `title`; an error that several titles have needs none."""
+        """Keep each `UserError` of this context, below `title`. An error that several titles have needs none."""
         try:
             yield
         except UserError as error:
@@ -160,7 +162,7 @@ class Checks:
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """The first `most` names for a message, and how many more there are."""
+    """The first `most` names for a message. Example: `a, b, c and 2 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -187,7 +189,10 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
-    """Return `rows[name]`; raise `UserError` with the nearest known name if there is no such row."""
+    """Return `rows[name]`. Raise `UserError` with the nearest known name if there is no such row.
+
+    Example: "unknown dataset 'osi'; did you mean 'osie'? (known: salicon, osie)".
+    """
     try:
         return rows[name]
     except KeyError:
@@ -195,7 +200,10 @@ def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
 
 
 def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
-    """Raise `UserError` with all choices and the nearest one, unless `value` is one of them."""
+    """Raise `UserError` with all choices and the nearest one, unless `value` is one of them.
+
+    Example: "gate is 'c'; choose one of kld, cc; did you mean 'cc'?".
+    """
     choices = tuple(choices)
     check(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")
 
@@ -211,12 +219,12 @@ HIDDEN = ("Cc", "Cf", "Cs")
 
 
 def printable(name: str) -> str:
-    """A file's name as one printable line; file systems, archives and buckets allow any bytes."""
+    """A file's name as one printable line. File systems, archives and buckets allow any bytes."""
     return name if name.isprintable() else ascii(name)
 
 
 def shown(text: str) -> str:
-    """A server's text as one short line, without the characters that control a terminal."""
+    """A server's text as one short line. Example: `a b` for `a` and `b` on two lines."""
     clean = "".join(c if c.isprintable() and unicodedata.category(c) not in HIDDEN else " " for c in text)
     line = " ".join(clean.split())
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."
@@ -235,7 +243,7 @@ def visible(text: str) -> str:
 def readable(text: str) -> str:
     """A text as `visible` returns it, with at most LINE_CHARACTERS in each line and MOST_LINES lines.
 
-    What is left out is in the middle, where the number of characters or lines stands instead.
+    What is left out is in the middle, where its size stands instead. Example: `... (12,345 characters) ...`.
     """
     lines = visible(text).split("\n")
     if (left_out := len(lines) - MOST_LINES) > 0:

@@ -1,1 +1,1 @@
-"""Files, buckets, archives, pictures, processes and the machine; datasets and models are not known here."""
+"""Files, buckets, archives, pictures, processes and the machine. Datasets and models are not known here."""

@@ -29,17 +29,17 @@ class Place:
 
     @property
     def bucket(self) -> str:
-        """Name of the bucket that has it; empty for a place elsewhere."""
+        """Name of the bucket that has it, such as `runs` for `gs://runs/x`. Empty for a place elsewhere."""
         return ""
 
     @property
     def host(self) -> str:
-        """Who keeps it. Example: `Cloud Storage`, or `zenodo.org`; empty for a place of this machine."""
+        """Who keeps it, such as `Cloud Storage` or `zenodo.org`. Empty for a place of this machine."""
         return ""
 
     @property
     def is_shared(self) -> bool:
-        """Whether each machine of Vertex AI can reach it."""
+        """Whether each machine of Vertex AI can reach it, such as `gs://bucket/x` or `/gcs/bucket/x`."""
         return True
 
     @property
@@ -73,7 +73,7 @@ class Stored(Place, abc.ABC):
     @property
     @abc.abstractmethod
     def is_archive(self) -> bool:
-        """Whether it is named like an archive that can be read."""
+        """Whether it is named like an archive that can be read, such as `set.tar.gz`."""
 
     @property
     @abc.abstractmethod
@@ -95,16 +95,16 @@ class Stored(Place, abc.ABC):
         return dataclasses.replace(self, text=text)
 
     def join(self, name: str) -> Self:
-        """A place below this folder."""
+        """A place below this folder. Example: `join("1")` of `gs://bucket/models` is `gs://bucket/models/1`."""
         return self.with_text(self.path(name))
 
     @property
     def parent(self) -> Self:
-        """The folder that this is in."""
+        """The folder that this is in. Example: `gs://bucket/models` for `gs://bucket/models/1`."""
         return self.with_text(self.text.rstrip("/").rpartition("/")[0])
 
     def path(self, name: str) -> str:
-        """The full path or address of a file in this folder."""
+        """The full path or address of a file in this folder. Example: `gs://b/x/a.json` for `a.json` in `gs://b/x/`."""
         return f"{self.text.rstrip('/')}/{name}"
 
     # === As a source of data ===
@@ -131,18 +131,21 @@ class Stored(Place, abc.ABC):
 
     @abc.abstractmethod
     def names(self) -> list[str]:
-        """The names of the files; empty if the folder does not exist."""
+        """The names of the files. There are none if the folder does not exist."""
 
     @abc.abstractmethod
     def open(self, name: str) -> IO[bytes]:
-        """Open a file; raises `FileNotFoundError` if it does not exist.
+        """Open a file.
 
         From Cloud Storage it is loaded into memory, and its checksum is verified.
+
+        Raises:
+            FileNotFoundError: it does not exist.
         """
 
     @abc.abstractmethod
     def content(self, name: str) -> bytes | None:
-        """The content of a small file; None if it does not exist."""
+        """The content of a small file, or None if it does not exist."""
 
     @abc.abstractmethod
     def write(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
@@ -157,7 +160,7 @@ class Stored(Place, abc.ABC):
 
     @abc.abstractmethod
     def room_bytes(self) -> float:
-        """How much can be written to the existing folder, as `files.room_bytes`; infinite on Cloud Storage."""
+        """How much can be written to the existing folder, as `files.room_bytes`. Infinite on Cloud Storage."""
 
     def remove_leftovers(self) -> None:
         """Remove the leftovers of interrupted writes. No other process may be writing here."""

@@ -40,7 +40,7 @@ TAR_END = bytes(512)
 
 
 class DamagedArchiveError(UserError):
-    """An archive that cannot be read; `archive` is its name."""
+    """An archive that cannot be read. Its name is `archive`."""
 
     def __init__(self, message: str, archive: str = "") -> None:
         super().__init__(message)
@@ -52,18 +52,23 @@ class Member:
     """One file of a source."""
 
     path: str
-    """Path below the source; for a member of an archive it begins with the archive's stem."""
+    """Path below the source. The path of a member begins with the archive's stem. Example: `maps/a.png` for
+    `a.png` in `maps.zip`."""
     origin: str
     """The name of the file in messages."""
     read: Callable[[], bytes]
-    """Returns its content, in any thread while the source is open; raises `UserError` if it is damaged."""
+    """Returns its content, in any thread while the source is open. It raises `UserError` if it is damaged."""
     size_bytes: int | None = None
-    """Size of the content, which is never longer; None if it is known only by reading it."""
+    """Size of the content, which is never longer. None if only reading it tells."""
     file: pathlib.Path | None = None
     """The file itself, if it is one of this machine."""
 
     def content(self, most_bytes: int) -> bytes:
-        """The file's content; raises `ContentError` before it is read if there are more than `most_bytes`."""
+        """The file's content.
+
+        Raises:
+            ContentError: it has more than `most_bytes`. It is not read then.
+        """
         if self.size_bytes is not None and self.size_bytes > most_bytes:
             raise ContentError(
                 f"{self.origin} has {self.size_bytes:,} bytes, more than a file of its kind needs (at most "
@@ -79,7 +84,7 @@ def open_source(place: Stored, objects: list[SourceObject], scratch: pathlib.Pat
     Args:
         place: a folder or an archive.
         objects: the result of `place.objects()`.
-        scratch: an existing folder for downloads and unpacked tarballs; the caller removes it.
+        scratch: an existing folder for downloads and unpacked tarballs. The caller removes it.
 
     Raises:
         UserError: an archive is damaged, or has a member that is unsafe to unpack.
@@ -121,7 +126,7 @@ def _file(path: pathlib.Path, name: str, origin: str) -> Member:
 
 
 def _path(archive: str, member: str) -> str:
-    """Path of an archive's member behind the archive's stem, which may tell the member's role."""
+    """Path of a member behind the archive's stem, which may tell the member's role. Example: `maps/a.png`."""
     return posixpath.join(archive[: -len(archive_suffix(archive))], member)
 
 
@@ -144,7 +149,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
         archive = zipfile.ZipFile(path)
     except DAMAGED as error:
         raise _damaged(origin, error, origin) from None
-    # Opening and closing members is not thread-safe; reading them is.
+    # Opening and closing members is not thread-safe. Reading them is.
     lock = threading.Lock()
 
     def reader(info: zipfile.ZipInfo, name: str) -> Callable[[], bytes]:
@@ -194,7 +199,7 @@ def _damaged(origin: str, error: Exception, archive: str) -> DamagedArchiveError
 
 
 def _unpack_tar(path: pathlib.Path, origin: str, folder: pathlib.Path) -> list[Member]:
-    """Unpack the files of a tarball into `folder`; of members with one name the last counts, as for tar."""
+    """Unpack the files of a tarball into `folder`. If members have one name, the last counts, as for tar."""
     members: dict[str, Member] = {}
     total_mb = round(path.stat().st_size / files.MEGABYTE)
     folder.mkdir(parents=True, exist_ok=True)
@@ -208,11 +213,11 @@ def _unpack_tar(path: pathlib.Path, origin: str, folder: pathlib.Path) -> list[M
 
 
 def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str]:
-    """Unpack the files one by one; yields the name of each below `folder`."""
+    """Unpack the files one by one. Yields the name of each below `folder`."""
     is_gzip = not origin.lower().endswith(".tar")
     with ExitStack() as stack:
         try:
-            # tarfile's own gzip streams accept truncated files and wrong checksums; GzipFile refuses both.
+            # tarfile's own gzip streams accept truncated files and wrong checksums. GzipFile refuses both.
             stream = _unzipped(raw, stack) if is_gzip else raw
             for info in (archive := stack.enter_context(tarfile.open(fileobj=stream, mode="r|"))):
                 name = posixpath.normpath(info.name).lstrip("/")
@@ -244,7 +249,11 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
 
 
 def _new_file(folder: pathlib.Path, name: str, origin: str) -> IO[bytes]:
-    """A file to write below a folder; raises `UserError` if the name is that of a file and of a folder."""
+    """A file to write below a folder.
+
+    Raises:
+        UserError: a file and a folder have the name. Example: `a` and `a/b.png`.
+    """
     try:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         return (folder / name).open("wb")
@@ -253,7 +262,7 @@ def _new_file(folder: pathlib.Path, name: str, origin: str) -> IO[bytes]:
 
 
 def _unzipped(raw: IO[bytes], stack: ExitStack) -> IO[bytes]:
-    """The content of a gzip file; some servers gzip archives again in transit, so it may be gzipped twice."""
+    """The content of a gzip file. Some servers gzip archives again in transit, so it may be gzipped twice."""
     stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
     if stream.peek(2).startswith(b"\x1f\x8b"):
         stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))

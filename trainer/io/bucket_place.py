@@ -60,7 +60,7 @@ class BucketPlace(Stored):
 
     @property
     def object_path(self) -> str:
-        """The path in the bucket; empty for the bucket itself."""
+        """The path in the bucket. Example: `models/1` for `gs://bucket/models/1/`. Empty for the bucket itself."""
         return buckets.split(self.text)[1]
 
     @property
@@ -100,7 +100,7 @@ class BucketPlace(Stored):
         return sorted(found, key=lambda entry: entry.name)
 
     def find_archive(self) -> tuple[SourceObject, str]:
-        """The archive here, and its generation; raises `UserError` if it cannot be read."""
+        """The archive here, and its generation. Raises `UserError` if it cannot be read."""
         # Reading one object takes fewer rights than listing a bucket.
         blob = self._find_blob()
         if blob is None:
@@ -130,7 +130,7 @@ class BucketPlace(Stored):
         return [(self.with_text(f"{REMOTE}{self.bucket}/{name}"), sizes[name]) for name in sorted(sizes)]
 
     def local(self, objects: list[SourceObject], folder: pathlib.Path) -> pathlib.Path:
-        """Copy `objects`, as `objects` lists them, to their names below `folder`; checksums are verified.
+        """Copy `objects`, as `objects` lists them, to their names below `folder`. Checksums are verified.
 
         Raises:
             UserError: an object is gone, may not be read, its checksum differs from the listed one, or a folder
@@ -166,7 +166,7 @@ class BucketPlace(Stored):
         return folder
 
     def _copied(self, objects: Sequence[SourceObject], folder: pathlib.Path) -> Iterator[int]:
-        """Copy the objects, several (or parts of one) at a time; yields numbers of bytes as they are written."""
+        """Copy the objects, several (or parts of one) at a time. Yields numbers of bytes as they are written."""
         root = f"{REMOTE}{self.bucket}/{self._root}"
 
         def copy(entry: SourceObject) -> int:
@@ -183,17 +183,20 @@ class BucketPlace(Stored):
                         yield file.write(chunk)
 
     def parts(self, size_bytes: int, start: int = 0, generation: int | None = None) -> Iterator[bytes]:
-        """The content of the object here from byte `start` on; arguments and errors as `buckets.read_parts`."""
+        """The content of the object here from byte `start` on. Arguments are as in `buckets.read_parts`."""
         return buckets.read_parts(self.text, size_bytes, start, generation)
 
     def read_object(self) -> bytes:
-        """The content of the object here; its checksum is verified. Raises `MissingError` without one."""
+        """The content of the object here. Its checksum is verified. Raises `MissingError` without one."""
         return buckets.read_object(self.text, self.connection.reading)
 
     # === As a folder of files ===
 
     def sizes(self) -> dict[str, int]:
-        """The names of all objects below this folder, with their sizes in bytes; empty if there are none."""
+        """The names of all objects below this folder, with their sizes in bytes.
+
+        Example: `{"1/saved_model.pb": 4096}`.
+        """
         prefix = f"{self.object_path}/".removeprefix("/")
         blobs = self._blobs(prefix)
         return {blob.name.removeprefix(prefix): blob.size for blob in blobs}
@@ -210,7 +213,7 @@ class BucketPlace(Stored):
             raise FileNotFoundError(self.path(name)) from None
 
     def read(self, name: str) -> bytes:
-        """The content of a file; its checksum is verified. Raises `MissingError` if it does not exist."""
+        """The content of a file. Its checksum is verified. Raises `MissingError` if it does not exist."""
         return buckets.read_object(self.path(name), self.connection.reading)
 
     def content(self, name: str) -> bytes | None:
@@ -241,11 +244,14 @@ class BucketPlace(Stored):
     # === Files that several machines replace ===
 
     def read_state(self, name: str) -> tuple[bytes, int]:
-        """The content of a file, and its generation; empty and 0 if it does not exist."""
+        """The content of a file, and its generation. They are empty and 0 if it does not exist."""
         return buckets.read_state(self.path(name), self.connection.writing)
 
     def replace_state(self, name: str, content: bytes, generation: int) -> int:
-        """Replace a file that still has this generation, 0 if it must not exist yet; returns its new generation.
+        """Replace a file that still has this generation, and return its new generation.
+
+        The generation is 0 if the file must not exist yet. Example: two machines that claim a number both write
+        `replace_state("1", b"", 0)`, and one of them fails.
 
         Raises:
             ChangedObjectError: it has another generation.
@@ -253,7 +259,7 @@ class BucketPlace(Stored):
         return buckets.replace_state(self.path(name), content, generation, self.connection.writing)
 
     def remove_state(self, name: str, generation: int) -> None:
-        """Remove a file that still has this generation, if it exists; raises as `replace_state`."""
+        """Remove a file that still has this generation, if it exists. Raises as `replace_state`."""
         buckets.remove_state(self.path(name), generation, self.connection.writing)
 
     # === Listings ===
@@ -263,14 +269,15 @@ class BucketPlace(Stored):
 
     @property
     def _root(self) -> str:
-        """The common beginning of the names of a source's objects; their relative names follow it."""
+        """The common beginning of the names of a source's objects. Example: `set/` for `gs://b/set`, and for `gs://b/set/a.zip`."""
         path = self.object_path
         root = posixpath.dirname(path) if archive_suffix(path) else path
         return f"{root}/" if root else ""
 
     def _entries(self, blobs: Sequence[Any], root: str) -> list[SourceObject]:
-        """Objects of a listing, with their names below `root`; `UserError` if a name or metadata cannot be used.
+        """Objects of a listing, with their names below `root`.
 
+        Raises `UserError` if a name or metadata cannot be used.
         A listing lacks the checksums of objects under keys of Cloud KMS, which their own metadata have:
         https://cloud.google.com/storage/docs/encryption/customer-managed-keys#restrictions
         """
@@ -285,7 +292,7 @@ class BucketPlace(Stored):
         return [self._entry(blob, root) for blob in blobs]
 
     def _entry(self, blob: Any, root: str) -> SourceObject:
-        """An object with its name below `root`; `UserError` if its name or metadata cannot be used."""
+        """An object with its name below `root`. Raises `UserError` if its name or metadata cannot be used."""
         name = blob.name.removeprefix(root)
         check_name(name, self.text)
         crc32c = buckets.checksum_of(blob.crc32c)
@@ -298,6 +305,10 @@ class BucketPlace(Stored):
 
 
 def _without_folders(blobs: Sequence[Any]) -> list[Any]:
-    """The objects that are files: a folder is one whose name ends with a slash, or is empty with others below."""
+    """The objects that are files, and no folders.
+
+    An object is a folder if its name ends with a slash, or if it is empty and others are below it. Example: the
+    empty object `a` where there is an object `a/b`.
+    """
     folders = folders_of(blob.name for blob in blobs)
     return [blob for blob in blobs if not blob.name.endswith("/") and (blob.size or blob.name not in folders)]

@@ -1,6 +1,6 @@
 """Read, write and list objects on Cloud Storage (`gs://`).
 
-google-cloud-storage retries transient failures; `explained` turns its other errors into `UserError`s.
+google-cloud-storage retries transient failures. `explained` turns its other errors into `UserError`s.
 """
 
 import base64
@@ -42,7 +42,10 @@ Result = TypeVar("Result")
 
 
 def checksum_of(text: str | None) -> str:
-    """The CRC32C in metadata of Cloud Storage, as 8 hex digits; empty if it is missing or damaged."""
+    """The CRC32C in metadata of Cloud Storage, as 8 hex digits. Empty if it is missing or damaged.
+
+    Example: `e3069283` for `4waSgw==`.
+    """
     with suppress(ValueError):
         decoded = base64.b64decode(text or "", validate=True)
         return decoded.hex() if len(decoded) == CRC32C_BYTES else ""
@@ -61,9 +64,10 @@ class RequesterPaysError(UserError):
 
 
 def user_project() -> str:
-    """The project that pays for requests to requester-pays buckets; empty if none is set.
+    """The project that pays for requests to requester-pays buckets. Empty if none is set.
 
-    It is that of the environment variable STORAGE_USER_PROJECT, else the quota project of the default credentials.
+    The environment variable STORAGE_USER_PROJECT names it. Without one, it is the quota project of the default
+    credentials.
     """
     import google.auth
 
@@ -95,11 +99,11 @@ def billed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 
 @billed
 def read_object(address: str, connected: Any = None) -> bytes:
-    """The content of the object at a `gs://` address; its checksum is verified.
+    """The content of the object at a `gs://` address. Its checksum is verified.
 
     Args:
         address: gs://BUCKET/PATH.
-        connected: a `storage_client()` to use again; finding the credentials for a new one takes time.
+        connected: a `storage_client()` to use again. Finding the credentials for a new one takes time.
 
     Raises:
         MissingError: the object or its bucket does not exist.
@@ -111,13 +115,13 @@ def read_object(address: str, connected: Any = None) -> bytes:
 
 
 def read_parts(address: str, size_bytes: int, start: int = 0, generation: int | None = None) -> Iterator[bytes]:
-    """The content of the object at a `gs://` address from byte `start` on; several parts are read at a time.
+    """The content of the object at a `gs://` address from byte `start` on. Several parts are read at a time.
 
     Args:
         address: gs://BUCKET/PATH.
         size_bytes: of the whole object.
         start: number of bytes to leave out.
-        generation: the state of the object to read; None for the current one.
+        generation: the state of the object to read, None for the current one.
 
     Raises:
         MissingError: the object does not exist in this state.
@@ -130,7 +134,7 @@ def read_parts(address: str, size_bytes: int, start: int = 0, generation: int | 
         end = min(begin + CHUNK_BYTES, size_bytes) - 1
         with explained(address):
             blob = blob_at(address, connected, generation)
-            # The checksum that Cloud Storage sends is that of the whole object.
+            # The checksum that Cloud Storage sends is for the whole object.
             content: bytes = blob.download_as_bytes(start=begin, end=end, checksum=None, retry=retry())
         return content
 
@@ -140,7 +144,7 @@ def read_parts(address: str, size_bytes: int, start: int = 0, generation: int | 
 
 @billed
 def download_object(address: str, path: pathlib.Path, connected: Any) -> None:
-    """Copy the object at a `gs://` address to a file, by a `storage_client()`; its checksum is verified.
+    """Copy the object at a `gs://` address to a file, by a `storage_client()`. Its checksum is verified.
 
     Raises:
         MissingError: the object or its bucket does not exist.
@@ -220,13 +224,13 @@ def copy_object(source: str, target: str, connected: Any) -> None:
 
 @billed
 def remove_object(address: str, connected: Any) -> None:
-    """Remove the object at a `gs://` address if it exists, by a `client(write=True)`; may raise `UserError`."""
+    """Remove the object at a `gs://` address if it exists, by a `client(write=True)`. May raise `UserError`."""
     with suppress(MissingError), explained(address, write=True):
         blob_at(address, connected).delete(retry=retry())
 
 
 def split(source: str) -> tuple[str, str]:
-    """Bucket and path (without a trailing slash) of a `gs://` address."""
+    """Bucket and path of a `gs://` address. Example: `runs` and `a/b` for `gs://runs/a/b/`."""
     bucket, _, path = source.removeprefix(REMOTE).partition("/")
     if not bucket:
         raise UserError(f"source {source!r} names no bucket; write gs://BUCKET/PATH")
@@ -246,10 +250,10 @@ def blob_at(address: str, connected: Any, generation: int | None = None) -> Any:
 
 @billed
 def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any) -> list[Any]:
-    """The objects (name, size, crc32c) in the bucket of `address` whose names begin with `prefix`.
+    """The objects (name, size, crc32c) in the bucket of `address` with names that begin with `prefix`.
 
     Args:
-        address: gs://BUCKET/...; error messages name it.
+        address: gs://BUCKET/... Error messages name it.
         prefix: of the names, without the bucket.
         connected: as in `read_object`.
         options: `Client.list_blobs` takes them, such as `delimiter`.
@@ -308,7 +312,10 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
 
 
 def in_short(error: Exception) -> str:
-    """The innermost cause of a network error; libraries wrap it several times, with addresses and retries."""
+    """The innermost cause of a network error. Libraries wrap it several times, with addresses and retries.
+
+    Example: `ConnectionRefusedError: Connection refused`.
+    """
     inner = error
     while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):
         inner = cause
@@ -324,7 +331,7 @@ class ChangedObjectError(UserError):
 
 @billed
 def read_state(address: str, connected: Any) -> tuple[bytes, int]:
-    """The content of an object, and its generation; empty and 0 if it does not exist.
+    """The content of an object, and its generation. They are empty and 0 if it does not exist.
 
     Args:
         address: gs://BUCKET/PATH.
@@ -344,12 +351,12 @@ def read_state(address: str, connected: Any) -> tuple[bytes, int]:
 
 @billed
 def replace_state(address: str, content: bytes, generation: int, connected: Any) -> int:
-    """Replace an object that still has this generation, 0 if it must not exist yet; returns its new generation.
+    """Replace an object that still has this generation, and return its new generation.
 
     Args:
         address: gs://BUCKET/PATH.
         content: its new content.
-        generation: as `read_state` returned it.
+        generation: as `read_state` returned it, 0 if the object must not exist yet.
         connected: a `client(write=True)`.
 
     Raises:
@@ -368,7 +375,7 @@ def replace_state(address: str, content: bytes, generation: int, connected: Any)
         try:
             blob.upload_from_string(content, **options)
         except PreconditionFailed:
-            # A request is repeated when its reply is lost; then the first one has made the change.
+            # A request is repeated when its reply is lost. Then the first one has made the change.
             there = blob.bucket.get_blob(blob.name, retry=retry())
             if there is None or there.metadata != blob.metadata:
                 raise ChangedObjectError(address) from None
@@ -378,9 +385,9 @@ def replace_state(address: str, content: bytes, generation: int, connected: Any)
 
 @billed
 def remove_state(address: str, generation: int, connected: Any) -> None:
-    """Remove an object that still has this generation; does nothing if it does not exist.
+    """Remove an object that still has this generation. Does nothing if it does not exist.
 
-    Arguments and errors are those of `replace_state`.
+    Arguments and errors are as in `replace_state`.
     """
     from google.api_core.exceptions import NotFound, PreconditionFailed
 

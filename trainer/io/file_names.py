@@ -14,7 +14,7 @@ NAME_BYTES, PATH_BYTES = 255, 3000
 
 
 def archive_suffix(name: str) -> str:
-    """The suffix of an archive that can be read, as `.tar.gz` of `Set.TAR.GZ`; empty for any other name."""
+    """The suffix of an archive that can be read, such as `.tar.gz` of `Set.TAR.GZ`. Empty for any other name."""
     return next((suffix for suffix in ARCHIVES if name.lower().endswith(suffix)), "")
 
 
@@ -31,7 +31,7 @@ def check_name(name: str, origin: str) -> None:
 
 
 def check_path(name: str, origin: str) -> None:
-    """Raise `UserError` for a name in `origin` by which no file below a folder can be written."""
+    """Raise `UserError` for a name in `origin` by which no file below a folder can be written, such as `../a`."""
     check_name(name, origin)
     if posixpath.normpath(name) != name or name.startswith("/") or name.partition("/")[0] == "..":
         raise UserError(f"{origin} has a file named {name[:80]!r}, which leads out of it; rename it")
@@ -49,7 +49,7 @@ def both_kinds(name: str, origin: str) -> UserError:
 
 
 def folders_of(names: Iterable[str]) -> set[str]:
-    """The folders of files, and those that they are in."""
+    """The folders of files, and the folders above. Example: `a` and `a/b` for `a/b/c.png`."""
     folders: set[str] = set()
     for name in names:
         while (name := name.rpartition("/")[0]) and name not in folders:
@@ -65,4 +65,4 @@ class SourceObject:
     size_bytes: int
     crc32c: str
     sha256: str = ""
-    """SHA-256 of the content of a downloaded file, 64 hex digits; empty for others."""
+    """SHA-256 of the content of a downloaded file, 64 hex digits. Empty for others."""

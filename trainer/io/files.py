@@ -30,7 +30,7 @@ StrPath = str | os.PathLike[str]
 MOUNT = pathlib.Path("/gcs")
 """Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
 UNFINISHED = ".unfinished"
-"""File in a folder whose contents are still being copied, or whose copy was interrupted."""
+"""File in a folder to which files are being copied, or to which an interrupted copy has begun."""
 SHOWN = 60
 """Characters of a value that are shown in a message."""
 PARTIAL, FETCH, TEST_SET = ".partial-", ".fetch-", ".test-set-"
@@ -58,7 +58,9 @@ def room_bytes(folder: pathlib.Path) -> int:
 
 
 def local_path(path: str) -> pathlib.Path:
-    """The path that a user wrote, with `~` expanded; `~user` of an unknown user is a plain name, as in shells.
+    """The path that a user wrote, with `~` expanded. `~user` of an unknown user is a plain name, as in shells.
+
+    Example: `/home/me/data` for `~/data`.
 
     Raises:
         ContentError: it is below MOUNT, and its bucket is not mounted.
@@ -105,7 +107,7 @@ def is_taken(output: pathlib.Path) -> bool:
 
 
 def check_output_path(path: str | os.PathLike[str], into: bool = False) -> None:
-    """Raise `PlaceError` if nothing can be written to `path`; to be called before long work.
+    """Raise `PlaceError` if nothing can be written to `path`. Call it before long work.
 
     Args:
         path: a file or a folder.
@@ -123,8 +125,9 @@ def check_output_path(path: str | os.PathLike[str], into: bool = False) -> None:
 def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True) -> Iterator[pathlib.Path]:
     """Yields a path to write a file or a folder to, which is moved to `path` on success and removed on failure.
 
-    It is next to `path`, or on the local disk if `path` is on a mounted bucket, so that each byte is sent once. It
-    has the name of `path`, whose suffix some writers look at. An existing file, an empty folder or an interrupted
+    The yielded path is next to `path`, or on the local disk if `path` is on a mounted bucket, so that each byte is
+    sent once. It has the name of `path`, since some writers look at its suffix. Example: `.partial-1f/map.png`
+    becomes `map.png`. An existing file, an empty folder or an interrupted
     copy at `path` is replaced.
 
     Args:
@@ -132,10 +135,10 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
         last: the file, relative to a folder, by which readers know that the folder is whole. Where a folder cannot
             be renamed, its files are copied and this one comes last.
         flushed: whether the content is on the disk before it is at `path`, so that a machine that stops leaves no
-            empty files; False for one of many files that the same command makes again.
+            empty files. False for one of many files that the same command makes again.
 
     Raises:
-        PlaceError: nothing can be written there; raised before the caller has written anything.
+        PlaceError: nothing can be written there. Raised before the caller has written anything.
         ContentError: it is below MOUNT, and its bucket is not mounted.
         UserError: the disk is full.
     """
@@ -183,7 +186,7 @@ def remove(path: pathlib.Path) -> None:
 
 @contextmanager
 def _explained(path: pathlib.Path, kind: type[UserError] | None = None) -> Iterator[None]:
-    """Turn an `OSError` about the output `path` into a `UserError` of this kind; None for a full disk alone."""
+    """Turn an `OSError` about the output `path` into a `UserError` of this kind. None for a full disk alone."""
     try:
         yield
     except OSError as error:
@@ -196,7 +199,7 @@ def _explained(path: pathlib.Path, kind: type[UserError] | None = None) -> Itera
 
 
 def _move(partial: pathlib.Path, path: pathlib.Path, last: str) -> None:
-    """Rename `partial` to `path`; copy it where that is impossible: from another disk, or a folder of a bucket."""
+    """Rename `partial` to `path`. Copy it where that is impossible, as from another disk, or to a bucket."""
     try:
         partial.replace(path)
     except OSError as error:
@@ -253,7 +256,7 @@ MOST_LEVELS = 100
 
 
 def read_limited(path: pathlib.Path, remedy: str, most_bytes: int) -> bytes:
-    """The content of a file that others may have written; only a regular file is opened, never a pipe or a device.
+    """The content of a file that others may have written. A pipe or a device is never opened.
 
     Args:
         path: the file.
@@ -282,7 +285,7 @@ def read_limited(path: pathlib.Path, remedy: str, most_bytes: int) -> bytes:
 
 
 def read_toml(path: pathlib.Path, remedy: str) -> dict[str, Any]:
-    """The content of a TOML file; raises `ContentError`, whose message ends with `remedy`."""
+    """The content of a TOML file. Raises `ContentError` with a message that ends with `remedy`."""
     import tomllib
 
     try:
@@ -294,7 +297,7 @@ def read_toml(path: pathlib.Path, remedy: str) -> dict[str, Any]:
 
 
 def read_yaml(path: pathlib.Path, remedy: str) -> Any:
-    """The content of a YAML file without aliases; raises `ContentError`, whose message ends with `remedy`."""
+    """The content of a YAML file without aliases. Raises `ContentError` with a message that ends with `remedy`."""
     import yaml
 
     # The parser in C, if there is one: the other takes most of a second.
@@ -335,9 +338,9 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any, most_bytes: int = 0) -
     Args:
         path: the file.
         remedy: end of the error message.
-        most_bytes: size of the largest file that is read; 0 for that of MOST_BYTES.
-        kind: type of what the file holds, for pydantic. A dataclass is made from it; anything else is returned as
-            it is in the file, with the keys that `kind` does not name.
+        most_bytes: size of the largest file that is read, 0 for the size in MOST_BYTES.
+        kind: type of what the file holds, for pydantic. A dataclass is made from it. Anything else is returned as
+            it is in the file, with the keys that `kind` does not name. Example: `dict[str, list[int]]`.
 
     Raises:
         ContentError: the file cannot be read, is not JSON, or holds something else.
@@ -367,12 +370,12 @@ def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
 
 
 def checked_json(value: Any, origin: str, remedy: str, kind: Any) -> Any:
-    """Return a parsed JSON value as `kind`, as in `read_json`; raises `ContentError` if it is of another type."""
+    """Return a parsed JSON value as `kind`, as in `read_json`. Raises `ContentError` for another type."""
     from pydantic import ValidationError  # 0.1 s, which `--help` does not need
 
     is_made = dataclasses.is_dataclass(kind)
     try:
-        # Strict, such as no "1" for 1, since the value itself is returned; only dataclasses need conversions.
+        # Strict, such as no "1" for 1, since the value itself is returned. Only dataclasses need conversions.
         made = _validator(kind).validate_python(value, strict=not is_made)
     except ValidationError as error:
         first = error.errors()[0]
@@ -413,7 +416,7 @@ def _failing_fast(schema: Any) -> Any:
 
 
 def _item_by_item(value: Any, validate: Callable[[Any], Any]) -> Any:
-    """Validate a mapping, which pydantic has no option for; anything else is `validate`'s."""
+    """Validate a mapping, which pydantic has no option for. `validate` takes anything else."""
     if not isinstance(value, dict):
         return validate(value)
     return {key: made for name, item in value.items() for key, made in validate({name: item}).items()}
@@ -423,7 +426,7 @@ def _item_by_item(value: Any, validate: Callable[[Any], Any]) -> Any:
 
 
 def write_array(path: pathlib.Path, array: "npt.NDArray[Any]") -> None:
-    """Write what `np.save` writes; on a full disk the `OSError` has the system's number, which NumPy's lacks."""
+    """Write what `np.save` writes. On a full disk the `OSError` has the system's number, which NumPy's lacks."""
     import numpy as np  # here and below, so that settings can be read without any package
 
     with path.open("wb") as file:
@@ -436,7 +439,7 @@ def read_maps(path: pathlib.Path, shape: tuple[int, ...], remedy: str) -> "npt.N
     """Read maps of the `shape` (n, h, w), float32, finite and not negative.
 
     Raises:
-        ContentError: the file is missing or holds something else; the message ends with `remedy`.
+        ContentError: the file is missing or holds something else. The message ends with `remedy`.
     """
     import numpy as np
 
@@ -450,7 +453,7 @@ def read_maps(path: pathlib.Path, shape: tuple[int, ...], remedy: str) -> "npt.N
             or not np.isfinite(array).all()
         ):
             raise ValueError(f"it is {array.dtype} {list(array.shape)}, or has values that are none of a map's")
-    except Exception as error:  # NumPy raises different errors for damaged bytes, those of Python's tokenizer too
+    except Exception as error:  # NumPy raises different errors for damaged bytes, some from Python's tokenizer
         raise ContentError(f"{path} is missing or damaged ({first_line(error)}): {remedy}") from None
     result: npt.NDArray[np.float32] = array
     return result
@@ -469,10 +472,10 @@ def machine() -> str:
 
 
 def start_of(process: int) -> str:
-    """When a process of this machine and container started; empty if it does not run.
+    """When a process of this machine and container started. Empty if it does not run.
 
-    It tells a process from a later one with the same id. On Linux it is in clock ticks since the machine started;
-    elsewhere it is `unknown`.
+    It tells a process from a later one with the same id. On Linux it is in clock ticks since the machine started,
+    such as `48213`. Elsewhere it is `unknown`.
     """
     try:
         os.kill(process, 0)
@@ -492,7 +495,7 @@ def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[
 
     Args:
         kind: one of HIDDEN, or LOCAL.
-        parent: an existing folder; None for the system's folder for temporary files, with LOCAL alone.
+        parent: an existing folder. None for the system's folder for temporary files, with LOCAL alone.
 
     Raises:
         OSError: nothing can be written there.
@@ -504,7 +507,10 @@ def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[
 
 
 def _owner() -> str:
-    """The part of a temporary name that tells whose it is: machine, and id and start of this process."""
+    """The owner in a temporary name: the machine, and the id and the start of this process.
+
+    Example: `0a1b2c3d-4711-48213-`.
+    """
     process = os.getpid()
     return f"{_short_machine()}-{process}-{start_of(process)}-"
 
@@ -536,7 +542,7 @@ def folder_for_now() -> pathlib.Path:
 
 
 def remove_leftovers(parent: pathlib.Path) -> None:
-    """Remove what killed processes have left in `parent`; no other process may be writing there."""
+    """Remove what killed processes have left in `parent`. No other process may be writing there."""
     for kind in HIDDEN:
         for path in parent.glob(f"{kind}*"):
             remove(path)

@@ -96,7 +96,9 @@ class LocalPlace(Stored):
 
 
 def paths_at(path: pathlib.Path) -> dict[str, pathlib.Path]:
-    """The files of a folder by their names below it, or one archive, without hidden files; links are followed.
+    """The files of a folder by their names below it, or one archive, without hidden files. Links are followed.
+
+    Example: `{"a/b.png": Path("/data/set/a/b.png")}` for `/data/set`.
 
     Raises:
         UserError: there are none, or one is no regular file.

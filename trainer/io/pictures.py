@@ -30,14 +30,14 @@ OTHER_FORMATS = {
     **dict.fromkeys((b"avif", b"avis"), "AVIF"),
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "HEIC"),
 }
-"""Brand, bytes 8 to 11 of an ISO media file (ISO/IEC 23008-12; AV1 Image File Format) -> the name of its format,
+"""Brand, bytes 8 to 11 of an ISO media file (ISO/IEC 23008-12, AV1 Image File Format) -> the name of its format,
 which is not read."""
 OTHER_SUFFIXES = (".avif", ".heic", ".heif")
 """File name endings of these formats."""
 MAX_PIXELS = int(MOST_MEGAPIXELS * MEGAPIXEL)
 """Pixels of the largest image that is read by default."""
 MAX_SIDE_PX = 65_535
-"""JPEG's limit; memory grows with the sides too."""
+"""JPEG's limit. Memory grows with the sides, too."""
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -66,7 +66,7 @@ def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixe
 
     Returns:
         (h, w, 3) uint8 RGB, upright by its EXIF orientation. Transparent pixels are blended with white. Of an
-        animation it is the first frame. 16-bit grey levels are divided by 257; 32-bit and float levels by their
+        animation it is the first frame. 16-bit grey levels are divided by 257, 32-bit and float levels by their
         maximum.
 
     Raises:
@@ -76,19 +76,19 @@ def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixe
 
 
 def as_seen(picture: Image.Image) -> Image.Image:
-    """An opened image in mode RGB, as `read_picture` decodes it; raises whatever Pillow raises."""
+    """An opened image in mode RGB, as `read_picture` decodes it. Raises whatever Pillow raises."""
     return _rgb(upright(picture))
 
 
 def upright(picture: Image.Image) -> Image.Image:
-    """An opened image in its own mode, turned by its EXIF orientation; raises whatever Pillow raises."""
+    """An opened image in its own mode, turned by its EXIF orientation. Raises whatever Pillow raises."""
     picture.load()
     method = UPRIGHT.get(orientation_of(picture))
     return picture if method is None else picture.transpose(method)
 
 
 class Picture:
-    """An image whose header has been read. Its pixels are decoded later, unless a PNG has EXIF tags behind them.
+    """An image with its header read. Its pixels are decoded later, unless a PNG has EXIF tags behind them.
 
     Raises:
         ContentError: the data is not an image of FORMATS, or it is damaged or too large.
@@ -144,7 +144,7 @@ class Picture:
 
 
 def open_header(data: bytes) -> ImageFile:
-    """Open an image of FORMATS with Pillow, without decoding it; raises whatever Pillow raises."""
+    """Open an image of FORMATS with Pillow, without decoding it. Raises whatever Pillow raises."""
     return Image.open(io.BytesIO(data), formats=FORMATS)
 
 
@@ -163,7 +163,7 @@ def _open(data: bytes, origin: str) -> ImageFile:
 
 
 def _undecodable(origin: str, error: Exception, format: str | None = None) -> ContentError:
-    """The error about a file of which Pillow decodes no pixels."""
+    """The error about a file from which Pillow decodes no pixels."""
     reason = first_line(error)
     if format == "PNG" or "truncated" in reason.lower():  # Pillow has a dozen texts for a cut or damaged PNG
         return ContentError(f"{origin} is cut short or damaged; {REMEDY}")
@@ -171,7 +171,10 @@ def _undecodable(origin: str, error: Exception, format: str | None = None) -> Co
 
 
 def orientation_of(picture: Image.Image) -> int:
-    """The EXIF orientation, without decoding the pixels; 1 if there is none, or if Pillow applies it itself."""
+    """The EXIF orientation, without decoding the pixels. 1 if there is none, or if Pillow applies it itself.
+
+    Example: 6 for a photograph that is turned by 90 degrees.
+    """
     if picture.format == "TIFF" or (picture.format == "PNG" and "exif" not in picture.info):
         return 1  # Pillow turns a TIFF itself, and would decode a PNG to look for tags behind its pixels
     try:

@@ -30,7 +30,7 @@ class WordPlace(Place):
 
 
 class DrivePlace(Place):
-    """An archive on Google Drive. Example: `drive:1g8j-hTT-51IG1UF`; the ID follows `/d/` or `id=` in its link."""
+    """An archive on Google Drive. Example: `drive:1g8j-hTT-51IG1UF`. The ID follows `/d/` or `id=` in its link."""
 
     @property
     def is_download(self) -> bool:
@@ -90,7 +90,7 @@ class WebPlace(Place):
 
 
 def stored_at(text: StrPath) -> Stored:
-    """The folder or file at a path or a `gs://` address."""
+    """The folder or file at a path or a `gs://` address. Example: `models`, or `gs://bucket/models`."""
     written = os.fspath(text)
     return BucketPlace(written) if written.startswith(REMOTE) else LocalPlace(written)
 
@@ -106,7 +106,10 @@ def unmounted(place: Stored) -> Stored:
 
 
 def bucket_at(address: str, what: str) -> BucketPlace:
-    """The bucket, or the folder in one, at an address; raises `UserError` about `what` for another syntax."""
+    """The bucket, or the folder in one, at an address. Raises `UserError` about `what` for another syntax.
+
+    Example: `bucket_at("gs://Runs", "registry")` raises "registry is 'gs://Runs'; write it as ...".
+    """
     is_valid = re.fullmatch(rf"{REMOTE}[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
     check(is_valid, f"{what} is {address!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER")
     return BucketPlace(address)
@@ -128,7 +131,7 @@ def place_of(text: str, words: Collection[str] = ()) -> Place:
 
 
 def source_places(text: str, words: Collection[str] = ()) -> list[Place]:
-    """The places in the text of a source: one, or several addresses with spaces between them; none if it is empty.
+    """The places in the text of a source: one, or several addresses with spaces between them. None if it is empty.
 
     Example: `a b` is one folder, `gs://bucket/two words.zip` one archive, and `https://h.org/a.zip drive:ID` two.
     Nothing is checked. Beside an address, what is no address becomes a `WebPlace`, which `check` refuses.
@@ -144,7 +147,7 @@ def source_places(text: str, words: Collection[str] = ()) -> list[Place]:
 
 
 def _on_drive(link: str) -> DrivePlace | None:
-    """The file that a link to Google Drive names; None for any other address."""
+    """The file that a link to Google Drive names. None for any other address."""
     try:
         parts = urllib.parse.urlsplit(link)
         host = parts.hostname
@@ -172,5 +175,8 @@ def without_queries(text: str) -> str:
 
 
 def without_query(url: str) -> str:
-    """An address without query, fragment and password; also without the password of an address in its path."""
+    """An address without query, fragment and password, and without the password of an address in its path.
+
+    Example: `https://h.org/a.zip` for `https://me:secret@h.org/a.zip?key=secret`.
+    """
     return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])

@@ -22,7 +22,7 @@ LOG_SHARE = 0.05
 
 
 class Tracker:
-    """Shows the progress of `description` over `total` units, None if nobody knows; a context manager.
+    """Shows the progress of `description` over `total` units, None if nobody knows. It is a context manager.
 
     On a terminal it draws a bar with the time left. Otherwise it prints lines, fewer as time passes,
     and one at the end, so that a log stays short.
@@ -32,7 +32,7 @@ class Tracker:
         total: units of the work.
         unit: name of several units.
         done: how many of them an earlier process has finished.
-        later: units of work like this that follow after the last one; the time left is that until their end.
+        later: units of work like this that follow after the last one. The time left includes them.
     """
 
     def __init__(self, description: str, total: int | None, unit: str, done: int = 0, later: int = 0) -> None:
@@ -61,7 +61,7 @@ class Tracker:
         return self
 
     def advance(self, count: int = 1, details: str = "") -> None:
-        """Add `count` finished units; `details` is shown after the count."""
+        """Add `count` finished units. `details` is shown after the count, such as `loss 0.42`."""
         now = time.monotonic()
         self._done += count
         self._details = details
@@ -77,7 +77,7 @@ class Tracker:
         return min(max(LOG_EVERY_S, LOG_SHARE * (now - self._started)), LOG_AT_LEAST_EVERY_S)
 
     def _left(self, now: float) -> str:
-        """Estimate such as `about 9 min left`; empty before the second advance: the first has preparations."""
+        """Estimate such as `about 9 min left`. Empty before the second advance: the first has preparations."""
         if self._total is None or self._first is None or self._done <= self._first[1]:
             return ""
         n_left = self._total - self._done + self._later
@@ -110,7 +110,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def open_pool(n_threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
-    """Threads, by default one for each CPU; at the end, also after an error, cancels calls that have not begun."""
+    """Threads, by default one for each CPU. The end, also by an error, cancels calls that have not begun."""
     pool = ThreadPoolExecutor(n_threads or os.cpu_count())
     try:
         yield pool
@@ -121,7 +121,7 @@ def open_pool(n_threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
 def map_ahead(
     pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item], max_pending: int
 ) -> Iterator[Result]:
-    """Map a function over items in threads, in order; at most `max_pending` results are computed ahead."""
+    """Map a function over items in threads, in order. At most `max_pending` results are computed ahead."""
     pending: collections.deque[Future[Result]] = collections.deque()
     for item in items:
         pending.append(pool.submit(function, item))

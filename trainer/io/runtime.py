@@ -22,11 +22,11 @@ ERRORS_ALONE = "2"
 """Value of TF_CPP_MIN_LOG_LEVEL: 0 for everything, 1 for warnings and errors, 2 for errors."""
 TPU_LOCKED_BYTES = 68_719_476_736_000
 """Limit of locked memory that the driver of a TPU v5e needs to exchange data with the chips by DMA (Google's page
-"Deploy a model to Cloud TPU VMs"; `ulimit -l 68719476736` there counts in KiB)."""
+"Deploy a model to Cloud TPU VMs", where `ulimit -l 68719476736` counts in KiB)."""
 SHARED_MEMORY = pathlib.Path("/dev/shm")  # noqa: S108
 NCCL_SHARED_BYTES = 2**30
 """Shared memory that NCCL should have to connect a machine's GPUs (its user guide, "Troubleshooting"). Without
-NVLink it takes 10 MB for each channel (NVIDIA/nccl issue 525); a container has 64 MB unless it asks for more."""
+NVLink it takes 10 MB for each channel (NVIDIA/nccl issue 525). A container has 64 MB unless it asks for more."""
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 PROC = pathlib.Path("/proc")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -38,7 +38,7 @@ ALL_USERS = ["0", "0", "4294967295"]
 
 
 def load_tensorflow() -> None:
-    """Import TensorFlow, after a line on stderr; do nothing if it is already loaded.
+    """Import TensorFlow, after a line on stderr. Do nothing if it is already loaded.
 
     What TensorFlow's C++ writes to stderr is limited to errors, unless the environment has another level.
     """
@@ -53,7 +53,7 @@ def load_tensorflow() -> None:
 
 
 def announce(work: str) -> None:
-    """Say on stderr what takes a while; to be called before seconds of work that shows no progress."""
+    """Say on stderr what takes a while, such as `loading TensorFlow`. Call it before work without progress."""
     print(f"{work} ...", file=sys.stderr, flush=True)
 
 
@@ -95,7 +95,7 @@ def has_own_users(proc: pathlib.Path = PROC) -> bool:
 
 
 def shared_memory_bytes() -> int:
-    """Size of the shared memory of this machine or container; 0 if it has none."""
+    """Size of the shared memory of this machine or container, such as 2**26 in Docker. 0 if it has none."""
     return shutil.disk_usage(SHARED_MEMORY).total if SHARED_MEMORY.is_dir() else 0
 
 
@@ -123,7 +123,7 @@ def _without_garbage_collection() -> Iterator[None]:
 def _without(name: str) -> Iterator[None]:
     """Make the import of an optional module fail inside the block.
 
-    Keras imports pyplot for a function that this project does not use; that takes a fifth of the loading time.
+    Keras imports pyplot for a function that this project does not use. That takes a fifth of the loading time.
     """
     if name in sys.modules:
         yield
@@ -139,7 +139,7 @@ def _without(name: str) -> Iterator[None]:
 
 
 def instruction_sets() -> frozenset[str]:
-    """Instruction sets that the CPU reports; empty if it reports none, as on ARM or a Mac."""
+    """Instruction sets that the CPU reports, such as `avx512f`. Empty if it reports none, as on ARM or a Mac."""
     try:
         lines = CPU_INFO.read_text().splitlines()
     except OSError:  # not Linux
@@ -201,7 +201,7 @@ def _memory_groups(own: str, cgroups: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _left(folder: pathlib.Path, limit: str, usage: str, droppable: str) -> list[int]:
-    """Free memory of one group in bytes; empty if the group does not exist or has no limit."""
+    """Free memory of one group in bytes. Empty if the group does not exist or has no limit."""
     if not (folder / limit).exists() or (maximum := (folder / limit).read_text().strip()) == "max":
         return []
     used = int((folder / usage).read_text()) - _fields(folder / "memory.stat").get(droppable, 0)
@@ -209,13 +209,13 @@ def _left(folder: pathlib.Path, limit: str, usage: str, droppable: str) -> list[
 
 
 def _fields(path: pathlib.Path) -> dict[str, int]:
-    """Parse lines of a name, a number and possibly a unit."""
+    """Parse lines of a name, a number and possibly a unit. Example: `MemAvailable: 8123456 kB`."""
     return {words[0]: int(words[1]) for line in path.read_text().splitlines() if (words := line.split())}
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 if there is no such process."""
-    statm = pathlib.Path(f"/proc/{pid}/statm")  # proc(5): the second number is resident pages; only on Linux
+    """Resident memory of a process, 0 if there is no such process."""
+    statm = pathlib.Path(f"/proc/{pid}/statm")  # proc(5): the second number is resident pages. Only on Linux
     try:
         if statm.parent.parent.joinpath("self").exists():
             return int(statm.read_text().split()[1]) * resource.getpagesize()

@@ -34,7 +34,7 @@ BEGIN = (
 )
 """What the worker runs: `serve_calls`, with the search path of this process."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
-"""Each thread of OpenBLAS would take memory of the limit at once; a panic of Polars is said in a sentence."""
+"""Each thread of OpenBLAS would take memory of the limit at once. A panic of Polars is said in a sentence."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Limits:
     seconds: float = 6
     """Processor time of all threads, so that a busy machine does not count."""
     memory_bytes: int = 3 * GIGABYTE // 2
-    """Memory of the worker's own, also what it held before the call. Linux enforces it; macOS does not."""
+    """Memory of the worker's own, also what it held before the call. Linux enforces it. macOS does not."""
     written_bytes: int = GIGABYTE
     """Size of any one file."""
 
@@ -64,7 +64,7 @@ class _Answer(NamedTuple):
     details: str = ""
     """The traceback."""
     is_full: bool = False
-    """Whether the worker ran out of memory, some of which it may still hold."""
+    """Whether the worker ran out of memory. It may still hold some."""
 
 
 def call(function: str, *arguments: object, file: str, remedy: str = REMEDY, limits: Limits | None = None) -> Any:
@@ -73,15 +73,15 @@ def call(function: str, *arguments: object, file: str, remedy: str = REMEDY, lim
     What it prints goes to stderr. Ctrl-C, SIGTERM and the end of this process end the worker, too.
 
     Args:
-        function: its dotted name, such as `trainer.data.matlab.read_one`; only the worker imports its module.
-        arguments: of the function; they and its result are pickled.
+        function: its dotted name, such as `trainer.data.matlab.read_one`. Only the worker imports its module.
+        arguments: of the function. They and its result are pickled.
         file: the name of what it decodes, for messages.
         remedy: end of the messages.
-        limits: what it may take; None for those of a small file.
+        limits: what it may take. None for the limits of a small file.
 
     Raises:
         ContentError: the function exceeds a limit, crashes the worker, or fails with an error of its own.
-        UserError: the function raises it; or the worker was ended from outside.
+        UserError: the function raises it, or the worker was ended from outside.
         OSError: the system's, such as a full disk.
     """
     limits = limits or Limits()
@@ -98,7 +98,7 @@ def call(function: str, *arguments: object, file: str, remedy: str = REMEDY, lim
 
 
 def end() -> None:
-    """End the worker, for the memory that it holds; the next call begins another one."""
+    """End the worker, for the memory that it holds. The next call begins another one."""
     _worker.end()
 
 
@@ -131,7 +131,7 @@ class _Worker:
         self._connection: Connection | None = None
 
     def ask(self, request: _Call) -> _Answer | int:
-        """The answer to a call; the exit status of a worker that ended instead."""
+        """The answer to a call, or the exit status of a worker that ended instead, such as -9."""
         with self._lock:
             is_new = self._process is None
             answer = self._exchange(request)
@@ -222,7 +222,7 @@ def _answer(request: _Call) -> _Answer:
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
             return _Answer(problem=f"unpacks to more than {_gigabytes(request.limits.written_bytes)}")
-        if isinstance(error, OSError) and error.errno:  # the system's; libraries raise it for damaged files, too
+        if isinstance(error, OSError) and error.errno:  # the system's. Libraries raise it for damaged files, too
             return _Answer(error=error)
         reason = f"{type(error).__name__}: {first_line(error)}"
         return _Answer(problem=f"cannot be read ({reason})", details=traceback.format_exc()[-10_000:])
@@ -232,7 +232,7 @@ def _answer(request: _Call) -> _Answer:
 def _limited(limits: Limits) -> Iterator[None]:
     """Let the system hold the limits inside the block.
 
-    A signal ends the process after the time; more memory is a `MemoryError`, and a longer file an `OSError`.
+    A signal ends the process after the time. More memory is a `MemoryError`, and a longer file an `OSError`.
     """
     bounds = {resource.RLIMIT_DATA: limits.memory_bytes, resource.RLIMIT_FSIZE: limits.written_bytes}
     before = {kind: resource.getrlimit(kind) for kind in bounds}

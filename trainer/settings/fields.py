@@ -46,7 +46,7 @@ COMPARISONS = {
 def setting(default: Any, help: str, group: str = "", **limits: Unpack[Range]) -> Any:
     """A dataclass field with its default, the sentence that describes it to a user, and its range.
 
-    `group` is the title under which helps show its flag; by default that of its class, in `TITLE`. The class has
+    `group` is the title under which helps show its flag, by default the TITLE of its class. The class has
     to call `check_ranges`.
     """
     return dataclasses.field(default=default, metadata={"help": help, "group": group, "range": limits})
@@ -86,7 +86,7 @@ def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
 
 
 def configs_of(values: Mapping[str, Any], *configs: Any) -> list[Any]:
-    """An instance of each dataclass in `configs`, from settings by name; one without a value has its default.
+    """An instance of each dataclass in `configs`, from settings by name. One without a value has its default.
 
     Values are converted by `as_type`. Raises `UserError` for a name that is a setting of none of the dataclasses,
     with the nearest one, and for a value of another type.
@@ -115,7 +115,7 @@ def _written(value: Any) -> str:
 
 
 def boolean(text: str) -> bool:
-    """Parse a word of WORDS; raises `ValueError` for any other word."""
+    """Parse a word of WORDS, such as `yes`. Raises `ValueError` for any other word."""
     try:
         return WORDS[text.lower()]
     except KeyError:
@@ -136,12 +136,14 @@ def integer(text: str) -> int:
 
 
 def flag_of(name: str) -> str:
-    """The flag of the setting `name`."""
+    """The flag of the setting `name`. Example: `--batch-size` for `batch_size`."""
     return "--" + name.replace("_", "-")
 
 
 def as_type(name: str, value: object, kind: type) -> Value:
     """Convert `value`, a string or a value from TOML, YAML or JSON, to `kind`: bool, int, float or str.
+
+    Example: 128 for `"128.0"` and int.
 
     Every value that somebody gives for a parameter comes through here before anything reads it. Raises `UserError`
     with the parameter's `name` if the value is none of this type, or does not fit into the type's 64 bits.
@@ -172,7 +174,7 @@ def _as_type(value: object, kind: type) -> Value:
 
 
 def brief_value(value: object) -> str:
-    """A value of any type for a message; Python writes no integer of more than 4,300 digits."""
+    """A value of any type for a message. Python writes no integer of more than 4,300 digits."""
     try:
         return shown(repr(value))
     except ValueError:

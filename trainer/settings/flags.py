@@ -17,16 +17,16 @@ from trainer.io.places import stored_at
 from trainer.settings.fields import WORDS, flag_of, group_of, integer
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
-"""Shells whose completion shtab writes."""
+"""Shells for which shtab writes a completion."""
 FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "DESIGN", "PAGE", "MODEL", "SOURCE"), ("DIR",)
-"""Names of values that a shell completes by the names of files, and by those of folders alone."""
+"""Names of values that a shell completes by the names of files, and by the names of folders alone."""
 STDOUT = "-"
 """File name that stands for standard output."""
 Config = TypeVar("Config")
 
 
 def called_as(command: str, package: str) -> str:
-    """The call of this program in usage lines: the installed `command`, or `python -m PACKAGE`."""
+    """The call of this program in usage lines: the `command`, such as `msinet`, or `python -m PACKAGE`."""
     return command if pathlib.Path(sys.argv[0]).stem == command else f"python -m {package}"
 
 
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
     Args:
         takes: how the usage shows other arguments, such as `[NAME=VALUE ...]`, which `parse_known_args` then
-            returns; empty to refuse them.
+            returns. Empty to refuse them.
     """
 
     def __init__(self, *args: Any, takes: str = "", **kwargs: Any) -> None:
@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         self._takes = takes
 
     def group(self, title: str) -> argparse._ActionsContainer:
-        """The group of flags with this title; a new one at first."""
+        """The group of flags with this title. It is new at first."""
         groups = [group for group in self._action_groups if group.title == title]
         return groups[0] if groups else self.add_argument_group(title)
 
@@ -56,7 +56,10 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
     def format_help(self) -> str:
-        """The help; its usage names only what must be given."""
+        """The help. Its usage names only what must be given.
+
+        Example: `msinet predict [OPTION ...] IMAGE [IMAGE ...]`.
+        """
         formatter = self._get_formatter()
         required = [action for action in self._actions if action.required or not action.option_strings]
         formatter.add_usage(None, required, [], prefix="")
@@ -77,7 +80,7 @@ class Parser(argparse.ArgumentParser):
         return known, unknown
 
     def _plain(self, args: Sequence[str]) -> list[str]:
-        """The arguments with `--flip true` and `--flip=true` as `--flip`, `--flip false` as `--no-flip`."""
+        """The arguments with switches as argparse takes them. Example: `--no-flip` for `--flip false`."""
         switches = {
             action.option_strings[0]
             for action in self._actions
@@ -123,7 +126,7 @@ def program(command: str, package: str, description: str) -> tuple[Parser, Any]:
 
 
 def add_command(subparsers: Any, name: str, module: ModuleType, takes: str = "") -> Parser:
-    """Add the command `name` of a module with HELP and `configure`; returns its parser."""
+    """Add the command `name` of a module with HELP and `configure`. Returns its parser."""
     parser: Parser = subparsers.add_parser(name, help=module.HELP, description=module.__doc__, takes=takes)
     module.configure(parser)
     return parser
@@ -165,7 +168,7 @@ def output_path(text: str, into: bool = False) -> str:
     """Check the value of a flag that names a local file or folder to write, before any work is done.
 
     Args:
-        text: the value; STDOUT and an empty text pass unchecked.
+        text: the value. STDOUT and an empty text pass unchecked.
         into: whether files are added to a folder, which may exist.
 
     Raises:
@@ -180,7 +183,7 @@ def output_path(text: str, into: bool = False) -> str:
 
 
 def output_dir(text: str, into: bool = False) -> str:
-    """Check the value of a flag that names a folder to write; raises `UserError` for a file."""
+    """Check the value of a flag that names a folder to write. Raises `UserError` for a file."""
     output_path(text, into)
     if pathlib.Path(text).is_file():
         raise UserError(f"{text} is a file; name a folder")
@@ -188,17 +191,20 @@ def output_dir(text: str, into: bool = False) -> str:
 
 
 def results_dir(text: str) -> str:
-    """Check the value of a flag that names a folder to which files are added; raises `UserError` for a file."""
+    """Check the value of a flag that names a folder to which files are added. Raises `UserError` for a file."""
     return output_dir(text, into=True)
 
 
 def output_dir_or_address(text: str) -> str:
-    """Check the value of a flag that names a folder to write, here or at an address; addresses pass unchecked."""
+    """Check the value of a flag that names a folder to write, here or at an address.
+
+    Addresses pass unchecked, such as `gs://bucket/runs`.
+    """
     return text if "://" in text else output_dir(text)
 
 
 def output_file(text: str) -> str:
-    """Check the value of a flag that names a file to write, or STDOUT; raises `UserError` for a folder."""
+    """Check the value of a flag that names a file to write, or STDOUT. Raises `UserError` for a folder."""
     output_path(text)
     if pathlib.Path(text).is_dir():
         raise UserError(f"{text} is a folder; name a file in it")
@@ -206,7 +212,7 @@ def output_file(text: str) -> str:
 
 
 def summarize(file: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Write what `compute` returns as JSON to a file or to STDOUT, which then gets nothing else; return it too."""
+    """Write what `compute` returns as JSON to a file or to STDOUT, which then gets nothing else. Returns it."""
     with contextlib.redirect_stdout(sys.stderr) if file == STDOUT else contextlib.nullcontext():
         summary = compute()
     if file == STDOUT:
@@ -250,6 +256,6 @@ def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> N
 
 
 def settings(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:
-    """The dataclass with the values of its flags and of `others`; its defaults for fields with neither."""
+    """The dataclass with the values of its flags and of `others`. A field with neither has its default."""
     names = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
     return config(**{name: value for name, value in vars(arguments).items() if name in names} | others)

@@ -22,7 +22,7 @@ from trainer.io.files import MEGABYTE, read_json, remove, room_bytes, write_json
 from trainer.io.progress import Tracker
 
 VARIABLE = "MSINET_CACHE"
-"""Environment variable with the folder; empty for none."""
+"""Environment variable with the folder. Empty for none."""
 DEFAULT = "~/.cache/msinet"
 RECORD, PARTIAL, LOCK = "download.json", "partial", "lock"
 PARTIAL_RECORD = "partial.json"
@@ -43,11 +43,13 @@ class Download:
     mtime_ns: int
     """Modification time of the file, by which a change is noticed."""
     path: pathlib.Path
-    """Where it is; in RECORD its name alone."""
+    """Where it is. RECORD has its name alone."""
 
 
 def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
-    """The folder of the cache: `chosen`, else the one that the environment names; None for no cache.
+    """The folder of the cache: `chosen`, else the one that the environment names. None for no cache.
+
+    Example: `~/.cache/msinet`.
 
     There is none either if whoever runs this has no home folder, as in some containers.
     """
@@ -97,7 +99,7 @@ def usable(root: pathlib.Path) -> Iterator[None]:
 
 
 def copy_for(kept: Download | None, error: NoAnswerError) -> Download:
-    """The copy, used for a server that does not answer, with a line that says so; raises `error` without one."""
+    """The copy, used for a server that does not answer, with a line that says so. Raises `error` without one."""
     if kept is None:
         raise error
     print(f"{error}; the copy of {kept.time[:10]} in the cache is used", flush=True)
@@ -169,7 +171,7 @@ def _receive(server: Server, offer: Offer, partial: pathlib.Path) -> None:
 
 
 def _transfer(server: Server, offer: Offer, partial: pathlib.Path) -> None:
-    """Make one attempt at `_receive`; raises `CutError` if the file did not arrive completely."""
+    """Make one attempt at `_receive`. Raises `CutError` if the file did not arrive completely."""
     done = partial.stat().st_size if partial.exists() else 0
     if done and done == offer.size_bytes:
         return
@@ -199,7 +201,7 @@ def _check_room(server: Server, offer: Offer, partial: pathlib.Path, coming_byte
 
 
 def _finished(partial: pathlib.Path, path: pathlib.Path, offer: Offer) -> Download:
-    """What is known of a downloaded file, which is read for its checksums."""
+    """What is known of a downloaded file. It is read for its checksums."""
     import google_crc32c
 
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
@@ -220,7 +222,7 @@ def _has_digest(found: Download, digest: str) -> bool:
 
 
 def _digest(found: Download, published: str) -> str:
-    """The digest of a downloaded file, by the algorithm of a published one."""
+    """The digest of a downloaded file, by the algorithm of a published one. Example: `md5:9d7bd2f1e5...`."""
     algorithm = published.partition(":")[0]
     digests = {"md5": found.md5, "sha256": found.sha256}
     return f"{algorithm}:{digests[algorithm]}"
@@ -245,7 +247,7 @@ def _offer_of(record: pathlib.Path) -> Offer | None:
 
 
 def _kept(folder: pathlib.Path) -> Download | None:
-    """The archive in a folder of the cache; None if there is none, or if it was changed."""
+    """The archive in a folder of the cache. None if there is none, or if it was changed."""
     try:
         recorded: Download = read_json(folder / RECORD, "remove it", Download)
         found = dataclasses.replace(recorded, path=folder / recorded.path)
@@ -259,7 +261,7 @@ def _kept(folder: pathlib.Path) -> Download | None:
 def locked_folder(folder: pathlib.Path, other: str) -> Iterator[None]:
     """Make the folder, and keep other processes from it during the block.
 
-    If another process has it, a line says what `other` says of that one.
+    If another process has it, a line says `other`, such as "another process downloads set.zip; waiting for it".
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)

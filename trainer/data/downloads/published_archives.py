@@ -20,7 +20,7 @@ IN_TABLE = frozenset(archive.address for row in DATASETS.values() for archive in
 
 
 class Published(Protocol):
-    """Archives at public addresses, such as a dataset's: whose they are, and under which terms."""
+    """Archives at public addresses, such as a dataset's: who has made them, and under which terms."""
 
     @property
     def archives(self) -> tuple[Archive, ...]:
@@ -47,13 +47,16 @@ class Origin:
     allow_http: bool = False
     """Whether servers may lead to addresses without https."""
     row: Published | None = None
-    """Who publishes the archives; None for addresses that a user gives."""
+    """Who publishes the archives. None for addresses that a user gives."""
     by_hand: str = ""
-    """What a person can do if a public address does not answer; empty for what a dataset's source can be."""
+    """What a person can do if a public address does not answer. Empty to pass a folder as source."""
 
     @property
     def source(self) -> str:
-        """Their addresses as one text, for records: without the queries that a user gives, which may be keys."""
+        """Their addresses as one text, for records: without the queries that a user gives, which may be keys.
+
+        Example: `https://h.org/a.zip drive:ID`.
+        """
         return " ".join(each.address if self.row else each.place.shown for each in self.archives)
 
     @property
@@ -73,7 +76,7 @@ def origin_of(places: Sequence[Place], allow_http: bool = False) -> Origin:
 
 
 def check_source(places: Sequence[Place], allow_http: bool = False) -> None:
-    """Raise `UserError` for an address that is not fetched, judged by its text; no server is asked.
+    """Raise `UserError` for an address that is not fetched, judged by its text. No server is asked.
 
     Args:
         places: of a source.
@@ -84,7 +87,7 @@ def check_source(places: Sequence[Place], allow_http: bool = False) -> None:
 
 
 def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origin:
-    """The archives that a dataset's authors, or somebody else, publish; `UserError` if there are none."""
+    """The archives that a dataset's authors, or somebody else, publish. Raises `UserError` if there are none."""
     if not row.archives:
         raise UserError("your own recordings are not public; give their folder, archive or address")
     return Origin(row.archives, allow_http, row, by_hand)
@@ -119,7 +122,7 @@ def fetch_origin(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
     """The archives, downloaded to the cache `root`, or from it if they are there and their servers have no others.
 
     Raises:
-        UserError: one cannot be downloaded; what other archives it has stays there.
+        UserError: one cannot be downloaded. The others stay in the cache.
     """
     servers = origin.servers
     if origin.row and not all(cache.find_download(root, server.address) for server in servers):

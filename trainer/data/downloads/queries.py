@@ -18,7 +18,7 @@ WITHOUT_KEYS = ("gs", "vertex")
 
 
 def escaped_by_shells(text: str) -> str:
-    """The text as `shlex.quote` writes it, without the quotes around it."""
+    """The text as `shlex.quote` writes it, without the quotes around it. Example: `it'"'"'s` for `it's`."""
     return text.replace("'", "'\"'\"'")
 
 
@@ -28,7 +28,7 @@ def escaped_by_python(text: str) -> str:
 
 
 def escaped_by_go(text: str) -> str:
-    """The text in JSON as Go writes it, and Google's services do."""
+    """The text in JSON as Go writes it, and Google's services do, such as `&` by its number in Unicode."""
     plain = json.dumps(text, ensure_ascii=False)[1:-1]
     return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", plain)
 

@@ -23,16 +23,16 @@ from trainer.io.places import DrivePlace, without_queries, without_query
 TIMEOUT_S = (15.0, 60.0)
 """Longest wait for a connection, and for its next bytes, of a server that has answered before."""
 FIRST_TIMEOUT_S, FIRST_ATTEMPTS = (5.0, 15.0), 2
-"""Longest waits for the first answer of a server, which is none where there is no network."""
+"""Longest waits for the first answer of a server. Without a network there is none."""
 ATTEMPTS = 3
 PAUSE_S = 1.0
-"""Pause before the second attempt; each further one is twice as long."""
+"""Pause before the second attempt. Each further one is twice as long."""
 BUSY = (408, 425, 429, 500, 502, 503, 504)
 """Statuses of servers that may answer the next attempt."""
 CHUNK_BYTES = 2**18
 DRIVE_PAGE = "https://drive.google.com/uc?export=download&id="
 AGENT = "Mozilla/5.0 (compatible; msinet-pipelines)"
-"""Name by which servers know this program; Google Drive has other pages for unknown ones."""
+"""Name by which servers know this program. Google Drive has other pages for unknown ones."""
 
 
 # === Offers ===
@@ -43,11 +43,11 @@ class NoAnswerError(UserError):
 
 
 class ChangedFileError(NoAnswerError):
-    """A file is no longer the one that its server offered."""
+    """A file is no longer as its server offered it."""
 
 
 class CutError(Exception):
-    """A transfer ended early; the message is the cause."""
+    """A transfer ended early. The message is the cause."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Offer:
     size_bytes: int | None
     """None if the server does not say."""
     crc32c: str = ""
-    """Checksum of the content, 8 hex digits; only Google's servers say it."""
+    """Checksum of the content, 8 hex digits. Only Google's servers say it."""
     etag: str = ""
     """The server's label of this state of the file, or its generation on Cloud Storage."""
     last_modified: str = ""
 
     @property
     def validator(self) -> str:
-        """Value for the header If-Range, which stands for this very content; empty if nothing does."""
+        """Value of the header If-Range for this very content, such as an ETag. Empty if there is none."""
         return self.last_modified if self.etag.startswith("W/") else self.etag or self.last_modified
 
     @property
@@ -77,7 +77,7 @@ class Offer:
 
 
 def read_offer(headers: Mapping[str, str], name: str) -> Offer:
-    """The offer in the headers of an answer whose body is the whole file."""
+    """The offer in the headers of an answer with the whole file as its body."""
     length = headers.get("Content-Length", "")
     crc32c = re.search(r"crc32c=([\w+/]+=*)", headers.get("x-goog-hash", ""))
     return Offer(
@@ -90,7 +90,9 @@ def read_offer(headers: Mapping[str, str], name: str) -> Offer:
 
 
 def archive_name(headers: Mapping[str, str], address: str, *urls: str) -> str:
-    """The archive's name: what its server calls it, else the last part of a URL; errors name the `address`.
+    """The archive's name: what its server calls it, else the last part of a URL.
+
+    Example: `set.zip` for `Content-Disposition: attachment; filename="set.zip"`. Errors name the `address`.
 
     Raises:
         UserError: it is not a plain name of an archive.
@@ -125,7 +127,7 @@ class Web:
         self._be_patient(FIRST_TIMEOUT_S, FIRST_ATTEMPTS)
 
     def _be_patient(self, timeout_s: tuple[float, float], attempts: int) -> None:
-        """Set the longest waits, and how often a silent server is asked; a busy one is ATTEMPTS times."""
+        """Set the longest waits, and how often a silent server is asked. A busy one is asked ATTEMPTS times."""
         self._timeout_s = timeout_s
         retries = urllib3.Retry(
             ATTEMPTS - 1,
@@ -140,7 +142,7 @@ class Web:
             adapter.max_retries = retries
 
     def offer(self) -> Offer:
-        """What the headers of the server's answer say; the file itself is not read."""
+        """What the headers of the server's answer say. The file itself is not read."""
         print(f"ask {self.shown}", flush=True)
         with self._answer({}) as response:
             name = self._name or archive_name(response.headers, self.shown, self.address, response.url)
@@ -155,7 +157,7 @@ class Web:
 
         Raises:
             ChangedFileError: the server has another state of the file by now.
-            CutError: the transfer ended early; raised while the chunks are read.
+            CutError: the transfer ended early. Raised while the chunks are read.
             NoAnswerError: the server cannot be reached, or offers no archive.
         """
         headers = {}
@@ -166,7 +168,7 @@ class Web:
 
     @contextlib.contextmanager
     def _answer(self, headers: Mapping[str, str]) -> Iterator[requests.Response]:
-        """The server's answer with a file as its body, which is not read yet."""
+        """The server's answer with a file as its body. The body is not read yet."""
         try:
             with _queries_not_logged():
                 response = self._ask(headers)
@@ -209,7 +211,7 @@ class Drive(Web):
         self._page = place.page
 
     def _ask(self, headers: Mapping[str, str]) -> requests.Response:
-        """The answer with the file; a large one is behind a page of confirmation, which gdown reads."""
+        """The answer with the file. A large one is behind a page of confirmation, which gdown reads."""
         from gdown.download import get_url_from_gdrive_confirmation
         from gdown.exceptions import FileURLRetrievalError
 
@@ -252,10 +254,10 @@ class Bucket:
 
     @contextlib.contextmanager
     def receive(self, offer: Offer, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """Open a transfer of the offered generation from byte `start` on; yields `start` and the chunks.
+        """Open a transfer of the offered generation from byte `start` on. Yields `start` and the chunks.
 
         Raises:
-            ChangedFileError: the object was replaced or deleted; raised while the chunks are read.
+            ChangedFileError: the object was replaced or deleted. Raised while the chunks are read.
         """
         yield start, self._chunks(offer, start)
 
@@ -268,11 +270,11 @@ class Bucket:
 
 
 Server = Web | Bucket
-"""A server with an archive; the cache keeps it under the server's address, and messages have `shown`."""
+"""A server with an archive. The cache keeps it under the server's address, and messages have `shown`."""
 
 
 def server_of(place: Place, name: str = "", allow_http: bool = False) -> Server:
-    """The server of the archive at a place; arguments are those of `Web`."""
+    """The server of the archive at a place. Arguments are as in `Web`."""
     match place:
         case BucketPlace():
             return Bucket(place)
