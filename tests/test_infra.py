@@ -8,7 +8,7 @@ import re
 import pytest
 
 from lifecycle.machines.settings import JobConfig
-from lifecycle.runs.parameters import DEFAULTS
+from lifecycle.runs.parameters import DEFAULTS, Values
 from lifecycle.runs.settled import require_sources, settle, validate
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
@@ -111,7 +111,7 @@ def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, writt
     assert parameters["base_model_uri"] == PRETRAINED
     for passed in ({}, {"base_model_uri": ""}):
         values = DEFAULTS | environment.derived | layered(parameters, passed)
-        require_sources(values)
+        require_sources(Values(values))
         assert not values["base_source"]
         plans = settle(values, "vertex", environment.location, given={}).plans
         assert len(plans) == 1 + len(passed)

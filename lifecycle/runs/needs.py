@@ -20,15 +20,13 @@ from typing import Any, Protocol
 
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.address import VERTEX, Address
-from lifecycle.runs import parameters
-from lifecycle.runs.settled import data_config
+from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError
 from trainer.data import datasets
 from trainer.io.abstract_place import Place, Stored
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.places import stored_at, unmounted
-from trainer.settings.fields import Value
 
 THREADS = 8
 """Number of questions at the same time."""
@@ -102,7 +100,7 @@ class PlannedRun:
     """Name of its images with `{}` for the kind, such as `host/msinet-{}:v1`. Empty if they are not known."""
     plans: Mapping[str, TrainingPlan]
     """The plan of each training step. Steps run one after another."""
-    values: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    values: Values = dataclasses.field(default_factory=Values)
     """All parameters of our pipeline. Empty for anything else, which then has no data and no registry."""
     bucket: str = ""
     """`gs://` address of the outputs. Empty inside a run, where it is known to exist."""
@@ -126,8 +124,8 @@ class PlannedRun:
         found: list[tuple[str, Place]] = [
             (name, stored_at(str(self.values[name]))) for name in ("base_model_uri", "initial_weights")
         ]
-        for dataset in parameters.needed_datasets(self.values):
-            config = data_config(dataset, self.values)
+        for dataset in self.values.datasets:
+            config = self.values.data(dataset)
             public = [archive.place for archive in datasets.get(config.dataset).archives]
             found += [(f"{dataset}_source", place) for place in config.places or public]
         stored = [(name, unmounted(place)) for name, place in found if isinstance(place, Stored)]

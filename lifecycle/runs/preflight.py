@@ -21,10 +21,9 @@ from lifecycle.registry.register import (
     version_made_of,
 )
 from lifecycle.registry.settings import PipelineConfig
-from lifecycle.runs import parameters
 from lifecycle.runs.needs import Image, PlannedRun, State, answers, needs_of
-from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE
-from lifecycle.runs.settled import data_config, settle
+from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, PARAMETERS, Values
+from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
@@ -82,7 +81,7 @@ def check_run(
     """Check everything that can be checked before data is fetched, and return what the other tasks need.
 
     Args:
-        arguments: The arguments of the compiled pipeline, as of `parameters.form_of`.
+        arguments: The arguments of the compiled pipeline, as of `Values.form`.
         compiled: Parameters that the pipeline was compiled with, those of the environment.
         target: The platform of the run.
         run: Id of the run.
@@ -92,9 +91,9 @@ def check_run(
             the base model, the initial weights, an image or the endpoint is not there. `MistakesError` has a line
             for each.
     """
-    template, passed = parameters.converted(compiled), parameters.values_of(arguments)
+    template, passed = Values.converted(compiled), Values.of_form(arguments)
     defaults = {**DEFAULTS, **template}
-    values = {**defaults, **passed}
+    values = Values({**defaults, **passed})
     # A console sends all fields of its form, and submit those that differ; people fill in some of them.
     typed = [name for name in passed if name not in CONSOLE_FIELDS or passed[name] != defaults[name]]
     # Those that submit sets back from the template's value to the default are for a recipe to set.
@@ -153,14 +152,14 @@ def check_writable(checkpoint_dir: str) -> None:
         raise UserError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
 
 
-def _find_data(values: Mapping[str, Value], checks: Checks) -> dict[str, str]:
+def _find_data(values: Values, checks: Checks) -> dict[str, str]:
     """The digest of the source of each dataset of DATA; empty for one that the run does not need."""
     from trainer.data import fetch  # loads NumPy
 
     digests = dict.fromkeys(DATA, "")
-    for name, title in parameters.needed_datasets(values).items():
+    for name, title in values.datasets.items():
         with checks.collect(title.lower()):
-            config = data_config(name, values)
+            config = values.data(name)
             digests[name] = fetch.fingerprint_data(config.dataset, config.source, config.private_sources)
     return digests
 
@@ -247,7 +246,7 @@ def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
     """The `digest_of_inputs` of the settings, and of the digests of the data and of the start of the training."""
     made_of = {
         name: values[name]
-        for name, parameter in parameters.PARAMETERS.items()
+        for name, parameter in PARAMETERS.items()
         if parameter.config in MODEL_CONFIGS and parameter.field not in SOURCE_FIELDS
     }
     return digest_of_inputs(json.dumps(made_of, sort_keys=True), *digests)

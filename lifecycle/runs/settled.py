@@ -9,7 +9,7 @@ can tell is settled by `lifecycle.machines.training_job.fit_to_data`, and what o
 import dataclasses
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from lifecycle.machines.plan import (
     TrainingPlan,
@@ -24,18 +24,13 @@ from lifecycle.registry.address import ADDRESS_SYNTAX, VERTEX, Address
 from lifecycle.registry.register import REGISTERED_NAME
 from lifecycle.registry.settings import DataGateConfig, PipelineConfig
 from lifecycle.runs.parameters import (
-    DEFAULTS,
     FINETUNE,
     KEYWORDS,
-    PARAMETERS,
     PER_STEP,
     STEPS,
     TEST,
-    needed_datasets,
+    Values,
     parameter_name,
-    refuse_without_effect,
-    steps_of,
-    without_effect,
 )
 from trainer.data import datasets
 from trainer.data.downloads.published_archives import check_source
@@ -47,8 +42,6 @@ from trainer.models import author
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig, with_recipe
-
-Config = TypeVar("Config")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,9 +91,9 @@ def settle(
     with checks.collect():
         settings = validate(values, platform, given, typed)
     with checks.collect():
-        require_sources(values)
+        require_sources(Values(values))
     with checks.collect():
-        _check_addresses(platform, {**DEFAULTS, **values})
+        _check_addresses(platform, Values(values).complete)
     if checks.passed and platform != LOCAL:
         with checks.collect():
             settings = _on_machines(settings, platform, location)
@@ -119,20 +112,20 @@ def validate(
     Raises `UserError` for wrong values, and for those that `platform` does not support; any does if it is empty.
     """
     given = values if given is None else given
-    values = {**DEFAULTS, **values}
+    values = Values(values).complete
     checks = Checks()
     with checks.collect():
-        refuse_without_effect(typed, values)
-    trained = steps_of(values)
+        values.refuse_without_effect(typed)
+    trained = values.steps
     machines: dict[str, AcceleratorConfig] = {}
     trainings: dict[str, TrainConfig] = {}
     for step, title in STEPS.items():
         with checks.collect(title.lower()):
-            datasets.get(data_config(step, values).dataset)
+            datasets.get(values.data(step).dataset)
         with checks.collect(title.lower()):
-            machines[step] = config_for(AcceleratorConfig, step, values)
+            machines[step] = values.config(AcceleratorConfig, step)
         with checks.collect(title.lower()):
-            trainings[step] = config_for(TrainConfig, step, values)
+            trainings[step] = values.config(TrainConfig, step)
         if step not in trained or step not in machines or step not in trainings:
             continue
         with checks.collect(title.lower()):
@@ -140,27 +133,27 @@ def validate(
                 trainings[step],
                 fine_tuning=step == FINETUNE,
                 named=partial(parameter_name, step=step),
-                given=settings_of(TrainConfig, step, given),
+                given=Values(given).fields(TrainConfig, step),
             )
             if platform:
                 check_platform(platform, machines[step], trainings[step])
     shared: dict[type, Any] = {}
     for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
         with checks.collect():
-            shared[config] = config_for(config, "", values)
+            shared[config] = values.config(config, "")
     with checks.collect():
         _validate_test_set(values)
     if checks.passed:
         steps = [*STEPS, *([TEST] if values["test_dataset"] else [])]
         with checks.collect():
-            check_recordings_used([data_config(step, values) for step in steps])
+            check_recordings_used([values.data(step) for step in steps])
     registry = str(values["registry"])
     if platform and registry.startswith(VERTEX):
         with checks.collect():
             Address.at(registry).check_serving()
     checks.raise_errors()
     return RunSettings(
-        data={name: data_config(name, values) for name in needed_datasets(values)},
+        data={name: values.data(name) for name in values.datasets},
         trainings={step: TrainingSettings(trainings[step], machines[step], shared[JobConfig]) for step in trained},
         data_gate=shared[DataGateConfig],
         evaluation=shared[EvaluateConfig],
@@ -168,9 +161,9 @@ def validate(
     )
 
 
-def _validate_test_set(values: Mapping[str, Value]) -> None:
+def _validate_test_set(values: Values) -> None:
     """Raise `UserError` unless there is a test set if the gate needs one, and it is not what is trained on."""
-    held_out = config_for(HeldOutConfig, "", values)
+    held_out = values.config(HeldOutConfig, "")
     if not held_out.test_dataset:
         check(
             values["gate_on"] != TEST,
@@ -179,7 +172,7 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
         return
     try:
         datasets.get(held_out.test_dataset)
-        data_config(TEST, values)
+        values.data(TEST)
     except UserError as error:
         raise UserError(f"test set: {error}") from None
     # Images of your own recordings may be labelled test, in the same source.
@@ -187,7 +180,7 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
     if values["test_share"] or is_labelled:
         return
     tested_on = held_out.test_dataset, held_out.test_source.rstrip("/")
-    for step, title in steps_of(values).items():
+    for step, title in values.steps.items():
         check(
             tested_on != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
             f"the test set is the data of {title.lower()}; set test_share, such as 0.5, to hold out a part of its "
@@ -196,10 +189,10 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
         )
 
 
-def require_sources(values: Mapping[str, Value]) -> None:
+def require_sources(values: Values) -> None:
     """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
-    for name in needed_datasets(values):
-        config = data_config(name, values)
+    for name in values.datasets:
+        config = values.data(name)
         check(
             bool(config.source or datasets.get(config.dataset).archives),
             f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
@@ -207,7 +200,7 @@ def require_sources(values: Mapping[str, Value]) -> None:
         check_source(config.places, config.private_sources)
 
 
-def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
+def _check_addresses(platform: str, values: Values) -> None:
     """Raise `UserError` for an address that the machines of the run cannot read from or write to."""
     checks = Checks()
     registry, checkpoint_dir = str(values["registry"]), str(values["checkpoint_dir"])
@@ -216,7 +209,7 @@ def _check_addresses(platform: str, values: Mapping[str, Value]) -> None:
             with checks.collect():
                 check_outside_pod(name, address)
     if platform == "vertex":
-        unused = without_effect(values)
+        unused = values.without_effect
         named = {name: words for name, words in KEYWORDS.items() if name not in unused}
         for name, words in {**named, "checkpoint_dir": ("",)}.items():
             value = str(values[name])
@@ -262,33 +255,3 @@ def _on_machines(settings: RunSettings, platform: str, location: str) -> RunSett
             trainings[step], plans[step] = TrainingSettings(training, plan.machines, each.job), plan
     checks.raise_errors()
     return dataclasses.replace(settings, trainings=trainings, plans=plans)
-
-
-# === From parameters by name to the settings of a part ===
-
-
-def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `config` for `step` whose parameters are in `values`, which has parameter names as keys."""
-    return {
-        parameter.field: values[parameter.name]
-        for parameter in PARAMETERS.values()
-        if parameter.config is config and parameter.step in ("", step) and parameter.name in values
-    }
-
-
-def config_for(config: type[Config], step: str, values: Mapping[str, Any]) -> Config:
-    """The dataclass `config` for `step`, from parameters by name; one without a value has its default."""
-    return config(**settings_of(config, step, {**DEFAULTS, **values}))
-
-
-def data_config(name: str, values: Mapping[str, Any]) -> FetchConfig:
-    """The settings of the data of a training step, or of the test set, from parameters by name.
-
-    The settings of the test set, such as the image size, are those of the fine-tuning data, but for its dataset
-    and its source.
-    """
-    if name != TEST:
-        return config_for(FetchConfig, name, values)
-    tested = config_for(HeldOutConfig, "", values)
-    tuned = settings_of(FetchConfig, FINETUNE, {**DEFAULTS, **values})
-    return FetchConfig(**tuned | {"dataset": tested.test_dataset, "source": tested.test_source})

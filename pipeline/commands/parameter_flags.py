@@ -3,9 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from lifecycle.runs.parameters import PARAMETERS, converted
+from lifecycle.runs.parameters import PARAMETERS, Values
 from trainer.errors import UserError, check
-from trainer.settings.fields import Value
 from trainer.settings.flags import Parser, add_flag
 
 
@@ -51,7 +50,7 @@ def confirmed(offer: str, is_agreed: bool, otherwise: str) -> bool:
     return True
 
 
-def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) -> dict[str, Value]:
+def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) -> Values:
     """The parameters passed as flags or as NAME=VALUE in `assignments`, converted to their types.
 
     Raises `UserError` for an unknown name, with the nearest known one, for a value of the wrong type, and for a
@@ -67,4 +66,4 @@ def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) ->
             )
         check(name not in values, f"{name} is given twice, as {values.get(name)} and as {value}; give it once")
         values[name] = value
-    return converted(values)
+    return Values.converted(values)

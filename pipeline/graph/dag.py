@@ -55,7 +55,7 @@ from components.plan_training import plan_training
 from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
-from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, SETTINGS, STEPS
+from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS, STEPS
 from lifecycle.runs.webhook import VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
@@ -232,7 +232,7 @@ def build_pipeline(env: Environment) -> Any:
                 location=env.location,
                 image_pattern=env.image_of("{}"),
                 run=run,
-                compiled=values,
+                compiled=dict(values),
                 **parameters,
             )
             run_check.set_display_name("Check")
@@ -257,7 +257,7 @@ def _train_and_register(
         test_of="",
         fingerprint=run_check.outputs["base_digest"],
     )
-    fetch_base.set_caching_options(True).set_display_name(f"{DATA['base']}: data")
+    fetch_base.set_caching_options(True).set_display_name(f"{STEPS['base']}: data")
     fetch_finetune = fetch_dataset(
         dataset=parameters["finetune_dataset"],
         source=parameters["finetune_source"],
@@ -266,7 +266,7 @@ def _train_and_register(
         test_of="",
         fingerprint=run_check.outputs["finetune_digest"],
     )
-    fetch_finetune.set_caching_options(True).set_display_name(f"{DATA['finetune']}: data")
+    fetch_finetune.set_caching_options(True).set_display_name(f"{STEPS['finetune']}: data")
     fetch_test = fetch_dataset(
         dataset=parameters["test_dataset"],
         source=parameters["test_source"],
@@ -275,7 +275,7 @@ def _train_and_register(
         test_of=parameters["finetune_dataset"],
         fingerprint=run_check.outputs["test_digest"],
     )
-    fetch_test.set_caching_options(True).set_display_name(f"{DATA['test']}: data")
+    fetch_test.set_caching_options(True).set_display_name("Test set: data")
 
     data_check = check_data(
         platform=env.target,

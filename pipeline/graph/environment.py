@@ -15,7 +15,7 @@ from components import IMAGE
 from lifecycle.machines.plan import check_outside_pod
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.parameters import FINETUNE, PARAMETERS, STEPS, converted, steps_of
+from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
 from lifecycle.runs.webhook import VARIABLE
 from lifecycle.vertex.api import check_api_address
 from pipeline.graph.accelerator_table import check_region
@@ -196,10 +196,10 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
         check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
         for item in value.values() if kind is dict else value if kind is list else ():
             check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")
-    return Environment(name=name, parameters=converted(parameters), **content)
+    return Environment(name=name, parameters=Values.converted(parameters), **content)
 
 
-def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
+def layered(*layers: Mapping[str, Value]) -> Values:
     """The values of all layers; a later layer overrides those before it.
 
     A layer that chooses the sample dataset as the source of a step that is trained also sets the sample's other
@@ -207,16 +207,17 @@ def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
     recipe's settings out of earlier layers. Settings of the same layer or a later one stay, and
     `lifecycle.runs.settled.validate` refuses those that contradict the recipe.
     """
-    values: dict[str, Value] = {}
+    values = Values()
     for layer in layers:
         of_recipe = _recipe_settings(str({**values, **layer}.get("recipe", PAPER)))
         if "recipe" in layer:
-            values = {name: value for name, value in values.items() if name not in of_recipe}
-        for step in steps_of({**values, **layer}):
+            values = Values({name: value for name, value in values.items() if name not in of_recipe})
+        for step in Values({**values, **layer}).steps:
             source = f"{step}_source"
             if layer.get(source) == SAMPLE != values.get(source):
-                values |= {name: value for name, value in sample_settings(step).items() if name not in of_recipe}
-        values |= layer
+                sample = sample_settings(step)
+                values.update({name: value for name, value in sample.items() if name not in of_recipe})
+        values.update(layer)
     return values
 
 
@@ -229,7 +230,7 @@ def _recipe_settings(recipe: str) -> set[str]:
         for name, parameter in PARAMETERS.items()
         if parameter.config is TrainConfig
         and parameter.step in ("", step)
-        and parameter.field in row.settings(fine_tuning=step == FINETUNE)
+        and parameter.field in row.settings(fine_tuning=step == "finetune")
     }
 
 

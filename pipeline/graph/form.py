@@ -8,10 +8,9 @@ import inspect
 from collections.abc import Mapping
 
 from lifecycle.machines.plan import TrainingPlan, data_size
-from lifecycle.runs.parameters import CONSOLE_FIELDS, FINETUNE_DATASET, PARAMETERS, SETTINGS
+from lifecycle.runs.parameters import CONSOLE_FIELDS, PARAMETERS, SETTINGS, Values
 from pipeline.graph.accelerator_table import compare_accelerators
 from trainer.data import datasets
-from trainer.data.settings import FetchConfig
 from trainer.errors import format_duration
 from trainer.evaluation.metric_table import DECIDING, DENSITY, metrics_that_need
 from trainer.settings.fields import Value
@@ -67,7 +66,7 @@ def _accelerators(location: str) -> str:
     """The usual accelerators with the longest time and the highest price of fine-tuning on 1,000 images, cheapest
     first.
     """
-    data = data_size(FetchConfig(dataset=FINETUNE_DATASET))
+    data = data_size(Values().data("finetune"))
     compared = compare_accelerators({}, TrainConfig(batch_size=0), data, location=location)
     plans = {name: plan for name, plan in compared.items() if isinstance(plan, TrainingPlan)}
     usual = sorted((plans[name] for name in USUAL if name in plans), key=lambda plan: plan.cost_usd or 0)

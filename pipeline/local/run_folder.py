@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.registry.register import REGISTERED_NAME, check_endpoint, open_registry, resolve_base_model
-from lifecycle.runs import parameters
+from lifecycle.runs.parameters import KEYWORDS, PARAMETERS, STEPS, Values
 from lifecycle.runs.settled import settle
 from pipeline.graph.environment import layered, load_environment
 from trainer.data import prepared_data
@@ -63,7 +63,7 @@ class Run:
 
     folder: pathlib.Path
     environment: str
-    parameters: dict[str, Value]
+    parameters: Values
     finished: bool = False
     """Whether it succeeded with these parameters."""
     result: str = ""
@@ -76,7 +76,7 @@ class Run:
     @property
     def model_name(self) -> str:
         """The model's name in the registry."""
-        return str(self.parameters.get("model_name", parameters.PARAMETERS["model_name"].default))
+        return str(self.parameters.get("model_name", PARAMETERS["model_name"].default))
 
     @functools.cached_property
     def queries(self) -> Queries:
@@ -90,7 +90,7 @@ class Run:
         content = files.read_json(folder / RUN_FILE, remedy, RunRecord)
         earlier = tuple(content.get("earlier", ()))
         try:
-            values = parameters.converted(content["parameters"])
+            values = Values.converted(content["parameters"])
         except UserError as error:
             raise UserError(f"{folder / RUN_FILE} is of another version ({error}); start a new run") from None
         told = {name: content[name] for name in ("finished", "result", "ended") if name in content}
@@ -157,7 +157,7 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
         registry = str(run.parameters.get("registry", ""))
         _require_registry(registry, run.model_name)
         check_endpoint(registry, run.model_name, str(run.parameters.get("endpoint", "")))
-        _require_files(parameters.effective(run.parameters), registry)
+        _require_files(run.parameters.effective, registry)
     return run
 
 
@@ -191,13 +191,13 @@ def _has_data(passed: Mapping[str, Value]) -> bool:
     """
     return any(
         passed[source] != SAMPLE if source in passed else bool(passed.get(dataset))
-        for source, dataset in ((f"{step}_source", f"{step}_dataset") for step in parameters.STEPS)
+        for source, dataset in ((f"{step}_source", f"{step}_dataset") for step in STEPS)
     )
 
 
 def _require_files(values: Mapping[str, Value], registry: str) -> None:
     """Raise `UserError` for an input that does not exist, or is no folder with files, before any task has run."""
-    for name, keywords in parameters.KEYWORDS.items():
+    for name, keywords in KEYWORDS.items():
         value = str(values.get(name, keywords[0]))
         if (value in keywords and value != PRETRAINED) or "://" in value:
             continue

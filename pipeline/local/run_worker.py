@@ -28,7 +28,6 @@ def main(run_dir: pathlib.Path) -> None:
 def _run(run_dir: pathlib.Path) -> None:
     from kfp import local
 
-    from lifecycle.runs.parameters import effective, form_of
     from pipeline.graph.dag import build_pipeline
     from pipeline.graph.environment import Environment
     from pipeline.local.run import TASKS_LINE
@@ -48,7 +47,7 @@ def _run(run_dir: pathlib.Path) -> None:
         cache_root=str(run_dir.parent / CACHE),
     )
     try:
-        pipeline(**form_of(effective(run.parameters)))
+        pipeline(**run.parameters.effective.form)
     except RuntimeError as error:
         raise SystemExit(f"error: {error}") from None
 

@@ -26,7 +26,7 @@ from lifecycle.machines import benchmark_results
 from lifecycle.machines.plan import data_size
 from lifecycle.machines.settings import LOCAL, Target
 from lifecycle.machines.training_job import fit_to_data
-from lifecycle.runs.parameters import PARAMETERS, TEST
+from lifecycle.runs.parameters import PARAMETERS
 from pipeline.local.run import TASK_ENVIRONMENT, locked
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
@@ -105,7 +105,7 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
     with locked(folder, "sweep") as lock, terminable():
         base = keep(sweep, folder)
         model = str(find_model(base)) if base else ""
-        for name, target in ((sweep.step, "data"), *([(TEST, "test")] if sweep.has_test_set else [])):
+        for name, target in ((sweep.step, "data"), *([("test", "test")] if sweep.has_test_set else [])):
             if not (folder / target / prepared_data.MANIFEST).exists():
                 _call(["fetch", *sweep.data_flags(name), f"--output-dir={folder / target}"])
         _check_fits(sweep, folder)

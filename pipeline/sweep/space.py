@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from lifecycle.registry.register import resolve_base_model
-from lifecycle.runs.parameters import FINETUNE, PARAMETERS, STEPS, TEST, convert_value, converted, parameter_name
-from lifecycle.runs.settled import RunSettings, settings_of, settle
+from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
+from lifecycle.runs.settled import RunSettings, settle
 from pipeline.graph.environment import Environment, layered
 from trainer.errors import Checks, UserError, check, nearest
 from trainer.io import files
@@ -104,14 +104,14 @@ class Sweep:
     @property
     def step(self) -> str:
         """The training that is varied: base training, or fine-tuning if `base_model_uri` replaces that."""
-        return FINETUNE if self.fixed.get("base_model_uri") else "base"
+        return "finetune" if self.fixed.get("base_model_uri") else "base"
 
     @cached_property
-    def fixed(self) -> dict[str, Value]:
+    def fixed(self) -> Values:
         """The parameters of all trials: those of the environment, and those of the file over them."""
         return layered(self.environment.derived, self.environment.parameters, self.parameters)
 
-    def values(self, trial: Mapping[str, Value]) -> dict[str, Value]:
+    def values(self, trial: Mapping[str, Value]) -> Values:
         """All parameters of a trial, as of a run that is started with those of the file and of `trial`."""
         given = {**self.parameters, **trial}
         return layered(self.environment.derived, self.environment.parameters, given)
@@ -165,7 +165,7 @@ class Sweep:
 
     def training_flags(self, trial: Mapping[str, Value]) -> list[str]:
         """The flags of `python -m trainer train` for the settings of a trial; others keep their defaults."""
-        return flags(settings_of(TrainConfig, self.step, self.values(trial)))
+        return flags(self.values(trial).fields(TrainConfig, self.step))
 
     def shared_flags(self) -> list[str]:
         """The `training_flags` that all trials share.
@@ -187,16 +187,16 @@ class Sweep:
         return found[0]
 
     def data_flags(self, name: str) -> list[str]:
-        """The flags of `python -m trainer fetch` for the data of the training, or for the test set (TEST)."""
+        """The flags of `python -m trainer fetch` for the data of the training, or for the test set (`test`)."""
         config = self.shared.data[name]
-        if name == TEST:  # a run's is as large as its fine-tuning data
+        if name == "test":  # a run's is as large as its fine-tuning data
             config = dataclasses.replace(config, image_size=self.shared.data[self.step].image_size)
         given = {
             field.name: getattr(config, field.name)
             for field in dataclasses.fields(config)
             if getattr(config, field.name) != field.default or field.name == "dataset"
         }
-        return flags(given) + ["--test"] * (name == TEST)
+        return flags(given) + ["--test"] * (name == "test")
 
     @property
     def data_text(self) -> str:
@@ -326,7 +326,7 @@ def read_sweep(path: pathlib.Path, environment: Environment, env: str = "") -> S
             )
         for name in TABLES:
             check(isinstance(content.get(name, {}), dict), f"{name} is no table; write [{name}]")
-        given = converted(content.get("parameters", {}))
+        given = Values.converted(content.get("parameters", {}))
         sweep = Sweep(path.stem, environment, given, {}, env or environment.name)
         check(bool(content.get("search")), "the table [search] is empty; name at least one setting of a training")
         checks, search = Checks(), {}
@@ -361,7 +361,7 @@ def _check_searchable(name: str, step: str) -> None:
     if PARAMETERS[name].config is TrainConfig:
         raise UserError(
             f"{name} is not of {STEPS[step].lower()}, which the sweep varies because base_model_uri is "
-            f"{'empty' if step == 'base' else 'not empty'}; write {parameter_name(PARAMETERS[name].field, step)}"
+            f"{'empty' if step == 'base' else 'not empty'}; write {PARAMETERS[name].name_for(step)}"
         )
     raise UserError(
         f"{name} is no setting of a training, and the trials of a sweep share their data and machines; move it to "
@@ -373,7 +373,7 @@ def _form_of(name: str, form: Any) -> Numerical | Categorical:
     """The range or the values of a searched parameter; raises `UserError` for what is neither."""
     kind = PARAMETERS[name].kind
     if isinstance(form, Sequence) and not isinstance(form, str):
-        values = tuple(convert_value(name, value) for value in form)
+        values = tuple(PARAMETERS[name].convert(value) for value in form)
         check(
             len(set(values)) == len(values) > 1,
             f"{name} has the values {list(form)}; write two or more different ones",
@@ -387,7 +387,7 @@ def _form_of(name: str, form: Any) -> Numerical | Categorical:
         f"{name} is {form!r}, but not every batch can be split evenly; write a list of values",
     )
     check(kind in (int, float), f"{name} is {form!r}, but it is no number; write a list of values")
-    low, high = (convert_value(name, form[key]) for key in ("min", "max"))
+    low, high = (PARAMETERS[name].convert(form[key]) for key in ("min", "max"))
     log = form.get("log", False)
     assert isinstance(low, int | float)
     assert isinstance(high, int | float)

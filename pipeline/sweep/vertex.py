@@ -19,7 +19,7 @@ from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_spec
 from lifecycle.machines.plan import TrainingPlan, make_plan, timeout_of
 from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings, parse_labels
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.parameters import PARAMETERS, TEST, convert_value
+from lifecycle.runs.parameters import PARAMETERS
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
 from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of
@@ -288,7 +288,7 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
 def _scoring(sweep: Sweep, started: Started, best: Trial) -> str:
     """The script that fetches the test set, and scores the model of the best trial on it."""
     root = _mounted(started.root)
-    data = shlex.join([*sweep.data_flags(TEST), "--output-dir=/tmp/test"])
+    data = shlex.join([*sweep.data_flags("test"), "--output-dir=/tmp/test"])
     model = shlex.join([f"--model={root}/trials/{best.number}/model", f"--output-dir={root}/evaluation"])
     evaluate = f"python -m trainer evaluate --dataset-dir=/tmp/test {model}"
     return f"python -m trainer fetch {data} && {evaluate}"
@@ -312,7 +312,7 @@ def trial_of(sweep: Sweep, trial: Any) -> Trial:
     return Trial(
         int(trial.id),
         {
-            names[each.parameter_id]: convert_value(names[each.parameter_id], each.value)
+            names[each.parameter_id]: PARAMETERS[names[each.parameter_id]].convert(each.value)
             for each in trial.parameters
             if each.parameter_id in names
         },

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from lifecycle.runs.needs import State, answers, quotas_of
-from lifecycle.runs.parameters import effective
+from lifecycle.runs.parameters import Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex.api import Api
 from pipeline.graph.environment import Environment
@@ -20,9 +20,8 @@ def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -
     """
     chosen: dict[str, str] = {}
     sentences = []
-    lists = {
-        name: str(value).split(",") for name, value in effective(values).items() if name.endswith("accelerator")
-    }
+    effective = Values(values).effective
+    lists = {name: str(value).split(",") for name, value in effective.items() if name.endswith("accelerator")}
     for parameter, names in lists.items():
         reasons: dict[str, str] = {}
         for name in map(str.strip, names if len(names) > 1 else ()):

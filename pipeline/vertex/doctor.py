@@ -16,7 +16,7 @@ from typing import Any
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs.needs import Finding, PlannedRun, Quota, State, answers, buckets_in, needs_of
-from lifecycle.runs.parameters import PARAMETERS
+from lifecycle.runs.parameters import DEFAULTS
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError
@@ -87,13 +87,12 @@ class ExaminedRun:
         Raises `UserError` if the environment is not for Vertex AI, or not valid.
         """
         environment.require_target("vertex")
-        defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
-        values = layered(defaults, environment.derived, environment.parameters, passed)
+        values = layered(DEFAULTS, environment.derived, environment.parameters, passed)
         plans: Mapping[str, TrainingPlan] = {}
         try:
             settled = settle(values, "vertex", environment.location, typed=passed)
             chosen, passed_over = choose_accelerators(environment, values)
-            values |= chosen
+            values.update(chosen)
             plans = settle(values, "vertex", environment.location).plans if chosen else settled.plans
             findings = [Finding(State.OK, line) for line in (*passed_over, *submit.plan_lines(plans))]
         except UserError as error:

@@ -14,13 +14,14 @@ from contextlib import suppress
 from typing import Any
 
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.parameters import converted, without_settings
+from lifecycle.runs.parameters import Values, without_settings
 from lifecycle.vertex.run import message_as_json, state_of
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
 from trainer.errors import Checks, MistakesError, UserError, check, nearest
 from trainer.io.files import read_toml
+from trainer.settings.fields import Value
 
 TEXT, MOMENT, CHOICE = (
     (str, "a string"),
@@ -118,7 +119,7 @@ def _read(
             fields[key] = value
     name = f"{PIPELINE_NAME}-{environment.name}-{stem}"
     with checks.collect():
-        passed = converted(fields.get("parameters", {}))
+        passed: Mapping[str, Value] = Values.converted(fields.get("parameters", {}))
         if fields.get("when_changed"):
             passed = schedule.only_on_changes(passed)
         plan = schedule.prepare_schedule(environment, name, Timing(""), passed, source, caching)

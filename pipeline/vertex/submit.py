@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs import parameters
 from lifecycle.runs.needs import PlannedRun, State, answers, needs_of
-from lifecycle.runs.parameters import DEFAULTS, FINETUNE, STEPS
+from lifecycle.runs.parameters import DEFAULTS, STEPS, Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api
@@ -42,15 +41,12 @@ class Planned:
     job: Mapping[str, Any]
 
     @cached_property
-    def values(self) -> dict[str, Value]:
+    def values(self) -> Values:
         """All parameters of our pipeline; none of any other pipeline."""
         chosen = Template(self.job["pipelineSpec"])
         if chosen.name != PIPELINE_NAME:
-            return {}
-        return {
-            **DEFAULTS,
-            **parameters.converted(chosen.values(self.job["runtimeConfig"]["parameterValues"])),
-        }
+            return Values()
+        return Values.converted(chosen.values(self.job["runtimeConfig"]["parameterValues"])).complete
 
     @cached_property
     def plans(self) -> Mapping[str, TrainingPlan]:
@@ -125,10 +121,10 @@ def compose(
         given = layered(unset, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
-        every = {**parameters.converted(chosen.values()), **values}
+        every = Values({**Values.converted(chosen.values()), **values})
         settle(every, "vertex", environment.location, given, passed)
-        lost = parameters.without_effect(every)  # the first task could not tell them from what a person gave
-        arguments = parameters.form_of({name: value for name, value in values.items() if name not in lost})
+        lost = every.without_effect  # the first task could not tell them from what a person gave
+        arguments = Values({name: value for name, value in values.items() if name not in lost}).form
     chosen.check_names(arguments)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
@@ -162,7 +158,7 @@ def choose_accelerator(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
 def _changed(planned: PlannedJob, values: Mapping[str, Value]) -> PlannedJob:
     """The job with these values of parameters of our pipeline."""
     runtime = planned.job["runtimeConfig"]
-    given = parameters.form_of({**parameters.values_of(runtime["parameterValues"]), **values})
+    given = Values({**Values.of_form(runtime["parameterValues"]), **values}).form
     return dataclasses.replace(
         planned, job={**planned.job, "runtimeConfig": {**runtime, "parameterValues": given}}
     )
@@ -192,11 +188,11 @@ def fall_back(listed: Submission, failed: Submission) -> Submission | None:
     left = names[names.index(failed.plans[step].accelerator.name) + 1 :]
     if not left:
         return None
-    if step == FINETUNE and "base" in failed.plans and not Template(failed.job["pipelineSpec"]).is_cached:
+    if step == "finetune" and "base" in failed.plans and not Template(failed.job["pipelineSpec"]).is_cached:
         print(f"{STEPS[step]} got no machine; without caching, another run would repeat {STEPS['base'].lower()}.")
         return None
     trained = {f"{name}_accelerator": plan.accelerator.name for name, plan in failed.plans.items() if name != step}
-    kept = trained if step == FINETUNE else {}
+    kept = trained if step == "finetune" else {}
     further = _changed(listed, {parameter: ",".join(left), **kept})
     return dataclasses.replace(further, run=_new_id(further.job))
 

@@ -12,7 +12,7 @@ from lifecycle.machines.settings import Target
 from lifecycle.registry.register import open_registry, register, resolve_base_model
 from lifecycle.registry.versions import Look
 from lifecycle.runs import preflight
-from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
+from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, Values
 from pipeline.__main__ import main
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from trainer.errors import UsageError, UserError
@@ -78,7 +78,8 @@ def look(registry, location, model, monkeypatch):
     def look(promote=True, **parameters):
         values = {name: DEFAULTS[name] for name in CONSOLE_FIELDS}
         values |= {"finetune_source": "sample", "registry": location, "skip_unchanged": True, **parameters}
-        prepared = preflight.check_run({"settings": {}, **form_of(values)}, {}, Target("local", "", "msinet-{}"))
+        arguments = {"settings": {}, **Values(values).form}
+        prepared = preflight.check_run(arguments, {}, Target("local", "", "msinet-{}"))
         if not prepared.Output:
             return None
         run = record(f"msinet-{len(registry.versions('msinet')) + 1}")

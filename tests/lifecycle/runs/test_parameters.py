@@ -4,7 +4,7 @@ import pytest
 
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.registry.settings import PipelineConfig
-from lifecycle.runs.parameters import PARAMETERS, STEPS, convert_value, parameter_name
+from lifecycle.runs.parameters import DEFAULTS, PARAMETERS, STEPS, Values, parameter_name
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import UserError
 from trainer.evaluation.settings import EvaluateConfig
@@ -36,9 +36,9 @@ def test_every_setting_is_a_parameter_with_its_default_type_and_description(conf
     ],
 )
 def test_value_is_converted_to_the_parameters_type(name, value, expected):
-    converted = convert_value(name, value)
-    assert converted == expected
-    assert type(converted) is type(expected)
+    converted = Values.converted({name: value})
+    assert converted == {name: expected}
+    assert type(converted[name]) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,28 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
 )
 def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kind):
     with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be {kind}$"):
-        convert_value(name, value)
+        Values.converted({name: value})
+
+
+def test_values_know_their_steps_datasets_and_the_settings_of_each():
+    values = Values({"base_model_uri": "pretrained", "finetune_epochs": 3, "gate": "cc"})
+    assert list(values.steps) == ["finetune"] == list(values.datasets)
+    assert values.fields(TrainConfig, "finetune") == {"epochs": 3}
+    assert values.config(TrainConfig, "finetune") == TrainConfig(epochs=3)
+    assert values.form == {"base_model_uri": "pretrained", "gate": "cc", "settings": {"finetune_epochs": 3}}
+    assert Values.of_form(values.form) == values
+    assert values.effective == values != Values({**values, "base_epochs": 3})
+    assert Values({**values, "base_epochs": 3}).effective == values
+    assert values.complete == {**DEFAULTS, **values}
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "other"),
+    [
+        ("base_epochs", "finetune", "finetune_epochs"),
+        ("finetune_accelerator", "base", "base_accelerator"),
+        ("gate", "base", "gate"),
+    ],
+)
+def test_parameter_has_a_name_for_each_step(name, step, other):
+    assert PARAMETERS[name].name_for(step) == other

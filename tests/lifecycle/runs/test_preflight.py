@@ -19,10 +19,8 @@ from lifecycle.runs.parameters import (
     CONSOLE_FIELDS,
     DEFAULTS,
     PARAMETERS,
-    effective,
-    form_of,
+    Values,
     parameter_name,
-    values_of,
 )
 from pipeline.__main__ import main
 from pipeline.graph.compiled import Template, write_pipeline
@@ -89,7 +87,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 def first_task(values, target=LOCAL):
-    fields = form_of({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values})
+    fields = Values({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values}).form
     return preflight.check_run({"settings": {}, **fields}, {}, target)
 
 
@@ -150,7 +148,7 @@ def console(environment, **filled):
     """Start a run of the environment's compiled pipeline with these parameters filled into its form."""
     template = Template(json_format.MessageToDict(build_pipeline(environment).pipeline_spec))
     form = {name: value for name, value in template.defaults().items() if name in (*CONSOLE_FIELDS, "settings")}
-    return preflight.check_run({**form, **form_of(filled)}, template.compiled(), LOCAL)
+    return preflight.check_run({**form, **Values(filled).form}, template.compiled(), LOCAL)
 
 
 @pytest.fixture
@@ -202,7 +200,7 @@ def test_what_submit_sends_is_accepted_by_the_first_task_of_another_environments
     write_pipeline(compiled, tmp_path / "template.yaml")
     other = load_environment(write_environment(tmp_path, "vertex", base_batch_size=8, base_epochs=2))
     job = submit.prepare_submission(other, {"finetune_epochs": 3}, str(tmp_path / "template.yaml")).job
-    outputs = console(compiled, **values_of(job["runtimeConfig"]["parameterValues"]))
+    outputs = console(compiled, **Values.of_form(job["runtimeConfig"]["parameterValues"]))
     assert outputs.finetune_training["epochs"] == 3
 
 
@@ -212,14 +210,14 @@ def test_recipe_in_place_of_an_environments_settings_is_accepted_by_the_first_ta
     local = dataclasses.replace(environment, target="local")
     with pytest.raises(UserError, match="finetune_epochs is given twice"):
         console(local, recipe="best", finetune_source="sample")
-    sent = values_of(job["runtimeConfig"]["parameterValues"]) | {"finetune_source": "sample"}
+    sent = Values.of_form(job["runtimeConfig"]["parameterValues"]) | {"finetune_source": "sample"}
     assert console(local, **sent).finetune_training["recipe"] == "best"
 
 
 def test_local_run_hands_its_first_task_no_parameter_without_effect(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = prepare_run("sample", "run", "", {"base_model_uri": "pretrained"})
-    outputs = console(Environment("local"), **effective(run.parameters))
+    outputs = console(Environment("local"), **run.parameters.effective)
     assert outputs.base_model == "pretrained"
     assert outputs.base_digest  # evaluate_base
 
@@ -325,9 +323,9 @@ def test_integer_that_python_writes_only_in_hexadecimal_is_named(tmp_path, monke
 
 def test_fields_and_settings_are_all_parameters_again():
     values = {**DEFAULTS, "finetune_epochs": 3, "gate": "cc"}
-    arguments = form_of(values)
+    arguments = Values(values).form
     assert set(arguments) == {*CONSOLE_FIELDS, "settings"}
-    assert values_of(arguments) == values
+    assert Values.of_form(arguments) == values
 
 
 def test_outputs_of_the_first_task_are_those_of_its_component():
@@ -403,7 +401,7 @@ def test_run_joins_the_experiment_that_is_named(vertex):
     values = {**PRETRAINED, "registry": place, "experiment": "photographs"}
     target = Target("vertex", "us-central1", vertex.environment.image_of("{}"))
     for run in ("first", "second"):
-        fields = form_of({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values})
+        fields = Values({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **values}).form
         preflight.check_run(fields, {}, target, run)
     (experiment,) = [each for each in vertex.kept("contexts").values() if each.get("schemaTitle")]
     assert experiment["schemaTitle"] == "system.Experiment"

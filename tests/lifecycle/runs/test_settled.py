@@ -16,11 +16,10 @@ from lifecycle.runs.parameters import (
     PARAMETERS,
     PER_STEP,
     STEPS,
-    converted,
-    needed_datasets,
+    Values,
     parameter_name,
 )
-from lifecycle.runs.settled import data_config, require_sources, settle, validate
+from lifecycle.runs.settled import require_sources, settle, validate
 from pipeline.commands.compile import FILES
 from pipeline.graph.compiled import Template
 from trainer.data.settings import FetchConfig
@@ -82,19 +81,21 @@ def test_settings_are_those_of_what_the_run_needs():
 
 
 def test_test_set_has_the_settings_of_the_fine_tuning_data_but_for_its_place():
-    values = DEFAULTS | {
-        "test_dataset": "osie",
-        "test_source": "s",
-        "finetune_image_size": "32x40",
-        "base_image_size": "8x8",
-        "allow_partial_data": True,
-        "max_examples": 3,
-        "test_share": 0.5,
-        "finetune_source": "f",
-    }
+    values = Values(
+        {
+            "test_dataset": "osie",
+            "test_source": "s",
+            "finetune_image_size": "32x40",
+            "base_image_size": "8x8",
+            "allow_partial_data": True,
+            "max_examples": 3,
+            "test_share": 0.5,
+            "finetune_source": "f",
+        }
+    )
     expected = FetchConfig("osie", "s", "32x40", allow_partial_data=True, max_examples=3, test_share=0.5)
-    assert data_config("test", values) == expected
-    assert {data_config(name, values).test_share for name in DATA} == {0.5}
+    assert values.data("test") == expected
+    assert {values.data(name).test_share for name in DATA} == {0.5}
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
@@ -205,20 +206,20 @@ def test_images_labelled_test_of_ones_own_recordings_are_a_test_set_of_the_same_
 
 def test_test_set_is_needed_if_it_has_a_name():
     sources = {"base_source": "b", "finetune_source": "f"}
-    assert list(needed_datasets(sources)) == ["base", "finetune"]
+    assert list(Values(sources).datasets) == ["base", "finetune"]
     named = {**sources, "test_dataset": "osie", "test_source": "t"}
-    assert needed_datasets(named)["test"] == "Test set"
-    require_sources(named)
+    assert Values(named).datasets["test"] == "Test set"
+    require_sources(Values(named))
     with pytest.raises(UserError, match="http is fetched only with private_sources"):
-        require_sources({**named, "test_source": "http://localhost/a.zip"})
+        require_sources(Values({**named, "test_source": "http://localhost/a.zip"}))
     with pytest.raises(UserError, match="custom is not public; set finetune_source"):
-        require_sources({"finetune_dataset": "custom"})
+        require_sources(Values({"finetune_dataset": "custom"}))
 
 
 @pytest.mark.parametrize("target", ["vertex", "kubeflow"])
 def test_run_with_the_defaults_of_a_compiled_pipeline_trains_for_minutes(target):
     (spec, *_) = yaml.safe_load_all((ROOT / FILES[target]).read_text())
-    values = {**DEFAULTS, **converted(Template(spec).values())}
+    values = Values.converted(Template(spec).values()).complete
     (plan,) = settle(values, target).plans.values()
     assert plan.hours < 1
     assert len(settle({**values, "base_model_uri": ""}, target).plans) == 2
