@@ -243,7 +243,7 @@ def planned_run(
         jobs: Number of jobs of a step at the same time.
     """
     pattern = environment.image_of("{}") if image_pattern is None else image_pattern
-    return PlannedRun(pattern, plans, values or {}, environment.bucket, environment.name, jobs)
+    return PlannedRun(pattern, plans, Values(values or {}), environment.bucket, environment.name, jobs)
 
 
 def check_needs(run: PlannedRun, environment: Environment) -> None:

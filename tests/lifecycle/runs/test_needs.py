@@ -8,7 +8,7 @@ from components.check_run import check_run
 from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
 from lifecycle.runs.needs import Bucket, Image, PlannedRun, Quota, Source, State, answers, needs_of, quotas_of
-from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, form_of
+from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, Values
 from lifecycle.vertex.api import Api
 from pipeline.__main__ import main
 from tests.vertex import write_config
@@ -36,14 +36,16 @@ def plan(accelerator, workers=1):
 
 
 def planned(**changes):
-    values = {
-        **DEFAULTS,
-        "base_model_uri": "gs://models/mine",
-        "checkpoint_dir": "gs://runs/checkpoints",
-        "finetune_dataset": "osie",
-        "finetune_source": "/gcs/data/osie.zip",
-        "registry": f"vertex://proj/us-central1?serving={PATTERN.format('serving')}&staging=gs://versions",
-    }
+    values = Values(
+        {
+            **DEFAULTS,
+            "base_model_uri": "gs://models/mine",
+            "checkpoint_dir": "gs://runs/checkpoints",
+            "finetune_dataset": "osie",
+            "finetune_source": "/gcs/data/osie.zip",
+            "registry": f"vertex://proj/us-central1?serving={PATTERN.format('serving')}&staging=gs://versions",
+        }
+    )
     run = PlannedRun(PATTERN, {"finetune": plan("l4")}, values, "gs://runs/msinet", "prod")
     return dataclasses.replace(run, **changes)
 
@@ -115,7 +117,7 @@ def ask_first_task(vertex, tmp_path, capsys):
     environment = vertex.environment
     registry = f"{environment.derived['registry']}&endpoint={environment.endpoint}"
     given = {**L4, "finetune_dataset": "osie", "finetune_source": "sample", "registry": registry}
-    form = form_of({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **given})
+    form = Values({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **given}).form
     place = {"platform": "vertex", "location": environment.location, "image_pattern": environment.image_of("{}")}
     with pytest.raises(SystemExit) as ended:
         check_run.python_func(**place, run="run", compiled={}, **{"settings": {}, **form})
