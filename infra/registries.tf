@@ -4,7 +4,7 @@ resource "google_artifact_registry_repository" "images" {
   format        = "DOCKER"
   description   = "Images of pipeline tasks and training jobs"
 
-  # Images that a tag has left; templates name images by tag.
+  # Images without a tag. Templates name images by tag.
   cleanup_policies {
     id     = "untagged"
     action = "DELETE"
@@ -51,7 +51,7 @@ data "google_project" "own" {
   depends_on = [google_project_service.api]
 }
 
-# Whichever account a run has, Vertex AI's own agent pulls its images; it needs no role for those of its project.
+# Whichever account a run has, Vertex AI's own agent pulls its images. It needs no role for images of its own project.
 resource "google_artifact_registry_repository_iam_member" "agent_images" {
   count = length(local.shared_images)
 

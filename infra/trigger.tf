@@ -1,8 +1,8 @@
 # Off by default: a run when new data has arrived. An object named _SUCCESS in the bucket of the data starts a workflow,
-# which starts a run of a published template; the run ends at once if there is nothing new. One object, because an
-# upload of a thousand files has a thousand events. Each event starts the workflow, since direct events of Cloud Storage
-# have no filter for names: one step, of which 5,000 a month are free and 1,000 more cost 0.01 USD. Audit logs have such
-# a filter, but they would record, and bill, every object that a run writes.
+# which starts a run of a published template. The run ends at once if there is nothing new. It is one object, because an
+# upload of a thousand files has a thousand events. Each event starts the workflow for one step, since direct events of
+# Cloud Storage have no filter for names. 5,000 steps a month are free, and 1,000 more cost 0.01 USD. Audit logs have
+# such a filter, but they would record, and bill, every object that a run writes.
 
 locals {
   retrains     = var.retrain_template == "" ? 0 : 1
