@@ -130,7 +130,7 @@ class TrainingPlan:
         return accelerators.step_seconds(self.accelerator.chip, self.batch_per_replica, size, self.precision)
 
     @property
-    def seconds_per_step(self) -> float:
+    def most_seconds_per_step(self) -> float:
         """Time of one training step, at most."""
         return self.step_seconds.most
 
@@ -142,7 +142,7 @@ class TrainingPlan:
         return Estimate(*((self.start_s + steps * seconds) / 3600 for seconds in self.step_seconds))
 
     @property
-    def hours(self) -> float:
+    def most_hours(self) -> float:
         """Estimated billed time, at most."""
         return self.hours_range.most
 
@@ -165,7 +165,7 @@ class TrainingPlan:
         return Estimate(*(hours * self.machines.workers * price for hours in self.hours_range))
 
     @property
-    def cost_usd(self) -> float | None:
+    def most_cost_usd(self) -> float | None:
         """Estimated cost of all machines, at most; None if the price is unknown."""
         return self.cost_range_usd and self.cost_range_usd.most
 
@@ -292,18 +292,20 @@ def check_outside_pod(name: str, address: str) -> None:
 
 
 def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:
-    """Hours after which Vertex AI stops the job: `timeout_hours`, or if it is 0 a multiple of `plan.hours`.
+    """Hours after which Vertex AI stops the job: `timeout_hours`, or if it is 0 a multiple of `plan.most_hours`.
 
     A job that hangs, such as in a download or in an exchange between GPUs, is billed until then.
 
     Raises:
         UserError: the job would be stopped too early, or Vertex AI does not accept so long a timeout.
     """
-    timeout_hours = timeout_hours or min(max(LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR * plan.hours), MOST_TIMEOUT_HOURS)
+    timeout_hours = timeout_hours or min(
+        max(LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR * plan.most_hours), MOST_TIMEOUT_HOURS
+    )
     check(
-        plan.hours <= timeout_hours,
-        f"training takes up to {plan.hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or choose a "
-        "faster accelerator (see `python -m pipeline plan`)",
+        plan.most_hours <= timeout_hours,
+        f"training takes up to {plan.most_hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or "
+        "choose a faster accelerator (see `python -m pipeline plan`)",
     )
     check(
         plan.machines.provisioning != FLEX_START or timeout_hours <= MOST_TIMEOUT_HOURS,
@@ -329,7 +331,7 @@ def plan_markdown(plan: TrainingPlan, timeout_hours: float = 0.0) -> str:
         "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
         "Step": f"about {plan.step_seconds.text(lambda seconds: f'{1000 * seconds:.3g}')} ms",
         "Time": f"about {plan.time_text}",
-        "Cost": "unknown" if plan.cost_usd is None else f"about {plan.cost_text} USD",
+        "Cost": "unknown" if plan.most_cost_usd is None else f"about {plan.cost_text} USD",
     }
     if timeout_hours:
         facts["Timeout"] = f"stopped after {format_duration(3600 * timeout_hours)} (timeout_hours)"

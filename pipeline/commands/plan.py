@@ -148,7 +148,7 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
 
 def _price_first(entry: TrainingPlan) -> tuple[float, float]:
     """The key to sort by price, then by time, each at worst; unknown prices come last."""
-    return (math.inf if entry.cost_usd is None else entry.cost_usd, entry.hours)
+    return (math.inf if entry.most_cost_usd is None else entry.most_cost_usd, entry.most_hours)
 
 
 def _marks(

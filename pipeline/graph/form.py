@@ -69,9 +69,9 @@ def _accelerators(location: str) -> str:
     data = data_size(Values().data("finetune"))
     compared = compare_accelerators({}, TrainConfig(batch_size=0), data, location=location)
     plans = {name: plan for name, plan in compared.items() if isinstance(plan, TrainingPlan)}
-    usual = sorted((plans[name] for name in USUAL if name in plans), key=lambda plan: plan.cost_usd or 0)
+    usual = sorted((plans[name] for name in USUAL if name in plans), key=lambda plan: plan.most_cost_usd or 0)
     shown = [
-        f"{plan.accelerator.name} ({format_duration(3600 * plan.hours)}, {plan.cost_usd:.2f} USD)"
+        f"{plan.accelerator.name} ({format_duration(3600 * plan.most_hours)}, {plan.most_cost_usd:.2f} USD)"
         for plan in usual
     ]
     return f"Estimates for 1,000 images, at most: {', '.join(shown)}. All: {', '.join(ACCELERATORS)}."

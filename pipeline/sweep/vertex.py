@@ -92,7 +92,7 @@ class Started:
 
 def worst(sweep: Sweep) -> tuple[TrainingPlan, TrainingSettings]:
     """The plan of the trial that takes longest, as far as that is known, and its settings."""
-    settled = max(sweep.check(), key=lambda each: each.plans[sweep.step].hours)
+    settled = max(sweep.check(), key=lambda each: each.plans[sweep.step].most_hours)
     return settled.plans[sweep.step], settled.trainings[sweep.step]
 
 
@@ -102,15 +102,15 @@ def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str
     at_once = f", {parallel} at a time" if parallel > 1 else ", one after another"
     number = f"{trials} (all there are)" if trials == sweep.size else str(trials)
     limit = f", none started after {hours:g} hours" if hours else ""
-    usd = "unknown" if plan.cost_usd is None else f"at most about {trials * plan.cost_usd:.2f} USD"
+    usd = "unknown" if plan.most_cost_usd is None else f"at most about {trials * plan.most_cost_usd:.2f} USD"
     each = f"{plan.machines.workers} x {plan.accelerator.name}, {plan.machines.provisioning}"
     return [
         f"Trials:   {number} on Vertex AI{at_once}{limit}, each on {each}",
         f"Data:     {sweep.data_text}, {plan.data.images} training images, up to {plan.training.epochs} epochs a "
         "trial",
         *(f"Search:   {name}: {form}" for name, form in sweep.search.items()),
-        f"Time:     at most about {format_duration(3600 * plan.hours * math.ceil(trials / parallel))} "
-        f"(up to {format_duration(3600 * plan.hours)} a trial, {plan.time_basis}), after the data is fetched",
+        f"Time:     at most about {format_duration(3600 * plan.most_hours * math.ceil(trials / parallel))} "
+        f"(up to {format_duration(3600 * plan.most_hours)} a trial, {plan.time_basis}), after the data is fetched",
         f"Cost:     {usd}, and that of a CPU while data is fetched{' and scored' * sweep.has_test_set}",
     ]
 

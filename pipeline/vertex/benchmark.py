@@ -51,7 +51,7 @@ def arguments(
 
 def cost(plan: TrainingPlan, steps: int) -> tuple[float, float]:
     """The estimated seconds of a job and its price in USD, at most; the price is NaN if it is unknown."""
-    seconds = plan.start_s + (steps + 1) * plan.seconds_per_step
+    seconds = plan.start_s + (steps + 1) * plan.most_seconds_per_step
     hourly = plan.accelerator.usd_per_hour(plan.machines.provisioning)
     return seconds, math.nan if hourly is None else hourly * seconds / 3600
 
@@ -118,7 +118,7 @@ def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -
         image,
         COMMAND,
         arguments(plan.accelerator.name, plan.data.image_size, *settings, steps),
-        timeout_s=round(TIMEOUT_S + 6 * steps * plan.seconds_per_step),
+        timeout_s=round(TIMEOUT_S + 6 * steps * plan.most_seconds_per_step),
         account=environment.service_account,
         network=environment.network,
         labels={**OWNER, **environment.labels},

@@ -202,7 +202,7 @@ def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
     return [
         f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
         f"{made.time_text}"
-        + ("" if made.cost_usd is None else f", about {made.cost_text} USD")
+        + ("" if made.most_cost_usd is None else f", about {made.cost_text} USD")
         + (f" ({made.time_basis})" if made.measured else "")
         for step, made in plans.items()
     ]
