@@ -40,7 +40,7 @@ from trainer.errors import (
 )
 from trainer.evaluation.score_map import score
 from trainer.io.files import local_path, replacing
-from trainer.io.pictures import MAX_PIXELS, SUFFIXES, Pixels, read_picture
+from trainer.io.pictures import BROWSER_NAMES, MAX_PIXELS, NAMES, SUFFIXES, Pixels, read_picture
 from trainer.io.runtime import announce
 from trainer.models.answering import Answering
 from trainer.models.export import write_onnx
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
 __all__ = [
+    "BROWSER_NAMES",
     "CHANGE",
     "CHANGE_LIMIT",
     "COLORS_CSS",
@@ -89,6 +90,7 @@ __all__ = [
     "HEAT",
     "KINDS",
     "MAX_PIXELS",
+    "NAMES",
     "ONE_SCREEN",
     "OPACITY",
     "PAGE",

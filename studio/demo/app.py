@@ -40,6 +40,7 @@ from trainer.api import (
     DIMMED,
     HEAT,
     KINDS,
+    NAMES,
     ONE_SCREEN,
     OPACITY,
     PICTURE,
@@ -86,8 +87,6 @@ MEANINGS = {
     f"{100 * CLEAR_SHARE:g} pp, as they do when the same image is saved again, scaled or moved by 4 pixels.",
 }
 """Column or unit of the table of regions -> explanation."""
-FORMATS = "JPEG, PNG, WebP, GIF, TIFF or BMP"
-"""What `read_picture` decodes."""
 PRIVACY = "Images are sent only to this program, which does not store them."
 CAUTION = (
     "A prediction of where people look in the first seconds when nobody has given them a task. It does not "
@@ -197,7 +196,7 @@ class _App:
 
     async def facts(self, request: Request) -> Response:
         """Return `facts`."""
-        return JSONResponse(facts(self.model, FORMATS, PRIVACY, self.pages is not None))
+        return JSONResponse(facts(self.model, NAMES, PRIVACY, self.pages is not None))
 
     async def picture(self, request: Request) -> Response:
         """Return the picture of the page at the posted web address, or the picture that the address is.

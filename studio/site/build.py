@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 
 from studio.demo.app import PAGE, POLICY, facts
-from trainer.api import COLORS_CSS, Model, UserError, check
+from trainer.api import BROWSER_NAMES, COLORS_CSS, Model, UserError, check
 
 OWN = pathlib.Path(__file__).parent / "page"
 RUNTIME = "onnxruntime-web"
@@ -24,8 +24,6 @@ VERSION = "1.30.0"
 SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
 """Of the package's archive, as npm publishes it."""
 RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
-FORMATS = "JPEG, PNG, WebP, GIF, AVIF or BMP"
-"""What all current browsers decode."""
 PRIVACY = "Images stay in this browser, which runs the model."
 
 
@@ -47,7 +45,7 @@ def build_site(model: Model, runtime: bytes, folder: pathlib.Path) -> None:
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     index = folder / "index.html"
     index.write_text(index.read_text().replace("<head>", f"<head>\n{policy}", 1))
-    (folder / "facts.json").write_text(json.dumps(facts(model, FORMATS, PRIVACY, opens_addresses=False)))
+    (folder / "facts.json").write_text(json.dumps(facts(model, BROWSER_NAMES, PRIVACY, opens_addresses=False)))
     model.export(folder / "model.onnx")
     (folder / "onnxruntime").mkdir(exist_ok=True)
     for name, content in files.items():

@@ -17,10 +17,8 @@ from PIL import Image
 
 from studio.demo import app
 from studio.demo.app import is_loopback
-from studio.site import build
 from tests import site
 from tests.studio.demo import Held, encoded, picture, serving, write_model
-from trainer.io import pictures
 from trainer.io.pictures import read_picture
 from trainer.network import preprocess
 from trainer.prediction.heat import blend, tint
@@ -246,9 +244,3 @@ def test_command_prints_the_address_and_shuts_down_cleanly(folder):
             process.send_signal(signal.SIGINT)
         assert process.stdout.read() == "stopped\n"
     assert process.returncode == 0
-
-
-def test_the_page_and_the_site_name_the_formats_that_are_read():
-    """A site's images are decoded by browsers: all of them read AVIF, and not all read TIFF."""
-    assert app.FORMATS == pictures.NAMES
-    assert pictures.NAMES.replace("TIFF", "AVIF") == build.FORMATS

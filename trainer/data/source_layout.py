@@ -52,8 +52,7 @@ SPLIT = "split"
 """Role of a table with the split of each image."""
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
-IMAGE_SUFFIXES = SUFFIXES
-PICTURE_SUFFIXES = (*IMAGE_SUFFIXES, *OTHER_SUFFIXES)
+PICTURE_SUFFIXES = (*SUFFIXES, *OTHER_SUFFIXES)
 """Suffixes of files that are taken as images; of some formats only to say that they are not read."""
 POINTS = ".mat"
 MAX_PIXELS = 180_000_000

@@ -4,10 +4,11 @@ Published datasets are read by `trainer.data.decode` as the reference reads them
 transparency.
 """
 
+import dataclasses
 import io
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,53 @@ from trainer.io.files import MEGAPIXEL, MOST_MEGAPIXELS
 
 Pixels = npt.NDArray[np.uint8]
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """A format of pictures."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    """File name endings, in lower case."""
+    is_read: bool = True
+    is_in_browsers: bool = True
+    """Whether all current browsers decode it."""
+
+
+FORMATS = (
+    Format("JPEG", (".jpg", ".jpeg", ".jpe", ".jfif")),
+    Format("PNG", (".png",)),
+    Format("WebP", (".webp",)),
+    Format("GIF", (".gif",)),
+    Format("TIFF", (".tif", ".tiff"), is_in_browsers=False),
+    Format("AVIF", (".avif",), is_read=False),
+    Format("BMP", (".bmp",)),
+    Format("HEIC", (".heic", ".heif"), is_read=False, is_in_browsers=False),
+)
+"""All formats of pictures that anything here knows of. Others are no pictures."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+NAMES = _listed([each.name for each in FORMATS if each.is_read])
+"""The formats that are read, for sentences: `JPEG, PNG, ... or BMP`."""
+BROWSER_NAMES = _listed([each.name for each in FORMATS if each.is_in_browsers])
+"""The formats that browsers decode, for sentences."""
+SUFFIXES = tuple(suffix for each in FORMATS if each.is_read for suffix in each.suffixes)
+"""File name endings of the formats that are read."""
+OTHER_SUFFIXES = tuple(suffix for each in FORMATS if not each.is_read for suffix in each.suffixes)
+"""File name endings of the formats that are not read."""
+PILLOW_FORMATS = tuple(each.name.upper() for each in FORMATS if each.is_read)
 """The only formats that Pillow may decode."""
 REMEDY = "download or export it again"
-NAMES = "JPEG, PNG, WebP, GIF, TIFF or BMP"
-SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
-"""File name endings of these formats."""
 OTHER_FORMATS = {
     **dict.fromkeys((b"avif", b"avis"), "AVIF"),
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "HEIC"),
 }
 """Brand, bytes 8 to 11 of an ISO media file (ISO/IEC 23008-12, AV1 Image File Format) -> the name of its format,
 which is not read."""
-OTHER_SUFFIXES = (".avif", ".heic", ".heif")
-"""File name endings of these formats."""
 MAX_PIXELS = int(MOST_MEGAPIXELS * MEGAPIXEL)
 """Pixels of the largest image that is read by default."""
 MAX_SIDE_PX = 65_535
@@ -91,7 +125,7 @@ class Picture:
     """An image with its header read. Its pixels are decoded later, unless a PNG has EXIF tags behind them.
 
     Raises:
-        ContentError: the data is not an image of FORMATS, or it is damaged or too large.
+        ContentError: the data is not an image of PILLOW_FORMATS, or it is damaged or too large.
     """
 
     def __init__(self, data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> None:
@@ -144,8 +178,8 @@ class Picture:
 
 
 def open_header(data: bytes) -> ImageFile:
-    """Open an image of FORMATS with Pillow, without decoding it. Raises whatever Pillow raises."""
-    return Image.open(io.BytesIO(data), formats=FORMATS)
+    """Open an image of PILLOW_FORMATS without decoding it. Raises whatever Pillow raises."""
+    return Image.open(io.BytesIO(data), formats=PILLOW_FORMATS)
 
 
 def _open(data: bytes, origin: str) -> ImageFile:

@@ -1,5 +1,6 @@
 """Images of every format become RGB as people see them."""
 
+import ast
 import io
 import pathlib
 import re
@@ -11,6 +12,7 @@ from PIL import Image
 import trainer
 from tests.golden.inputs import image
 from trainer.errors import UserError
+from trainer.io import pictures
 from trainer.io.pictures import Picture, read_picture
 
 PIXELS = image(1, 1, 30, 44)[0]
@@ -25,6 +27,9 @@ ORIENTATIONS = {
     8: PIXELS[:, ::-1].swapaxes(0, 1),
 }
 """EXIF orientation -> the pixels as people see them."""
+PACKAGES = ("trainer", "lifecycle", "components", "pipeline", "studio")
+LONGEST_NAMES = 60
+"""Characters of a text that is a list of formats, and no docstring."""
 
 
 def encoded(picture, format="PNG", **options):
@@ -35,6 +40,26 @@ def encoded(picture, format="PNG", **options):
 
 def read(data, **options):
     return read_picture(data, "x.png", **options)
+
+
+def test_the_formats_are_in_one_table():
+    """Each list of its own would lack what is added to the others, as one once lacked .jfif."""
+    suffixes = {*pictures.SUFFIXES, *pictures.OTHER_SUFFIXES}
+    root = pathlib.Path(trainer.__file__).parent.parent
+    listing = []
+    for path in (path for package in PACKAGES for path in (root / package).rglob("*.py")):
+        nodes = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+        texts = {text for text in nodes if isinstance(text, str) and len(text) < LONGEST_NAMES}
+        if len(texts & suffixes) > 2 or any("WebP" in text and "BMP" in text for text in texts):
+            listing.append(path.relative_to(root).as_posix())
+    assert listing == ["trainer/io/pictures.py"]
+
+
+def test_what_is_read_and_what_browsers_decode_is_said():
+    assert pictures.NAMES == "JPEG, PNG, WebP, GIF, TIFF or BMP"
+    assert pictures.BROWSER_NAMES == "JPEG, PNG, WebP, GIF, AVIF or BMP"
+    assert set(pictures.SUFFIXES) > {".jpg", ".jfif", ".tiff"}
+    assert not set(pictures.SUFFIXES) & set(pictures.OTHER_SUFFIXES)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGBA"])

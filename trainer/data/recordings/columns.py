@@ -22,8 +22,8 @@ from trainer.data.settings import (
     PIXELS,
     THOUSANDTHS,
 )
-from trainer.data.source_layout import IMAGE_SUFFIXES
 from trainer.errors import UserError
+from trainer.io.pictures import SUFFIXES
 
 IMAGE, SCREEN = "image", "screen"
 UNITS = {
@@ -431,7 +431,7 @@ def _ends(path: str) -> list[str]:
     Example: `a/b.png` gives `a/b.png`, `b.png`, `a/b` and `b`.
     """
     path = _plain(path)
-    stem = next((path[: -len(suffix)] for suffix in IMAGE_SUFFIXES if path.endswith(suffix)), path)
+    stem = next((path[: -len(suffix)] for suffix in SUFFIXES if path.endswith(suffix)), path)
     parts = [text.lstrip("/").split("/") for text in (path, stem)]
     last = [each[-MOST_FOLDERS - 1 :] for each in parts]
     return [end for each in last for depth in range(len(each)) if (end := "/".join(each[depth:]))]

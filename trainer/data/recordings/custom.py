@@ -29,7 +29,6 @@ from trainer.data.recordings.readings import AmbiguousError, choose_geometry
 from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import (
-    IMAGE_SUFFIXES,
     KINDS,
     MAX_PIXELS,
     MOST_IMAGE_BYTES,
@@ -46,7 +45,7 @@ from trainer.data.source_layout import (
 from trainer.data.splits import SplitImages
 from trainer.errors import ContentError, UserError, check, some, visible
 from trainer.io.archive_files import Member
-from trainer.io.pictures import Picture, read_picture
+from trainer.io.pictures import SUFFIXES, Picture, read_picture
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
 BLUR_SHARE = 1 / 30
@@ -190,9 +189,7 @@ def find_images(
         paths = [member.path for member, role in pictures if role == "stimulus"]
         return _with_maps(members, paths, row, source, split, bad, is_all_tested)
     if not pictures:
-        raise UserError(
-            f"{source} has no image ({', '.join(IMAGE_SUFFIXES)}) among its files; put the images there"
-        )
+        raise UserError(f"{source} has no image ({', '.join(SUFFIXES)}) among its files; put the images there")
     paths = [member.path for member, _ in pictures]
     # Names without the folders that all images share, so that an archive gives the same names as its folder.
     shared = posixpath.commonpath([posixpath.dirname(path) for path in paths])

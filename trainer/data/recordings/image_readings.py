@@ -15,7 +15,7 @@ import polars as pl
 from trainer.data.recordings.columns import ROLES, ImageNames, is_number, is_usual
 from trainer.data.recordings.tables import Source
 from trainer.data.settings import FetchConfig
-from trainer.data.source_layout import IMAGE_SUFFIXES
+from trainer.io.pictures import SUFFIXES
 
 FILE, FOLDER = "@file", "@folder"
 """Names in the setting `columns` for an image that the name of the table, or of its folder, names."""
@@ -103,7 +103,7 @@ def _by_column(sources: Sequence[Source], names: ImageNames, named: str) -> Iter
             if not _repeats(images):
                 continue
             rank = NUMBER
-        elif rank == TEXT and any(label.strip().lower().endswith(IMAGE_SUFFIXES) for label in labels):
+        elif rank == TEXT and any(label.strip().lower().endswith(SUFFIXES) for label in labels):
             rank = WITH_SUFFIX
         column = next(source.labels[word] for source in sources if word in source.labels)
         title = next(source.label_name(column) for source in sources if column in source.rows.columns)
