@@ -216,7 +216,7 @@ def test_names_of_code_in_docstrings_are_those_of_the_code():
         *[
             ("find_items()", False),
             ("find_all_of_them()", True),
-            ("IMAGE_SUFFIXES", False),
+            ("PICTURE_SUFFIXES", False),
             ("IMAGE_ENDINGS", True),
         ],
         *[("UserError", False), ("UsersError", True), ("--dataset-dir", False), ("train", False)],
