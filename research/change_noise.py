@@ -2,7 +2,8 @@
 
 Each picture in the folders is compared with itself, saved as JPEG of quality 85, scaled by 2 and by 0.5, and moved
 by 4 pixels to the right and down. Prints, for the model `pretrained`, the median and the 95th percentile of the
-change of a region's share, and how many of these changes `is_clear` calls clear; then the same of whole maps.
+change of a region's share, and how many of these changes are clear (`Change.is_clear`). Then the same of whole
+maps.
 """
 
 import io
@@ -14,7 +15,8 @@ from collections import defaultdict
 import numpy as np
 from PIL import Image
 
-from studio.difference import CLEAR_MOVED, is_clear, share_moved
+from studio.difference import CLEAR_MOVED, share_moved
+from trainer.api import Change
 from trainer.io.pictures import Pixels, read_picture
 from trainer.models.find import find_answering
 from trainer.models.model_names import PRETRAINED
@@ -73,7 +75,7 @@ def main(folders: list[str]) -> None:
         print(path.name, {kind: round(100 * values[-1], 1) for kind, values in whole.items()}, flush=True)
     for name in sorted(pairs):
         changes = [100 * abs(after - before) for before, after in pairs[name]]
-        clear = np.mean([is_clear(*pair) for pair in pairs[name]])
+        clear = np.mean([Change.is_clear(*pair) for pair in pairs[name]])
         middle, high = np.quantile(changes, (0.5, 0.95))
         print(f"{name:24}{len(changes):8}{middle:8.2f}{high:8.2f} pp  {clear:.1%} clear")
     for kind, values in whole.items():

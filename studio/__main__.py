@@ -4,7 +4,7 @@ import sys
 
 try:
     from studio.commands import check, compare, demo, predict, site
-    from trainer.api import Parser, add_command, program, reported, terminable
+    from trainer.tools import Parser, Program
 except ModuleNotFoundError as error:  # outside of the project's environment
     raise SystemExit(
         f"error: {sys.executable} has no package {error.name}; run `make install`, then use .venv/bin/python, or "
@@ -14,19 +14,17 @@ except ModuleNotFoundError as error:  # outside of the project's environment
 COMMANDS = {"demo": demo, "site": site, "check": check, "compare": compare, "predict": predict}
 
 
+def _program() -> Program:
+    return Program("msinet-studio", "studio", "See and check where people look in designs.", COMMANDS)
+
+
 def _parser() -> Parser:
-    parser, subparsers = program("msinet-studio", "studio", "See and check where people look in designs.")
-    for name, module in COMMANDS.items():
-        add_command(subparsers, name, module).set_defaults(run=module.execute)
-    return parser
+    return _program().parser
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command line; by default the arguments of the process."""
-    with reported():
-        parsed = _parser().parse_args(arguments)
-    with reported("interrupted; nothing was written"), terminable():
-        parsed.run(parsed)
+    """Run a command line, by default the arguments of the process."""
+    _program().run(arguments)
 
 
 if __name__ == "__main__":

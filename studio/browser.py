@@ -23,7 +23,8 @@ from playwright.async_api import Browser, CDPSession, Error, Page, async_playwri
 from playwright.async_api import TimeoutError as QuietTimeoutError
 
 from studio.browser_settings import PageConfig
-from trainer.api import UserError, check, shown
+from trainer.api import UserError
+from trainer.tools import check, shown
 
 WEB = ("http", "https")
 INLINE = ("about", "blob", "data")

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from trainer.api import check_ranges, setting
+from trainer.tools import check_ranges, setting
 
 
 @dataclasses.dataclass(frozen=True)

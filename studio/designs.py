@@ -13,9 +13,10 @@ import numpy as np
 from PIL import Image
 
 from studio.browser_settings import PageConfig
-from studio.difference import check_aspect_ratios
+from studio.difference import Pixels, check_aspect_ratios
 from studio.web_pages import is_page, label_of, open_page
-from trainer.api import MAX_PIXELS, Input, Pixels, Region, check, find_image, open_input, printable, read_picture
+from trainer.api import Region, read_picture
+from trainer.tools import Input, PredictConfig, check, printable
 
 if TYPE_CHECKING:
     from studio.browser import Found
@@ -96,8 +97,8 @@ def read_all(
             designs.append(take_design(name, elements, config, max_pixels))
             continue
         check(not elements, f"--selector finds nothing in {printable(name)}, which is a picture; use --region")
-        image = find_image(name)
-        pixels = open_input(image, max_pixels).decode()
+        image = Input.find(name)
+        pixels = image.open(max_pixels).decode()
         designs.append(Design(image.label, pixels, pixels.shape[:2], input=image))
     if regions and len(designs) > 1:
         check_aspect_ratios([each.label for each in designs], [each.pixels.shape for each in designs])
@@ -111,7 +112,7 @@ def read_all(
 
 
 def take_design(
-    name: str, elements: Sequence[Element], config: PageConfig, max_pixels: int = MAX_PIXELS
+    name: str, elements: Sequence[Element], config: PageConfig, max_pixels: int = PredictConfig().most_pixels
 ) -> Design:
     """Open a page in a browser that has never seen another one, and take its picture when it has come to rest.
 

@@ -4,7 +4,6 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,59 +11,18 @@ from PIL import Image, ImageDraw, ImageFont
 from rich.table import Table
 from rich.text import Text
 
-from trainer.api import (
-    CHANGE,
-    CHANGE_LIMIT,
-    Input,
-    Map,
-    Measure,
-    Model,
-    Pixels,
-    Region,
-    UserError,
-    blend_change,
-    colored,
-    count_screens,
-    measure,
-    open_input,
-    printable,
-    replacing,
-    screens_of,
-    text_table,
-)
+from trainer.api import CHANGE, Change, Model, Region, UserError, blend_change, compare, count_screens, screens_of
+from trainer.tools import Input, printable, replacing
 
+Map = npt.NDArray[np.floating]
+Pixels = npt.NDArray[np.uint8]
 INK, PAPER = (24, 24, 27), (255, 255, 255)
 FONT = pathlib.Path(__file__).parent / "DejaVuSans.ttf"
 """Font with the letters of most languages, for the names of files; Pillow's own font has only those of English."""
-CLEAR_PART, CLEAR_SHARE, CLEAR_MOVED = 0.25, 0.04, 0.12
-"""Smallest clear changes: of a region, as a part of its larger share or as a share, and of a whole map.
-
-95% of changes are smaller when the same picture is saved as JPEG, scaled or moved by 4 pixels; research/log.md,
-2026-11-25 "The same design again", has the measurement.
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Change:
-    """The attention that one region gets in two designs."""
-
-    first: Measure
-    second: Measure
-
-    @property
-    def share(self) -> float:
-        """Difference of the shares, second minus first, -1..1."""
-        return self.second.share - self.first.share
-
-    @property
-    def clear(self) -> bool:
-        """Whether the shares differ by more than those of the same design do."""
-        return is_clear(self.first.share, self.second.share)
-
-    def as_json(self) -> dict[str, Any]:
-        """Convert the change to values for JSON."""
-        measures = {"first": self.first.as_json(), "second": self.second.as_json()}
-        return {"name": self.first.region.name, "share_change": self.share, "clear": self.clear, **measures}
+CLEAR_MOVED = 0.12
+"""Smallest clear change of a whole map, measured as `Change.CLEAR_SHARE` was."""
+TEXTS = ("region", "requirement", "verdict")
+"""Titles of the columns that have no numbers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +61,7 @@ def read_designs(
     Raises:
         UserError: an image cannot be read, the aspect ratios differ, or a region is not inside its design.
     """
-    images = [open_input(design, max_pixels).decode() for design in designs]
+    images = [design.open(max_pixels).decode() for design in designs]
     check_aspect_ratios([design.label for design in designs], [image.shape for image in images])
     for design, image, inside in zip(designs, images, (regions, seconds.values()), strict=True):
         for region in inside:
@@ -156,15 +114,8 @@ def compare_designs(
             draw_difference(second, change, names).save(partial, "PNG")
     height, width = images[1].shape[:2]
     elsewhere = {name: region.scaled(size[1] / width, size[0] / height) for name, region in seconds.items()}
-    before = measure(maps[0], *regions)
-    after = measure(maps[1], *(elsewhere.get(region.name, region) for region in regions))
-    changes = [Change(*pair) for pair in zip(before, after, strict=True)]
+    changes = compare(maps[0], maps[1], *regions, elsewhere=elsewhere)
     return Comparison(share_moved(*maps), changes, kind)
-
-
-def is_clear(before: float, after: float) -> bool:
-    """Return whether the change of a region's share, 0..1 each, is larger than that of the same picture again."""
-    return abs(after - before) > min(CLEAR_PART * max(before, after), CLEAR_SHARE)
 
 
 def relative(map: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
@@ -209,13 +160,13 @@ def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Image.I
     draw = ImageDraw.Draw(page)
     left, right, top = 2 * pad, page.width - 2 * pad, height + pad
     scale = np.tile(np.linspace(0, 1, right - left), (font_px, 1))
-    page.paste(Image.fromarray(colored(scale, CHANGE)), (left, top + row))
+    page.paste(Image.fromarray(CHANGE(scale)), (left, top + row))
     middle, half_px = (left + right) // 2, (right - left) // 2 - pad
     below = top + row + font_px + row // 2
     for x, anchor, title, value in (
-        (left, "lm", f"more in {names[0]}", f"-{CHANGE_LIMIT:g} times the mean"),
+        (left, "lm", f"more in {names[0]}", f"-{CHANGE.limit:g} times the mean"),
         (middle, "mm", "", "0"),
-        (right, "rm", f"more in {names[1]}", f"+{CHANGE_LIMIT:g} times the mean"),
+        (right, "rm", f"more in {names[1]}", f"+{CHANGE.limit:g} times the mean"),
     ):
         draw.text((x, top + row // 2), shortened(title, font, half_px), INK, font, anchor)
         draw.text((x, below), value, INK, font, anchor)
@@ -244,4 +195,12 @@ def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
             if change.clear
             else "no clear change",
         )
+    return table
+
+
+def text_table(*titles: str) -> Table:
+    """Make an empty table without lines, with the numbers to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in titles:
+        table.add_column(Text(title), justify="left" if title in TEXTS else "right", overflow="fold")
     return table

@@ -19,22 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from studio.designs import Design
-from studio.difference import FONT, INK, PAPER, shortened
-from trainer.api import (
-    Map,
-    Measure,
-    Model,
-    Pixels,
-    check,
-    count_screens,
-    look_up,
-    measure,
-    printable,
-    protect,
-    replacing,
-    text_table,
-    tint,
-)
+from studio.difference import FONT, INK, PAPER, Map, Pixels, shortened, text_table
+from trainer.api import Measure, Model, count_screens, measure, tint
+from trainer.tools import check, look_up, printable, replacing
 
 OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
     ">=": (operator.ge, "at least"),
@@ -368,7 +355,9 @@ def name_pictures(folder: str | os.PathLike[str], designs: Sequence[Design]) -> 
     names = [f"{role}-attention" for role, _ in zip(ROLES, designs, strict=False)]
     names += [f"{role}-page" for role, design in zip(ROLES, designs, strict=False) if design.png]
     paths = {name: pathlib.Path(folder, f"{name}.png") for name in names}
-    protect([design.input for design in designs if design.input], paths.values())
+    for design in designs:
+        if design.input:
+            design.input.protect(paths.values())
     return paths
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from studio.browser_settings import PageConfig
-from trainer.api import MAX_PIXELS, Input, check, local_path, printable, shown, some
-from trainer.api import SUFFIXES as PICTURES
+from trainer.tools import SUFFIXES as PICTURES
+from trainer.tools import Input, PredictConfig, check, local_path, printable, shown, some
 
 if TYPE_CHECKING:
     from studio.browser import Shown
@@ -118,7 +118,7 @@ def find_page(name: str, config: PageConfig) -> Input:
 
     @functools.cache  # so that an overlay is drawn on the picture that was predicted
     def opened() -> "Shown":
-        return open_page(name, (), config, MAX_PIXELS)
+        return open_page(name, (), config, PredictConfig().most_pixels)
 
     def read(max_bytes: int) -> bytes:
         picture = opened().content

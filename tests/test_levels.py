@@ -21,7 +21,7 @@ LEVELS = [
     trainer.evaluation
     trainer.reports
     trainer.commands
-    trainer.api trainer.__main__
+    trainer.api trainer.tools trainer.__main__
     lifecycle.vertex
     lifecycle.machines lifecycle.registry
     lifecycle.runs
@@ -128,8 +128,8 @@ def test_every_import_goes_down():
     assert upward(graph) == []
 
 
-def test_the_studio_uses_the_python_api_alone():
-    """It is a tool around the model, as others may build one: what it needs, the API offers to all."""
+def test_the_studio_uses_the_python_api_and_the_tools_alone():
+    """It is a tool around the model, as others may build one: what it needs, these two offer to all."""
     imported = {
         name
         for module, names in import_graph().items()
@@ -137,7 +137,7 @@ def test_the_studio_uses_the_python_api_alone():
         for name in names
         if name.partition(".")[0] != "studio"
     }
-    assert imported == {"trainer.api"}
+    assert imported == {"trainer.api", "trainer.tools"}
 
 
 def test_what_never_runs_in_a_pod_is_in_the_pipeline_alone():

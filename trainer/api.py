@@ -1,4 +1,4 @@
-"""The Python API: load a model, predict the saliency map of an image, measure its regions, draw it.
+"""The Python API: load a model, predict where people look, measure regions, draw maps, score maps.
 
     from trainer.api import load, measure
 
@@ -7,156 +7,61 @@
     for found in measure(saliency, "button:64,412,262,57", "photo:656,113,560,373"):
         print(f"{found.region.name}: {found.share:.1%} of the attention on {found.area:.1%} of the area")
 
-A tool around the model takes from here too how pictures are read and long pages cut, what errors people see, and
-the flags and settings of a command line: `studio` imports nothing else of this project. docs/python.md has a table
-of all names.
-
-Predictions need no TensorFlow.
+`trainer.tools` has what a program around the model needs besides. Predictions need no TensorFlow.
 """
 
+import dataclasses
 import os
 import pathlib
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from trainer.commands.shared_flags import add_model, add_region
-from trainer.commands.shared_maps import add_map_flags, text_table, write_maps
-from trainer.errors import (
-    UsageError,
-    UserError,
-    check,
-    look_up,
-    printable,
-    reported,
-    shown,
-    some,
-    terminable,
-)
+from trainer.errors import UserError, check, look_up
 from trainer.evaluation.score_map import score
-from trainer.io.files import local_path, replacing
-from trainer.io.pictures import BROWSER_NAMES, MAX_PIXELS, NAMES, SUFFIXES, Pixels, read_picture
-from trainer.io.runtime import announce
+from trainer.io.pictures import Pixels, read_picture
 from trainer.models.answering import Answering
 from trainer.models.export import write_onnx
-from trainer.models.find import choose_model, find_answering
-from trainer.network.model_folder import KINDS, PAGE, PICTURE, image_size_of
-from trainer.prediction import regions
-from trainer.prediction.heat import (
-    CHANGE,
-    CHANGE_LIMIT,
-    DIMMED,
-    HEAT,
-    OPACITY,
-    Map,
-    blend,
-    blend_change,
-    colored,
-    draw_grey,
-    tint,
-)
-from trainer.prediction.inputs import Input, Listing, find_image
-from trainer.prediction.predict import open_input, protect
-from trainer.prediction.regions import Measure, Region, check_names, parse_regions, read_regions
-from trainer.prediction.screens import ONE_SCREEN, SCREENS, TALL, count_screens, screens_of
-from trainer.prediction.settings import PREDICT_DEFAULTS, PredictConfig
-from trainer.settings.fields import check_ranges, setting
-from trainer.settings.flags import (
-    STDOUT,
-    Parser,
-    add_command,
-    add_settings,
-    output_file,
-    program,
-    results_dir,
-    settings,
-    summarize,
-)
+from trainer.models.find import choose_model
+from trainer.network.model_folder import KINDS, image_size_of
+from trainer.prediction.heat import CHANGE, HEAT, blend, blend_change, draw_grey, tint
+from trainer.prediction.inputs import Input
+from trainer.prediction.regions import Measure, Region, measure_regions, parse_regions, read_regions
+from trainer.prediction.screens import count_screens, screens_of
+from trainer.prediction.settings import PredictConfig
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
 __all__ = [
-    "BROWSER_NAMES",
     "CHANGE",
-    "CHANGE_LIMIT",
-    "COLORS_CSS",
-    "DIMMED",
     "HEAT",
-    "KINDS",
-    "MAX_PIXELS",
-    "NAMES",
-    "ONE_SCREEN",
-    "OPACITY",
-    "PAGE",
-    "PICTURE",
-    "SCREENS",
-    "STDOUT",
-    "SUFFIXES",
-    "TALL",
-    "Input",
-    "Listing",
-    "Map",
+    "Change",
     "Measure",
     "Model",
-    "Parser",
-    "Pixels",
-    "PredictConfig",
     "Region",
-    "UsageError",
     "UserError",
-    "add_command",
-    "add_map_flags",
-    "add_model",
-    "add_region",
-    "add_settings",
-    "announce",
     "blend",
     "blend_change",
-    "check",
-    "check_names",
-    "check_ranges",
-    "colored",
+    "compare",
     "count_screens",
     "draw_grey",
     "find",
-    "find_answering",
-    "find_image",
     "load",
-    "local_path",
-    "look_up",
     "measure",
-    "open_input",
-    "output_file",
     "parse_regions",
-    "printable",
-    "program",
-    "protect",
     "read_picture",
     "read_regions",
-    "replacing",
-    "reported",
-    "results_dir",
     "score",
     "screens_of",
-    "setting",
-    "settings",
-    "shown",
-    "some",
-    "summarize",
-    "terminable",
-    "text_table",
     "tint",
-    "write_maps",
 ]
 
-COLORS_CSS = pathlib.Path(__file__).parent / "evaluation" / "reports" / "templates" / "colors.css"
-"""Style sheet with the colours of all pages, light and dark, as variables of CSS."""
 Image = str | os.PathLike[str] | npt.NDArray[np.uint8]
 """A file, a `gs://` address, or pixels: (h, w, 3), RGB, 0..255."""
 
@@ -164,17 +69,27 @@ Image = str | os.PathLike[str] | npt.NDArray[np.uint8]
 def load(name: str = "") -> "Model":
     """Load a model.
 
+    Example:
+        >>> load("pretrained").predict("photo.jpg").shape
+        (768, 1024)
+
     Args:
-        name: a model's folder, here or on `gs://`; a registered one such as `msinet@3` or `msinet@challenger`;
-            `pretrained`; or `author:salicon`. Empty means the default: that of the registry in the working
-            directory if it was trained on real data, else `pretrained`.
+        name: one of these. Empty means the default.
+
+            - a model's folder, here or on `gs://`
+            - a registered model, such as `msinet@3` or `msinet@challenger`
+            - `pretrained`, the model that comes with this package
+            - `author:salicon`, the weights of MSI-Net's author, downloaded once
+
+            The default is the registry's in the working directory if it was trained on real data, else
+            `pretrained`.
 
     Returns:
-        The model, ready to predict. For one that was last trained on generated shapes, a warning says so.
+        The model, ready to predict. A warning says so if it was last trained on generated shapes.
 
     Raises:
-        UserError: there is no such model, and the message lists those that exist; or its weights are damaged. An
-            unknown name is found before anything is loaded.
+        UserError: there is no such model, and the message lists the existing ones. Nothing has been loaded then.
+            Or its weights are damaged.
     """
     model = find(name)
     if model.notice:
@@ -183,12 +98,25 @@ def load(name: str = "") -> "Model":
 
 
 def find(name: str = "") -> "Model":
-    """Find a model as `load` does, without a warning, and leave its weights to `Model.load`."""
+    """Find a model as `load` does, without a warning. Its weights are loaded by `Model.load` or `Model.predict`.
+
+    Example:
+        >>> find("pretrained").image_size
+        (320, 320)
+    """
     return Model(choose_model(name))
 
 
 class Model:
-    """A model. Any thread may call its methods. `str` says its name, its data, and why it was chosen."""
+    """A model. Any thread may call its methods. `str` says its name, its data, and why it was chosen.
+
+    Example:
+        >>> model = load("msinet@3")
+        >>> saliency = model.predict("page.png", kind="page")
+    """
+
+    KINDS: ClassVar[tuple[str, str]] = KINDS
+    """What an image may be predicted as: a `picture`, or a `page` on a desktop's screen."""
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
@@ -218,12 +146,12 @@ class Model:
 
     @property
     def notice(self) -> str:
-        """What a model that was last trained on generated shapes must say about itself; empty for others."""
+        """What a model that was last trained on generated shapes must say about itself. Empty for others."""
         return self._answering.notice
 
     @property
     def hint(self) -> str:
-        """How far its maps can be trusted, a sentence; empty if nothing is known."""
+        """How far its maps can be trusted, a sentence. Empty if nothing is known."""
         return self._answering.hint
 
     @property
@@ -237,7 +165,7 @@ class Model:
         return self._answering.tell()
 
     def load(self) -> "Model":
-        """Load the weights, once; `predict` does it where nobody has done it before.
+        """Load the weights, once. `predict` does it if nobody has done it before.
 
         Raises:
             UserError: the weights are damaged.
@@ -250,24 +178,24 @@ class Model:
         return self
 
     def kind_of(self, image: Pixels, asked: str = "", is_page: bool = False) -> str:
-        """Return the kind, of KINDS, as which the model predicts an image.
+        """Return the kind, of KINDS, as which the model predicts an image, such as `page`.
 
         Args:
             image: (h, w, 3) RGB.
-            asked: of KINDS; empty to decide by the image: with a desktop screen's shape it is a page if it is
+            asked: of KINDS. Empty to decide by the image: with a desktop screen's shape it is a page if it is
                 drawn, with flat places that end at edges.
             is_page: whether it is the picture of a page that a browser took. Then a desktop's width is enough.
 
         Returns:
-            A kind; PICTURE for each image if the model does not predict pages at a size of their own.
+            A kind. It is `picture` for each image if the model does not predict pages at a size of their own.
 
         Raises:
-            UserError: it does not, and PAGE is asked for.
+            UserError: the model does not, and `page` is asked for.
         """
         return self._loaded.kind_of(image, asked, is_page)
 
     def seen_as(self, kind: str) -> str:
-        """Say as which kind an image is predicted, and at which size; empty if all are predicted alike."""
+        """Say as which kind an image is predicted, and at which size. Empty if all are predicted alike."""
         return self._loaded.seen_as(kind)
 
     def predict(
@@ -275,20 +203,23 @@ class Model:
     ) -> npt.NDArray[np.float32]:
         """Predict where people look in an image.
 
+        Example:
+            >>> model.predict("long-page.png", n_screens=1)  # the map of the whole page, as one picture
+
         Args:
             image: a file (JPEG, PNG, WebP, GIF, TIFF, BMP), a `gs://` address, or pixels (h, w, 3), RGB, 0..255.
-            n_screens: screens into which it is cut, from the top and equally high, as it is if it is a long page;
-                1 for the map of the whole image; 0 to decide by its size, as `count_screens` does.
-            size: (h, w) of the map, pixels; None for that of the image.
-            kind: of KINDS; empty to decide by the image, as `kind_of` does.
+            n_screens: into how many screens it is cut, from the top and equally high. 1 for the map of the whole
+                image, 0 to decide by its size, as `count_screens` does.
+            size: (h, w) of the map, pixels. None for the image's own.
+            kind: of KINDS. Empty to decide by the image, as `kind_of` does.
 
         Returns:
-            The saliency map, (h, w) in 0..1; higher where people look more. Of several screens, each is predicted
+            The saliency map, (h, w) in 0..1, higher where people look more. Each screen of several is predicted
             alone: its largest value is 1, and values of two screens cannot be compared.
 
         Raises:
-            UserError: the file cannot be read or is not an image, the pixels have another shape or type, or the
-                model has nothing of its own for the `kind`.
+            UserError: the file cannot be read or is not an image. The pixels have another shape or type. The model
+                has nothing of its own for the `kind`.
         """
         pixels = _pixels(image)
         if kind:
@@ -304,6 +235,9 @@ class Model:
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the network as an ONNX file with kernels of 8 bits, as `python -m trainer export` does.
 
+        Example:
+            >>> load().export("msinet.onnx")
+
         Raises:
             UserError: the weights are damaged, or nothing can be written to `path`.
         """
@@ -313,25 +247,103 @@ class Model:
 def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[Measure]:
     """Measure how much attention regions of an image get.
 
+    Example:
+        >>> button, logo = measure(saliency, "button:64,412,262,57", "logo:5%,2%,20%,8%")
+        >>> f"{button.share:.1%}, rank {button.rank}"
+        '4.2%, rank 1'
+
     Args:
         saliency: a map from `Model.predict`, (h, w), 0 or above.
         wanted: each a `Region`, or a text `NAME:X,Y,WIDTH,HEIGHT` in pixels from the top left, or all four in
-            percent: `logo:5%,2%,20%,8%`.
+            percent.
 
     Returns:
-        A measure for each region, in their order; on the map of a long page, of the screen that has most of it.
+        A measure for each region, in their order. On the map of a long page, it is of the screen that has most of
+        the region.
 
     Raises:
         UserError: a region has another form, is empty, or is not inside the image.
     """
-    parsed = [regions.parse_region(each) if isinstance(each, str) else each for each in wanted]
-    return regions.measure_regions(saliency, parsed)
+    return measure_regions(saliency, [Region.parse(each) if isinstance(each, str) else each for each in wanted])
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """The attention that one region gets in two images.
+
+    Example:
+        >>> Change(before, after).share  # such as from 10% to 15%
+        0.05
+    """
+
+    first: Measure
+    second: Measure
+
+    CLEAR_PART: ClassVar[float] = 0.25
+    CLEAR_SHARE: ClassVar[float] = 0.04
+    """Smallest clear changes: as a part of the larger share, or as a share.
+
+    95% of changes are smaller when the same picture is saved as JPEG, scaled or moved by 4 pixels.
+    research/log.md, 2026-11-25 "The same design again", has the measurement.
+    """
+
+    @property
+    def share(self) -> float:
+        """Difference of the shares, second minus first, -1..1."""
+        return self.second.share - self.first.share
+
+    @property
+    def clear(self) -> bool:
+        """Whether the shares differ by more than those of the same picture again."""
+        return self.is_clear(self.first.share, self.second.share)
+
+    @classmethod
+    def is_clear(cls, before: float, after: float) -> bool:
+        """Return whether a change from one share to another, 0..1 each, is clear."""
+        return abs(after - before) > min(cls.CLEAR_PART * max(before, after), cls.CLEAR_SHARE)
+
+    def as_json(self) -> dict[str, Any]:
+        """Convert the change to values for JSON."""
+        measures = {"first": self.first.as_json(), "second": self.second.as_json()}
+        return {"name": self.first.region.name, "share_change": self.share, "clear": self.clear, **measures}
+
+
+def compare(
+    first: npt.NDArray[np.floating],
+    second: npt.NDArray[np.floating],
+    *wanted: Region | str,
+    elsewhere: Mapping[str, Region] | None = None,
+) -> list[Change]:
+    """Compare how much attention regions get in two maps, such as of a design before and after a change.
+
+    Example:
+        >>> (button,) = compare(before, after, "button:64,412,262,57")
+        >>> f"{button.share:+.1%}" if button.clear else "no clear change"
+        '+5.3%'
+
+    Args:
+        first: a map from `Model.predict`, (h, w), 0 or above.
+        second: another one. For an image of another size, predict it with `size=first.shape`.
+        wanted: the regions, as `measure` takes them, in pixels of the first map.
+        elsewhere: name of a region -> where it is in the second map, if it has moved.
+
+    Returns:
+        The change of each region, in their order.
+
+    Raises:
+        UserError: as `measure`. Or the maps have different sizes.
+    """
+    check(first.shape == second.shape, f"the maps have different sizes, {first.shape} and {second.shape}")
+    before = measure(first, *wanted)
+    moved = elsewhere or {}
+    after = measure(second, *(moved.get(each.region.name, each.region) for each in before))
+    return [Change(*pair) for pair in zip(before, after, strict=True)]
 
 
 def _pixels(image: Image) -> npt.NDArray[np.uint8]:
     """The pixels of an image, (h, w, 3), RGB."""
     if not isinstance(image, np.ndarray):
-        return open_input(find_image(os.fspath(image)), PREDICT_DEFAULTS.most_pixels).decode()
+        return Input.find(os.fspath(image)).open(PredictConfig().most_pixels).decode()
     check(
         image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size > 0,
         f"an image's pixels must be (h, w, 3) uint8, RGB from 0 to 255, but are {image.shape} {image.dtype}; "

@@ -22,6 +22,9 @@ OPERATION = re.compile(r"^\{\{function_node [^}]*\}\} | \[Op:\w+\]")
 class UserError(Exception):
     """A mistake that the user can correct. The message says what is wrong, with names or numbers, and what to do.
 
+    Example:
+        >>> check(width > 0, f"the width is {width}; it must be above 0")
+
     Names of files and other texts in it cannot control a terminal, and its lines are shortened in the middle: a
     value may be as long as the input, and what to do is at the end.
     """

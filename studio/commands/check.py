@@ -23,6 +23,7 @@ The exit status is 0 if every requirement is met, 1 if one is not, and 2 if the 
 
 import argparse
 import os
+import sys
 from typing import Any
 
 from studio.browser_settings import PageConfig
@@ -36,30 +37,26 @@ from studio.verdicts import (
     write_junit,
     write_pictures,
 )
-from trainer.api import (
-    STDOUT,
+from trainer.api import UserError, find, parse_regions, read_regions
+from trainer.tools import (
     Parser,
     PredictConfig,
-    UsageError,
-    UserError,
     add_model,
     add_region,
     add_settings,
     check,
-    check_names,
-    find,
     output_file,
-    parse_regions,
     printable,
-    read_regions,
     results_dir,
     settings,
     summarize,
 )
 
 HELP = "check that regions of a design get the attention that they need"
-FAILS = 1
-"""Exit status if a requirement is not met."""
+FAILS, CANNOT_CHECK = 1, 2
+"""Exit status if a requirement is not met, and if the check cannot be made."""
+STDOUT = "-"
+"""File name that stands for standard output."""
 
 
 def configure(parser: Parser) -> None:
@@ -115,7 +112,8 @@ def execute(parsed: argparse.Namespace) -> None:
     try:
         passed = _execute(parsed)["passed"]
     except UserError as error:
-        raise UsageError(str(error)) from None  # 1 means that a requirement is not met
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(CANNOT_CHECK) from None
     if not passed:
         raise SystemExit(FAILS)
 
@@ -133,12 +131,12 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     """Check a design; returns the content of --json."""
     from rich.console import Console
 
-    regions = parse_regions(parsed.region)
-    regions += read_regions(parsed.regions) if parsed.regions else []
+    saved = read_regions(parsed.regions) if parsed.regions else []
     elements = [parse_element(text) for text in parsed.selector]
-    names = [region.name for region in regions] + [element.name for element in elements]
+    others = [*(region.name for region in saved), *(element.name for element in elements)]
+    regions = [*parse_regions(parsed.region, others), *saved]
+    names = [*(region.name for region in regions), *(element.name for element in elements)]
     check(bool(names), "there is no region to check; give it with --region, --regions or --selector")
-    check_names(names)
     requirements = all_requirements(parsed.require, parsed.max_drop, names)
     check(bool(requirements), "nothing is required; give --require 'NAME>=8%', or --baseline with --max-drop 20%")
     drop = next((each for each in requirements if each.measure == DROP), None)

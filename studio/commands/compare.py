@@ -12,25 +12,23 @@ moved by 4 pixels. --output-dir gets one picture: the difference over B. To comp
 
 import argparse
 import pathlib
+import sys
 from typing import Any
 
 from studio.browser_settings import PageConfig
 from studio.difference import changes_table, compare_designs, read_designs
 from studio.web_pages import find_page, is_page
-from trainer.api import (
+from trainer.api import find, parse_regions
+from trainer.tools import (
+    Input,
     Parser,
     PredictConfig,
     add_model,
     add_region,
     add_settings,
-    announce,
-    find,
-    find_image,
     look_up,
     output_file,
-    parse_regions,
     printable,
-    protect,
     results_dir,
     settings,
     summarize,
@@ -78,15 +76,16 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     for name in seconds:
         look_up("region", name, {region.name: region for region in regions})
     pages = settings(PageConfig, parsed)
-    designs = [find_page(name, pages) if is_page(name) else find_image(name) for name in parsed.designs]
+    designs = [find_page(name, pages) if is_page(name) else Input.find(name) for name in parsed.designs]
     stems = [pathlib.PurePosixPath(design.key).stem for design in designs]
     output = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
-    protect(designs, filter(None, [parsed.json, output]))
+    for design in designs:
+        design.protect(filter(None, [parsed.json, output]))
     model = find(parsed.model)
     notice = model.tell()
     pictures = settings(PredictConfig, parsed)
     pixels = read_designs(designs, regions, seconds, pictures.most_pixels)
-    announce("loading the model")
+    print("loading the model ...", file=sys.stderr, flush=True)
     model.load()
     compared = compare_designs(model, designs, pixels, regions, seconds, output, pictures.kind)
     if regions:

@@ -8,7 +8,8 @@ import importlib.util
 import sys
 
 from studio.browser_settings import PageConfig
-from trainer.api import Parser, add_model, add_settings, check, find, settings
+from trainer.api import find
+from trainer.tools import Parser, add_model, add_settings, check, settings
 
 HELP = "try a model on a local web page"
 PACKAGES = ("starlette", "uvicorn")

@@ -16,17 +16,7 @@ import argparse
 
 from studio.browser_settings import PageConfig
 from studio.web_pages import find_page, is_page
-from trainer.api import (
-    Listing,
-    Parser,
-    add_map_flags,
-    add_settings,
-    check,
-    find_answering,
-    printable,
-    settings,
-    write_maps,
-)
+from trainer.tools import Parser, add_map_flags, add_settings, check, printable, settings, write_maps
 
 HELP = "predict saliency maps of web pages, measure regions"
 
@@ -44,5 +34,4 @@ def execute(parsed: argparse.Namespace) -> None:
             is_page(name),
             f"{printable(name)} is neither an address nor an HTML file; `python -m trainer predict` takes images",
         )
-    listing = Listing([find_page(name, config) for name in dict.fromkeys(parsed.pages)], [])
-    write_maps(parsed, lambda are_beside: listing, find_answering)
+    write_maps(parsed, [find_page(name, config) for name in dict.fromkeys(parsed.pages)])

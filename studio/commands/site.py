@@ -5,8 +5,10 @@ runtime for browsers, onnxruntime-web, is fetched with npm.
 """
 
 import argparse
+import sys
 
-from trainer.api import Parser, add_model, announce, find, local_path, results_dir
+from trainer.api import find
+from trainer.tools import Parser, add_model, local_path, results_dir
 
 HELP = "write the demo page as static files that need no server"
 
@@ -21,9 +23,9 @@ def execute(parsed: argparse.Namespace) -> None:
 
     model, folder = find(parsed.model), local_path(parsed.output_dir)
     model.tell()
-    announce("fetching the runtime for browsers")
+    print("fetching the runtime for browsers ...", file=sys.stderr, flush=True)
     runtime = fetch_runtime()
-    announce("writing the site")
+    print("writing the site ...", file=sys.stderr, flush=True)
     build_site(model, runtime, folder)
     size_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"wrote {folder}, {size_bytes / 1e6:.1f} MB; to see it: python -m http.server --directory {folder}")

@@ -31,44 +31,21 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from studio.browser_settings import PageConfig
-from studio.difference import CLEAR_MOVED, CLEAR_PART, CLEAR_SHARE
+from studio.difference import CLEAR_MOVED, Pixels
 from studio.web_pages import file_name, is_address, open_page
-from trainer.api import (
-    CHANGE,
-    CHANGE_LIMIT,
-    COLORS_CSS,
-    DIMMED,
-    HEAT,
-    KINDS,
-    NAMES,
-    ONE_SCREEN,
-    OPACITY,
-    PICTURE,
-    SCREENS,
-    TALL,
-    Model,
-    Pixels,
-    UserError,
-    blend,
-    check,
-    count_screens,
-    draw_grey,
-    read_picture,
-    tint,
-)
-from trainer.api import (
-    PAGE as PAGE_KIND,
-)
+from trainer.api import Change, Model, UserError, blend, count_screens, draw_grey, read_picture, tint
+from trainer.tools import COLORS_CSS, NAMES, PredictConfig, check, drawing_rules
 
 PAGE = pathlib.Path(__file__).parent / "page"
+PICTURE, PAGE_KIND = Model.KINDS
 MAX_BYTES = 30_000_000
 """Size of the largest image that may be posted."""
 MAX_PIXELS = 50_000_000
 """Pixels of the largest image. Nearly all phone cameras stay below; a map needs 650 MB while it is resized."""
 WHOLE = "whole"
 """Value of the query's `screen` for the map of an image as one picture; empty is as `predict` does it."""
-DESKTOP = "desktop"
-"""The kind of screen, of SCREENS, on which an image is predicted as a page."""
+DESKTOP, PHONE = "desktop", "phone"
+"""The kinds of screen that `count_screens` knows. On a desktop an image is predicted as a page."""
 MAX_MAP_PX = 1024
 """Longest side of the map for the page; a larger one would look the same."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -83,8 +60,9 @@ MEANINGS = {
     "Peak": "The region's hottest point, compared with the hottest point of the image (100%).",
     "Rank": "1 for the region with the largest share.",
     "pp": "Percentage points: from 10% to 15% is +5 pp.",
-    "No clear change": f"The shares differ by at most {CLEAR_PART:.0%} of the larger, and by at most "
-    f"{100 * CLEAR_SHARE:g} pp, as they do when the same image is saved again, scaled or moved by 4 pixels.",
+    "No clear change": f"The shares differ by at most {Change.CLEAR_PART:.0%} of the larger, and by at most "
+    f"{100 * Change.CLEAR_SHARE:g} pp, as they do when the same image is saved again, scaled or moved by 4 "
+    "pixels.",
 }
 """Column or unit of the table of regions -> explanation."""
 PRIVACY = "Images are sent only to this program, which does not store them."
@@ -169,18 +147,11 @@ def facts(model: Model, formats: str, privacy: str, opens_addresses: bool) -> di
         "max_bytes": MAX_BYTES,
         "max_pixels": MAX_PIXELS,
         "max_map_px": MAX_MAP_PX,
-        "screens": {name: [width, height] for name, (height, width) in SCREENS.items()},
-        "tall": TALL,
-        "one_screen": ONE_SCREEN,
         "meanings": MEANINGS,
         "caution": CAUTION,
         "region_colors": REGION_COLORS,
-        "heat": HEAT.stops(256),
-        "change": CHANGE.stops(256),
-        "change_limit": CHANGE_LIMIT,
-        "clear": {"part": CLEAR_PART, "share": CLEAR_SHARE, "moved": CLEAR_MOVED},
-        "opacity": OPACITY,
-        "dimmed": DIMMED,
+        "clear": {"part": Change.CLEAR_PART, "share": Change.CLEAR_SHARE, "moved": CLEAR_MOVED},
+        **drawing_rules(),
     }
 
 
@@ -259,7 +230,7 @@ class _App:
             raise HTTPException(400, "opacity must be a number from 0 to 1")
 
         def respond(image: Pixels, full: NDArray[np.float32], n_screens: int, kind: str) -> Response:
-            dimming = min(1.0, opacity / OPACITY)
+            dimming = min(1.0, opacity / PredictConfig.opacity)
             is_heat = view == "heat"
             drawn = tint(image, full, opacity) if is_heat else blend(image, full, opacity, dimming)
             return _png(Image.fromarray(drawn))
@@ -269,8 +240,8 @@ class _App:
     async def _respond(self, request: Request, respond: Respond) -> Response:
         """Predict the posted image, and respond; raises `HTTPException` with a status and a reason."""
         check_sender(request)
-        screen = _one_of(request, "screen", ("", WHOLE, *SCREENS), "")
-        given = _one_of(request, "kind", ("", *KINDS), "")
+        screen = _one_of(request, "screen", ("", WHOLE, DESKTOP, PHONE), "")
+        given = _one_of(request, "kind", ("", *Model.KINDS), "")
         is_page = bool(request.query_params.get("page"))
         data = await read_body(request)
 

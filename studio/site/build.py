@@ -16,7 +16,8 @@ import tarfile
 import tempfile
 
 from studio.demo.app import PAGE, POLICY, facts
-from trainer.api import BROWSER_NAMES, COLORS_CSS, Model, UserError, check
+from trainer.api import Model, UserError
+from trainer.tools import BROWSER_NAMES, COLORS_CSS, check
 
 OWN = pathlib.Path(__file__).parent / "page"
 RUNTIME = "onnxruntime-web"

@@ -13,7 +13,7 @@ from tests.golden.inputs import image
 from tests.studio.pages import CONFIG, needs_browser, serving
 from trainer.errors import printable
 from trainer.prediction import predictor as predictor_module
-from trainer.prediction.regions import measure_regions, parse_region
+from trainer.prediction.regions import Region, measure_regions
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -50,7 +50,7 @@ def check(model, *arguments):
 def shares(model, name):
     """The share of each region, as the network alone has it."""
     predictor = predictor_module.Predictor(model)
-    measured = measure_regions(predictor.predict(pixels(name)), [parse_region(text) for text in REGIONS])
+    measured = measure_regions(predictor.predict(pixels(name)), [Region.parse(text) for text in REGIONS])
     return {each.region.name: each.share for each in measured}
 
 
@@ -150,7 +150,7 @@ def test_elements_of_pages_are_regions(narrow_model, designs):
     shot = pixels("maps/design-page.png")[..., :3]
     assert shot.shape == pixels("maps/design-attention.png").shape == (300, 400, 3)
     (expected,) = measure_regions(
-        predictor_module.Predictor(narrow_model).predict(shot), [parse_region("buy:200,30,80,40")]
+        predictor_module.Predictor(narrow_model).predict(shot), [Region.parse("buy:200,30,80,40")]
     )
     assert content["design"]["regions"][0]["share"] == expected.share
 

@@ -12,11 +12,12 @@ import pytest
 from PIL import Image
 
 from studio.demo import app
-from studio.difference import is_clear, share_moved
+from studio.difference import share_moved
 from tests import kinds
 from tests.browser import Watched
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, picture, serving, write_model
+from trainer.api import Change
 from trainer.evaluation.confidence import MINUS, TIMES
 from trainer.models import provenance
 from trainer.prediction import heat
@@ -358,7 +359,7 @@ def test_two_images_are_compared_region_by_region(opened, predictor):
         assert b["width"] / 599 == pytest.approx(a["width"] / 300, abs=4e-3)
     cells = page.locator("tbody tr").first.locator("td").all_inner_texts()
     assert cells[:2] == [f"{100 * measured[0]['share']:.1f}%", f"{100 * measured[2]['share']:.1f}%"]
-    assert [cells[2] == "no clear change"] == [not is_clear(measured[0]["share"], measured[2]["share"])]
+    assert [cells[2] == "no clear change"] == [not Change.is_clear(measured[0]["share"], measured[2]["share"])]
     assert page.evaluate("import('./dom.js').then(({ points }) => points(0.1576, 0.1304))") == f"{MINUS}2.8"
     page.click("#compare")
     assert [row["picture"] for row in rows(page)] == ["A", "A"]
@@ -380,7 +381,7 @@ def test_region_is_dragged_on_each_image_alone(opened, predictor):
     drag(page, (0.7, 0.8), (0.6, 0.7), SECOND)
     before, after = (row["share"] for row in rows(page))
     text = page.locator("tbody td:nth-child(4)").inner_text()
-    assert is_clear(before, after)
+    assert Change.is_clear(before, after)
     assert float(text.replace(MINUS, "-").removesuffix(" pp")) == pytest.approx(100 * (after - before), abs=0.1001)
     assert page.locator("#verdict").inner_text() == f"From A to B, Region 1 loses {text[1:]} of the attention."
     for _ in range(3):
@@ -433,7 +434,7 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
         "() => [...document.querySelector('#difference canvas').getContext('2d').getImageData(0, 0, 120, 80).data]"
     )
     colors = np.reshape(drawn, (80, 120, 4)).astype(int)
-    part = np.clip((b / b.mean() - a / a.mean()) / heat.CHANGE_LIMIT, -1, 1)
+    part = np.clip((b / b.mean() - a / a.mean()) / heat.CHANGE.limit, -1, 1)
     strong = np.abs(part) > 0.1
     assert strong.any()
     assert (

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from studio.difference import draw_difference, is_clear, share_moved
-from trainer.api import CHANGE_LIMIT
+from studio.difference import draw_difference, share_moved
+from trainer.api import CHANGE, Change
 from trainer.prediction.screens import rows_of_screens
 
 Y, X = np.mgrid[:120, :160]
@@ -13,7 +13,7 @@ GREY = np.full((120, 160, 3), 100, np.uint8)
 
 
 def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
-    drawn = np.asarray(draw_difference(GREY, CHANGE_LIMIT * (MAP - MAP[:, ::-1]), ("a", "b")))
+    drawn = np.asarray(draw_difference(GREY, CHANGE.limit * (MAP - MAP[:, ::-1]), ("a", "b")))
     assert drawn.shape[0] > 120
     more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
     assert more[2] > more[0] + 50
@@ -25,7 +25,7 @@ def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
     [(0.0248, 0.0267, False), (0.437, 0.451, False), (0.04, 0.031, False), (0.04, 0.029, True), (0.4, 0.45, True)],
 )
 def test_a_change_is_clear_from_a_quarter_of_the_share_or_four_points_on(before, after, expected):
-    assert is_clear(before, after) == is_clear(after, before) == expected
+    assert Change.is_clear(before, after) == Change.is_clear(after, before) == expected
 
 
 def test_what_is_elsewhere_is_moved():

@@ -5,14 +5,14 @@ import pytest
 
 from studio.verdicts import all_requirements, judge, parse_requirement
 from trainer.errors import UserError
-from trainer.prediction.regions import measure_regions, parse_region
+from trainer.prediction.regions import Region, measure_regions
 
 NAMES = ("button", "hero.title", "a > b", "logo")
 BEFORE, NOW = np.zeros((10, 20), np.float32), np.zeros((10, 20), np.float32)
 BEFORE[:, :4], NOW[:, :4] = 0.5, 0.4  # logo: 20 of 100, then 16 of 100
 BEFORE[:, 4:12], NOW[:, 4:12] = 1.0, 1.0
 NOW[:, 12:13] = 0.4
-REGIONS = [parse_region(text) for text in ("logo:0,0,4,10", "button:4,0,8,10", "foot:12,0,8,10")]
+REGIONS = [Region.parse(text) for text in ("logo:0,0,4,10", "button:4,0,8,10", "foot:12,0,8,10")]
 
 
 def verdicts(*texts, max_drop="", now=NOW, before=BEFORE):

@@ -1,5 +1,6 @@
 """The Python API: its five lines, the images it takes, what it refuses, and what it imports."""
 
+import inspect
 import pathlib
 import re
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer import api
+from trainer import api, tools
 from trainer.errors import UserError
 from trainer.io import files
 from trainer.models import registry_layout
@@ -75,9 +76,19 @@ def test_map_has_the_screens_and_the_size_that_are_asked_for(model):
 
 def test_every_name_is_in_the_table_of_the_guide():
     rows = re.findall(r"^\| \*\*.*\|$", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"`([\w]+)`", row.split("|")[2])}
-    assert named == set(api.__all__)
+    named = [name for row in rows for name in re.findall(r"`([\w]+)`", row.split("|")[2])]
+    assert sorted(named) == sorted(api.__all__)
     assert all(hasattr(api, name) for name in named)
+
+
+def test_every_name_has_an_example():
+    assert [name for name in api.__all__ if ">>>" not in inspect.getdoc(getattr(api, name))] == []
+
+
+def test_tools_are_few_and_other_names_than_those_for_people():
+    assert len(tools.__all__) <= 25
+    assert all(hasattr(tools, name) for name in tools.__all__)
+    assert not set(tools.__all__) & set(api.__all__)
 
 
 def test_regions_are_those_of_the_command():
@@ -86,6 +97,18 @@ def test_regions_are_those_of_the_command():
     found = api.measure(saliency, "button:5,2,2,2", api.Region("left", 0, 0, 50, 100, percent=True))
     assert [each.region.name for each in found] == ["button", "left"]
     assert [(each.share, each.area) for each in found] == [(1.0, 0.02), (1.0, 0.5)]
+
+
+def test_two_maps_are_compared_by_region():
+    before, after = np.zeros((2, 10, 20), np.float32)
+    before[2:4, 5:7] = before[8, 10:14] = after[2:4, 8:10] = 1
+    moved = api.Region("button", 8, 2, 2, 2)
+    (lost,), (kept,) = (api.compare(before, after, "button:5,2,2,2", elsewhere=e) for e in ({}, {"button": moved}))
+    assert (lost.first.share, lost.second.share, lost.share, lost.clear) == (0.5, 0, -0.5, True)
+    assert (kept.second.region, kept.share) == (moved, 0.5)
+    assert not api.compare(before, before, "button:5,2,2,2")[0].clear
+    with pytest.raises(UserError, match=r"\(10, 20\) and \(10, 19\)"):
+        api.compare(before, before[:, 1:])
 
 
 @pytest.mark.parametrize(
@@ -111,11 +134,12 @@ def test_model_of_the_sample_set_warns(narrow, folder, tmp_path):
         api.load(str(model))
 
 
-def test_unknown_model_is_refused_without_tensorflow(tmp_path):
+def test_a_map_is_scored_and_an_unknown_model_refused_without_tensorflow(tmp_path):
     code = """
 import sys
-from trainer.api import UserError, find, load
+from trainer.api import UserError, find, load, score
 assert find("pretrained").image_size
+assert score([[0, 1], [2, 3]], [[1, 1]], blur_px=1)["nss"] > 1
 try:
     load("nosuch")
 except UserError as error:

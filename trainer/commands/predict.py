@@ -12,6 +12,7 @@ status is 1 if any image failed, else 0. A line on stderr says which model is us
 """
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_maps import add_map_flags, write_maps
@@ -20,7 +21,7 @@ from trainer.io.files import local_path
 from trainer.settings.flags import Parser
 
 if TYPE_CHECKING:
-    from trainer.prediction.inputs import Listing
+    from trainer.prediction.inputs import Input
 
 HELP = "predict saliency maps of images, measure regions"
 
@@ -34,8 +35,8 @@ def execute(parsed: argparse.Namespace) -> None:
     write_maps(parsed, lambda are_beside: _find(parsed, are_beside), parsed.find_answering)
 
 
-def _find(parsed: argparse.Namespace, are_beside: bool) -> "Listing":
-    """List the images; refuses a folder where results are written beside them."""
+def _find(parsed: argparse.Namespace, are_beside: bool) -> "tuple[Sequence[Input], Sequence[str]]":
+    """List the images, and what is skipped. Refuses a folder where results are written beside them."""
     from trainer.prediction.inputs import find_inputs
 
     for name in parsed.images if are_beside else ():

@@ -28,7 +28,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_region(group: argparse._ActionsContainer) -> None:
-    """Give a parser or a group of flags the flag `--region`, for `trainer.prediction.regions.parse_region`."""
+    """Give a parser or a group of flags the flag `--region`, for `trainer.prediction.regions.parse_regions`."""
     group.add_argument(
         "--region",
         action="append",

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trainer.models.answering import Answering
-    from trainer.prediction.inputs import Listing
+    from trainer.prediction.inputs import Input
     from trainer.prediction.predict import ImageResult
     from trainer.prediction.predictor import Predictor
 
-TEXTS = ("image", "region", "requirement", "verdict")
+    FindImages = Callable[[bool], tuple[Sequence[Input], Sequence[str]]]
+
+TEXTS = ("image", "region")
 """Titles of the columns that have no numbers."""
 
 
@@ -45,14 +47,13 @@ def add_map_flags(parser: Parser) -> None:
     add_settings(parser, PredictConfig)
 
 
-def write_maps(
-    parsed: argparse.Namespace, find: "Callable[[bool], Listing]", choose: "Callable[[str], Answering]"
-) -> None:
+def write_maps(parsed: argparse.Namespace, find: "FindImages", choose: "Callable[[str], Answering]") -> None:
     """Predict images, write and print what the flags of `add_map_flags` ask for.
 
     Args:
         parsed: the command line.
-        find: lists the images. Its argument says whether results are written without a folder for them.
+        find: lists the images, and the files that were skipped. Its argument says whether results are written
+            without a folder for them.
         choose: returns the model of a name, and says on stderr which one answers, such as `find_answering`.
 
     Raises:
@@ -69,29 +70,29 @@ def write_maps(
 
 
 def _write_maps(
-    parsed: argparse.Namespace, find: "Callable[[bool], Listing]", choose: "Callable[[str], Answering]"
+    parsed: argparse.Namespace, find: "FindImages", choose: "Callable[[str], Answering]"
 ) -> dict[str, Any]:
     """Predict each image; returns the content of --json."""
-    from trainer.prediction.predict import JSON_SCHEMA, name_results, predict_images, protect
+    from trainer.prediction.predict import ImageResult, Maps
     from trainer.prediction.regions import parse_regions
 
     config = settings(PredictConfig, parsed)
     default = ("png",) if parsed.output_dir else () if parsed.region or parsed.json else ("overlay",)
     formats = config.formats or default
     regions = parse_regions(parsed.region)
-    listing = find(bool(formats and not parsed.output_dir))
-    inputs = listing.inputs
-    paths = name_results(inputs, parsed.output_dir, formats)
-    protect(inputs, [parsed.json] if parsed.json else [])
+    inputs, skipped = find(bool(formats and not parsed.output_dir))
+    maps = Maps(inputs, parsed.output_dir, formats, config, regions)
+    for image in inputs if parsed.json else ():
+        image.protect([parsed.json])
     answering = choose(parsed.model)
     notice = answering.tell()
     from trainer.prediction.predictor import Predictor
 
     predictor = Predictor(answering.folder)
-    results = _collect(predict_images(predictor, inputs, paths, config, regions), len(inputs))
-    _print_summary(results, predictor, parsed.output_dir, listing.skipped)
+    results = _collect(maps.predict(predictor), len(inputs))
+    _print_summary(results, predictor, parsed.output_dir, skipped)
     return {
-        "schema": JSON_SCHEMA,
+        "schema": ImageResult.SCHEMA,
         "named": answering.name,
         "model": str(answering.folder),
         "notice": notice,
@@ -126,8 +127,6 @@ def _print_summary(
     """Print the table of regions, the number of predicted images, and where their results are."""
     from rich.console import Console
 
-    from trainer.prediction.regions import FOCUS_AREA
-
     predicted = [result for result in results if not result.error]
     if any(result.measures for result in predicted):
         Console().print(measures_table(predicted))
@@ -135,9 +134,7 @@ def _print_summary(
     written = [output_dir] if output_dir and predicted else beside
     where = f", see {some([printable(path) for path in written])}" if written else ""
     if len(results) == len(predicted) == 1:
-        (y, x), focus, screens = predicted[0].peak_at, predicted[0].focus, predicted[0].screens
-        cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
-        print(f"peak at x {x}, y {y}{cut}; {focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}")
+        print(predicted[0])
     seen = Counter(predictor.seen_as(result.kind) for result in predicted)
     kinds = "".join(f"; {f'{n} ' if len(results) > 1 else ''}{seen_as}" for seen_as, n in seen.items() if seen_as)
     print(f"{len(predicted)} of {len(results)} image{'s' * (len(results) > 1)} predicted{where}{kinds}")
@@ -149,9 +146,12 @@ def _print_summary(
 
 def measures_table(results: Sequence["ImageResult"]) -> "Table":
     """Make a table of the regions of each image, ordered by screen and rank."""
+    from rich.table import Table
     from rich.text import Text
 
-    table = text_table("image", "rank", "region", "share", "area", "share / area", "peak")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("image", "rank", "region", "share", "area", "share / area", "peak"):
+        table.add_column(Text(title), justify="left" if title in TEXTS else "right", overflow="fold")
     for result in results:
         for row, measured in enumerate(sorted(result.measures, key=lambda each: (each.screen, each.rank))):
             table.add_row(
@@ -163,15 +163,4 @@ def measures_table(results: Sequence["ImageResult"]) -> "Table":
                 f"{measured.ratio:.1f}",
                 f"{measured.peak:.2f}",
             )
-    return table
-
-
-def text_table(*titles: str) -> "Table":
-    """Make an empty table without lines, with the numbers to the right."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in titles:
-        table.add_column(Text(title), justify="left" if title in TEXTS else "right", overflow="fold")
     return table

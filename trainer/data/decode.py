@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 from PIL import Image
-from scipy import ndimage
 
+from trainer.data.fixation_points import blur
 from trainer.data.source_layout import (
     MAX_PIXELS,
     MAX_POINT_SHARE,
@@ -32,8 +32,6 @@ BRIGHT = 127
 """Compressed points are above this level."""
 LOSSY = ("JPEG", "MPO", "WEBP")
 """Formats whose compression gives points faint neighbours."""
-GREY_LEVELS: Pixels = (np.linspace(0, 1, 256) * 255).astype(np.uint8)
-"""matplotlib's colours `gray`; rounding down makes 24 of them one level darker (matplotlib 3.7 to 3.11)."""
 DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}
 """Formats and modes that TensorFlow decodes, as the reference does; Pillow decodes the others."""
 
@@ -238,23 +236,6 @@ def median_level(map: Pixels) -> float:
     """The median of a map (h, w) that is not constant, from 0 for its lowest level to 1 for its highest."""
     lowest, highest = int(map.min()), int(map.max())
     return (float(np.median(map)) - lowest) / (highest - lowest)
-
-
-def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
-    """Density (h, w) of fixated pixels, uint8, from 0 to 255: the binary map, blurred.
-
-    These are the reference's levels (Kroner et al., download.py): `gaussian_filter` of the binary map, which
-    matplotlib's `imsave` writes.
-    """
-    marked = np.zeros(size)
-    marked[tuple(points.T)] = 1
-    blurred: NDArray[np.float64] = ndimage.gaussian_filter(marked, sigma_px)
-    lowest, highest = blurred.min(), blurred.max()
-    if lowest == highest:
-        return np.full(size, 255, np.uint8)
-    blurred -= lowest
-    blurred *= 256 / (highest - lowest)
-    return GREY_LEVELS[np.minimum(blurred, 255).astype(np.uint8)]
 
 
 def read_gaze(source: Member | Fixations, size: tuple[int, int], as_seen: bool = False) -> Gaze:

@@ -1,4 +1,4 @@
-"""Fixated pixels as points (y, x), and their counts on a grid."""
+"""Fixated pixels as points (y, x), their counts on a grid, and the density that a Gaussian makes of them."""
 
 from typing import Any
 
@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 Points = npt.NDArray[np.integer[Any]]
+GREY_LEVELS = (np.linspace(0, 1, 256) * 255).astype(np.uint8)
+"""matplotlib's colours `gray`; rounding down makes 24 of them one level darker (matplotlib 3.7 to 3.11)."""
 
 
 def scale_points(points: Points, size: tuple[int, int], new_size: tuple[int, int]) -> npt.NDArray[np.int64]:
@@ -33,3 +35,22 @@ def flat_indices(name: str, points: Points, size: tuple[int, ...]) -> npt.NDArra
             f"{outside.sum()} of {len(points)} {name} are outside the {size} map; the first (y, x) is {first}"
         )
     return points[:, 0].astype(np.int64) * size[1] + points[:, 1]
+
+
+def blur(points: Points, size: tuple[int, int], sigma_px: float) -> npt.NDArray[np.uint8]:
+    """Density (h, w) of fixated pixels, uint8, from 0 to 255: the binary map, blurred.
+
+    These are the reference's levels (Kroner et al., download.py): `gaussian_filter` of the binary map, which
+    matplotlib's `imsave` writes.
+    """
+    from scipy import ndimage  # takes long to import, and metrics do without
+
+    marked = np.zeros(size)
+    marked[tuple(points.T)] = 1
+    blurred: npt.NDArray[np.float64] = ndimage.gaussian_filter(marked, sigma_px)
+    lowest, highest = blurred.min(), blurred.max()
+    if lowest == highest:
+        return np.full(size, 255, np.uint8)
+    blurred -= lowest
+    blurred *= 256 / (highest - lowest)
+    return GREY_LEVELS[np.minimum(blurred, 255).astype(np.uint8)]

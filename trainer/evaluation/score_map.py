@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data.fixation_points import count_points
+from trainer.data.fixation_points import blur, count_points
 from trainer.errors import UserError, check
 from trainer.evaluation import metrics
 from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
@@ -87,8 +87,6 @@ def _pixels(name: str, points: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def _blurred(fixations: npt.NDArray[np.int64], size: tuple[int, ...], sigma_px: float) -> npt.NDArray[np.uint8]:
-    from trainer.data.decode import blur  # with it comes SciPy
-
     check(0 < sigma_px < np.inf, f"blur_px is {sigma_px:g}; it must be above 0, such as 35")
     height, width = size
     return blur(fixations, (height, width), sigma_px)

@@ -378,7 +378,7 @@ def _without_each(
 ) -> dict[str, dict[str, metrics.Values]]:
     """Model -> metric of densities -> its score without each of the observers, (n,); NaN for the only one.
 
-    The density of the others is made anew as `decode.blur` does, with `sigma_px` pixels of the original image, but
+    The density of the others is made anew as `blur` does, with `sigma_px` pixels of the original image, but
     at a small size, where it takes little time: only the differences between these scores count.
     """
     size = example.original_size

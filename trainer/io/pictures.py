@@ -93,6 +93,9 @@ warnings.filterwarnings("ignore", module=r"PIL\.")
 def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Decode a JPEG, PNG, WebP, GIF, TIFF or BMP.
 
+    Example:
+        >>> pixels = read_picture(pathlib.Path("photo.jpg").read_bytes(), "photo.jpg")
+
     Args:
         data: the file's content.
         origin: the file's name in error messages.

@@ -22,50 +22,55 @@ COLOR_MAPS = pathlib.Path(__file__).parent / "color_maps.csv"
 
 
 class ColorMap:
-    """A table of colours for values in 0..1."""
+    """A table of colours for values in 0..1.
 
-    def __init__(self, name: str) -> None:
-        """Read the column `name` of COLOR_MAPS."""
+    Example:
+        >>> HEAT([0, 1]).tolist()
+        [[0, 0, 4], [252, 255, 164]]
+    """
+
+    def __init__(self, name: str, limit: float = 1.0) -> None:
+        """Read the column `name` of COLOR_MAPS. `limit` is the value of a map that gets the last colour."""
+        self.limit = limit
         lines = (line for line in COLOR_MAPS.read_text().splitlines() if not line.startswith("#"))
         colors = [tuple(bytes.fromhex(row[name])) for row in csv.DictReader(lines)]
         self._colors = np.array(colors, np.float64) / 255
 
-    def __call__(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Look up the colours of values (...), 0..1: (..., 3) RGB in 0..1."""
+    def __call__(self, values: npt.ArrayLike) -> Pixels:
+        """Look up the colours of values (...), 0..1: (..., 3) RGB."""
+        pixels: Pixels = np.rint(255 * self.exact(values)).astype(np.uint8)
+        return pixels
+
+    def exact(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Look up the colours of values (...), 0..1, without rounding: (..., 3) RGB in 0..1."""
         n = len(self._colors)
         colors: npt.NDArray[np.float64] = self._colors[np.clip(np.multiply(values, n), 0, n - 1).astype(int)]
         return colors
 
     def stops(self, n: int) -> list[str]:
         """List `n` colours at equal distances from 0 to 1, as CSS has them."""
-        return ["#" + bytes(np.rint(255 * color).astype(np.uint8)).hex() for color in self(np.linspace(0, 1, n))]
+        return ["#" + bytes(color).hex() for color in self(np.linspace(0, 1, n))]
 
 
 HEAT = ColorMap("inferno")
-CHANGE = ColorMap("managua")
-"""Colour map of signed values, dark at 0."""
-HEAT_STOPS = HEAT.stops(9)
-"""The colour map for a CSS gradient."""
+"""Colours of a saliency map, dark at 0."""
+CHANGE = ColorMap("managua", limit=5.0)
+"""Colours of the difference of two maps, each divided by its mean: of -5 at 0, of 5 at 1, and dark at 0.5."""
 OPACITY = PREDICT_DEFAULTS.opacity
 """Opacity of the map's largest value over its stimulus."""
 DIMMED = 0.62
 """Share of its brightness that the stimulus keeps under a map."""
 VALUES = np.linspace(0, 1, 256)
 """Value in 0..1 of each level of a heat map."""
-CHANGE_LIMIT = 5.0
-"""Difference of two maps, each divided by its mean, from which on a change is drawn the strongest."""
 BAND_PIXELS = 2**16
 """Pixels in a band of rows."""
 
 
-def colored(values: npt.ArrayLike, colors: ColorMap = HEAT) -> Pixels:
-    """Return the colours of values in 0..1, which may have any shape (...): (..., 3) RGB."""
-    rgb: Pixels = np.rint(255 * colors(values)).astype(np.uint8)
-    return rgb
-
-
 def draw_grey(map: Map, largest: int = 255) -> Image.Image:
     """Draw a map (h, w), 0..1, in grey levels 0..`largest`, rounded as in `preprocess.restore_map`.
+
+    Example:
+        >>> draw_grey(saliency).save("map.png")
 
     The image has 8 bits per pixel if `largest` is at most 255, else 16.
     """
@@ -78,24 +83,30 @@ def draw_grey(map: Map, largest: int = 255) -> Image.Image:
 def blend(stimulus: Pixels, density: Map, opacity: float = OPACITY, dimming: float = 1) -> Pixels:
     """Draw a map in heat colours over its stimulus, which becomes grey and darker.
 
+    Example:
+        >>> Image.fromarray(blend(pixels, saliency)).save("overlay.png")
+
     Args:
         stimulus: (h, w, 3) RGB.
         density: (h, w), 0..1.
-        opacity: of the value 1; the stimulus shows through if it is below 1.
-        dimming: 0..1, how grey and dark the stimulus becomes; at 0 it keeps its colours.
+        opacity: of the value 1. The stimulus shows through if it is below 1.
+        dimming: 0..1, how grey and dark the stimulus becomes. At 0 it keeps its colours.
 
     Returns:
         (h, w, 3) RGB.
     """
-    return _blend(stimulus, _heat_levels(density), VALUES, HEAT(VALUES), opacity, dimming)
+    return _blend(stimulus, _heat_levels(density), VALUES, HEAT.exact(VALUES), opacity, dimming)
 
 
 def tint(stimulus: Pixels, density: Map, opacity: float = OPACITY) -> Pixels:
     """Draw a map (h, w), 0..1, in heat colours over its stimulus (h, w, 3), which keeps its own colours.
 
+    Example:
+        >>> Image.fromarray(tint(pixels, saliency)).save("overlay.png")
+
     The opacity grows in proportion to the map's values.
     """
-    return _blend(stimulus, _heat_levels(density), VALUES**2, HEAT(VALUES), opacity, dimming=0)
+    return _blend(stimulus, _heat_levels(density), VALUES**2, HEAT.exact(VALUES), opacity, dimming=0)
 
 
 def _heat_levels(density: Map) -> Levels:
@@ -104,16 +115,19 @@ def _heat_levels(density: Map) -> Levels:
 
 
 def blend_change(image: Pixels, change: Map) -> Pixels:
-    """Draw a signed map (h, w) over an image in darker grey, on a fixed scale from -CHANGE_LIMIT to CHANGE_LIMIT.
+    """Draw a signed map (h, w) over an image in darker grey, on a fixed scale from -5 to 5 (`CHANGE.limit`).
 
-    The opacity grows in proportion to the change, so that the small ones which mean nothing stay faint.
+    Example:
+        >>> Image.fromarray(blend_change(pixels, after / after.mean() - before / before.mean())).save("change.png")
+
+    The opacity grows in proportion to the change, so that small changes, which mean nothing, stay faint.
     """
     stops = np.linspace(-1, 1, 255)
     return _blend(
         image,
-        lambda rows: np.rint(np.clip(change[rows] / CHANGE_LIMIT, -1, 1) * 127).astype(np.int16) + 127,
+        lambda rows: np.rint(np.clip(change[rows] / CHANGE.limit, -1, 1) * 127).astype(np.int16) + 127,
         stops**2,
-        CHANGE(stops / 2 + 0.5),
+        CHANGE.exact(stops / 2 + 0.5),
         OPACITY,
         dimming=1,
     )
@@ -134,8 +148,8 @@ def _blend(
         levels: the level, 0..n - 1, of each pixel in some rows.
         strengths: (n,), 0..1, how much of its colour each level shows.
         colors: (n, 3) RGB, 0..1, the colour of each level.
-        opacity: of the strength 1; the image shows through if it is below 1.
-        dimming: 0..1, how grey and dark the image becomes; at 0 it keeps its colours.
+        opacity: of the strength 1. The image shows through if it is below 1.
+        dimming: 0..1, how grey and dark the image becomes. At 0 it keeps its colours.
     """
     # The square root makes small values visible.
     alpha = opacity * np.sqrt(strengths)

@@ -7,15 +7,18 @@ import glob
 import os
 import pathlib
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trainer.errors import UserError, check, first_line, printable
 from trainer.io.abstract_place import Stored
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.file_names import is_junk
 from trainer.io.files import local_path
-from trainer.io.pictures import SUFFIXES
+from trainer.io.pictures import SUFFIXES, Picture
 from trainer.io.places import stored_at
+
+BYTES_PER_PIXEL = 4
+"""Largest size of a file for each pixel that is allowed. Uncompressed RGBA needs no more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,17 +49,41 @@ class Input:
         """The name as one printable line."""
         return printable(self.name)
 
+    @classmethod
+    def find(cls, name: str) -> "Input":
+        """Find the only image that a name leads to, such as `photo.jpg`, or `photos/` with one image in it.
 
-@dataclasses.dataclass(frozen=True)
-class Listing:
-    """The result of `find_inputs`."""
+        Raises:
+            UserError: it leads to none or to several.
+        """
+        inputs, _ = find_inputs([name])
+        check(len(inputs) == 1, f"{printable(name)} has {len(inputs)} images, but one is needed; name one of them")
+        return inputs[0]
 
-    inputs: list[Input]
-    skipped: list[str]
-    """Files in the folders whose names do not end like an image's."""
+    def open(self, max_pixels: int) -> Picture:
+        """Read the image and parse its header.
+
+        Raises:
+            UserError: it cannot be read, is not an image, or has more pixels than `max_pixels`.
+        """
+        return Picture(self.read(max_pixels * BYTES_PER_PIXEL), self.label, max_pixels)
+
+    def protect(self, outputs: Iterable[str | os.PathLike[str]]) -> None:
+        """Raise `UserError` if an output would overwrite this image."""
+        protect([self], outputs)
 
 
-def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Listing:
+def protect(inputs: Sequence[Input], outputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise `UserError` if an output would overwrite an image."""
+    images = {os.path.realpath(image.name) for image in inputs}
+    for path in outputs:
+        check(
+            os.path.realpath(path) not in images,
+            f"{printable(str(path))} is an image and would be overwritten; name another place for the results",
+        )
+
+
+def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> tuple[list[Input], list[str]]:
     """List the images that a command line names: in its order, those of a folder sorted, each once.
 
     Args:
@@ -67,8 +94,9 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
         output_dir: the folder of the results, which is not searched where it lies in another folder.
 
     Returns:
-        The images. A name that leads to no image, and an object whose name leads out of the folder of the results
-        are among them, as inputs that raise the reason when they are read.
+        The images, and the files that were skipped since their names do not end like an image's. A name that
+        leads to no image, and an object whose name leads out of the folder of the results are among the images, as
+        inputs that raise the reason when they are read.
 
     Raises:
         UserError: none of the names leads to an image.
@@ -86,7 +114,7 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
         for image in images:
             inputs.setdefault(image.place.identity, image)
     check(len(reasons) < len(names), "; ".join(dict.fromkeys(reasons)))
-    return Listing(list(inputs.values()), [name for name in skipped if stored_at(name).identity not in inputs])
+    return list(inputs.values()), [name for name in skipped if stored_at(name).identity not in inputs]
 
 
 def _list(name: str, skipped: list[str], output_dir: str) -> list[Input]:
@@ -104,13 +132,6 @@ def _list(name: str, skipped: list[str], output_dir: str) -> list[Input]:
     endings = ", ".join(SUFFIXES)
     check(bool(images), f"{printable(name)} leads to no images; in a folder, their names must end in {endings}")
     return images
-
-
-def find_image(name: str) -> Input:
-    """Return the only image that a name leads to; raises `UserError` if it leads to none or to several."""
-    inputs = find_inputs([name]).inputs
-    check(len(inputs) == 1, f"{printable(name)} has {len(inputs)} images, but one is needed; name one of them")
-    return inputs[0]
 
 
 def _unreadable(name: str, reason: str) -> Input:

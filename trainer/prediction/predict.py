@@ -10,20 +10,20 @@ import os
 import pathlib
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from PIL import Image
 
 from trainer.errors import PlaceError, UserError, check, printable, some
 from trainer.io.files import MEGAPIXEL, replacing, write_array
-from trainer.io.pictures import Picture, Pixels
+from trainer.io.pictures import Pixels
 from trainer.io.progress import map_ahead, open_pool
 from trainer.network.model_folder import PICTURE
 from trainer.prediction.heat import Map, draw_grey, tint
-from trainer.prediction.inputs import Input
-from trainer.prediction.regions import Measure, Region, focus, measure_regions, peak_of
+from trainer.prediction.inputs import Input, protect
+from trainer.prediction.regions import FOCUS_AREA, Measure, Region, focus, measure_regions, peak_of
 from trainer.prediction.screens import count_screens, screens_of
 from trainer.prediction.settings import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 
@@ -37,18 +37,16 @@ PIXELS_AT_ONCE = 48 * MEGAPIXEL
 
 Each pixel takes about 15 bytes, in a TIFF of floats 24.
 """
-BYTES_PER_PIXEL = 4
-"""Largest size of a file for each pixel that is allowed; uncompressed RGBA needs no more."""
 Paths = dict[str, pathlib.Path]
 """Format -> the file to write."""
-JSON_SCHEMA = 2
-"""Version of what `predict --json` writes; it grows when a value changes its meaning or goes."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ImageResult:
     """The result of one image."""
 
+    SCHEMA: ClassVar[int] = 2
+    """Version of what `as_json` returns. It grows when a value changes its meaning or goes."""
     input: Input
     error: str = ""
     """Reason why there is no map; empty for a success."""
@@ -70,6 +68,12 @@ class ImageResult:
         """The number of screens into which the image was cut; 1 for one that is not a long page."""
         assert self.size is not None
         return count_screens(self.size)
+
+    def __str__(self) -> str:
+        """Where the attention is, such as `peak at x 420, y 310; 41% of the attention is on 10% of the image`."""
+        (y, x), screens = self.peak_at, self.screens
+        cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
+        return f"peak at x {x}, y {y}{cut}; {self.focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}"
 
     def as_json(self) -> dict[str, Any]:
         """Convert the result to values for JSON."""
@@ -101,6 +105,38 @@ class _Prepared:
     """Of KINDS."""
     stimuli: Map
     """Network inputs, (n, H, W, 3), values 0..255: one, or one for each screen of a long page."""
+
+
+class Maps:
+    """The maps of some images, and the files that are made of them."""
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        output_dir: str | os.PathLike[str],
+        formats: Sequence[str],
+        config: PredictConfig = PREDICT_DEFAULTS,
+        regions: Sequence[Region] = (),
+    ) -> None:
+        """Name the files, as `name_results` does.
+
+        Args:
+            inputs: the images.
+            output_dir: the folder of the results. Empty to write them beside the images.
+            formats: of PREDICT_FORMATS.
+            config: how to read and draw.
+            regions: to measure in each image.
+
+        Raises:
+            UserError: as `name_results`.
+        """
+        self.inputs = inputs
+        self._paths = name_results(inputs, output_dir, formats)
+        self._config, self._regions = config, regions
+
+    def predict(self, predictor: "Predictor") -> Generator[ImageResult, None, None]:
+        """Write and measure the maps. Yields and raises what `predict_images` does."""
+        return predict_images(predictor, self.inputs, self._paths, self._config, self._regions)
 
 
 def predict_images(
@@ -178,7 +214,9 @@ class _Worker:
         """
         image, paths = job
         try:
-            picture = open_input(image, self._config.most_pixels, self._regions)
+            picture = image.open(self._config.most_pixels)
+            for region in self._regions:
+                region.box(picture.size, image.label)
             with self._budget.reserve(picture.size[0] * picture.size[1]):
                 pixels = picture.decode()
                 kind = self._predictor.kind_of(pixels, self._config.kind, image.is_page())
@@ -196,7 +234,7 @@ class _Worker:
             # Decoded a second time, so that its pixels need not stay in memory until the prediction.
             is_drawn = "overlay" in image.paths
             try:
-                pixels = open_input(image.input, self._config.most_pixels).decode() if is_drawn else None
+                pixels = image.input.open(self._config.most_pixels).decode() if is_drawn else None
             except UserError as error:
                 return ImageResult(image.input, str(error))
             measures = measure_regions(restored, self._regions)
@@ -208,18 +246,6 @@ class _Worker:
                     return ImageResult(image.input, str(error))
         seen_as = image.kind, self._predictor.image_sizes[image.kind]
         return ImageResult(image.input, "", image.size, *seen_as, image.paths, measures, peak_at, focused)
-
-
-def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) -> Picture:
-    """Read an image and parse its header.
-
-    Raises:
-        UserError: it cannot be read, is not an image, or is too large, or a region is not inside it.
-    """
-    picture = Picture(input.read(max_pixels * BYTES_PER_PIXEL), input.label, max_pixels)
-    for region in regions:
-        region.box(picture.size, input.label)
-    return picture
 
 
 def name_results(
@@ -253,16 +279,6 @@ def name_results(
     )
     protect(inputs, written)
     return paths
-
-
-def protect(inputs: Sequence[Input], outputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Raise `UserError` if an output would overwrite an image."""
-    images = {os.path.realpath(image.name) for image in inputs}
-    for path in outputs:
-        check(
-            os.path.realpath(path) not in images,
-            f"{printable(str(path))} is an image and would be overwritten; name another place for the results",
-        )
 
 
 def write_result(

@@ -63,7 +63,12 @@ class Predicted(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class Region:
-    """A named rectangle, in pixels of the image from its top left."""
+    """A named rectangle, in pixels of the image from its top left.
+
+    Example:
+        >>> str(Region("logo", 20, 10, 200, 80))
+        'logo:20,10,200,80'
+    """
 
     name: str
     x: float
@@ -72,6 +77,30 @@ class Region:
     height: float
     percent: bool = False
     """True if the numbers are percentages of the image's width and height, False if they are pixels."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Region":
+        """Parse a region of the form `name:x,y,width,height`, in pixels or all four in percent.
+
+        Example:
+            >>> Region.parse("logo:5%,2%,20%,8%")
+            Region(name='logo', x=5.0, y=2.0, width=20.0, height=8.0, percent=True)
+
+        Raises:
+            UserError: it has another syntax, or is empty.
+        """
+        name, _, numbers = text.rpartition(":")
+        parts = [part.strip() for part in numbers.split(",")]
+        percent = all(part.endswith("%") for part in parts)
+        try:
+            x, y, width, height = (float(part.removesuffix("%") if percent else part) for part in parts)
+        except ValueError:
+            x = y = width = height = math.nan
+        is_rectangle = all(map(math.isfinite, (x, y))) and 0 < width < math.inf and 0 < height < math.inf
+        check(
+            bool(name.strip()) and is_rectangle, f"region {text!r} is not of the form {SYNTAX}, with sides above 0"
+        )
+        return cls(name.strip(), x, y, width, height, percent)
 
     def box(self, size: tuple[int, int], image: str = "the image") -> tuple[slice, slice]:
         """Return the region's rows and columns in an image of `size` (h, w), at least one pixel each.
@@ -109,7 +138,13 @@ class Region:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """The attention that a region gets."""
+    """The attention that a region gets.
+
+    Example:
+        >>> (button,) = measure(saliency, "button:64,412,262,57")
+        >>> button.share, button.ratio  # such as 4.2% of the attention on 1.7% of the area
+        (0.042, 2.45)
+    """
 
     region: Region
     share: float
@@ -138,35 +173,25 @@ class Measure:
         return {"name": self.region.name, **numbers, "region": str(self.region)}
 
 
-def parse_region(text: str) -> Region:
-    """Parse a region of the form `name:x,y,width,height`, in pixels or all four in percent.
+def parse_regions(texts: Sequence[str], others: Sequence[str] = ()) -> list[Region]:
+    """Parse regions, each as `Region.parse` does, in their order.
+
+    Example:
+        >>> [region.name for region in parse_regions(["logo:0,0,10,10", "button:20,300,160,48"])]
+        ['logo', 'button']
+
+    Args:
+        texts: such as `logo:5%,2%,20%,8%`.
+        others: the names of further regions, which need other names too.
 
     Raises:
-        UserError: it has another syntax, or is empty.
+        UserError: one has another form, or several regions have the same name.
     """
-    name, _, numbers = text.rpartition(":")
-    parts = [part.strip() for part in numbers.split(",")]
-    percent = all(part.endswith("%") for part in parts)
-    try:
-        x, y, width, height = (float(part.removesuffix("%") if percent else part) for part in parts)
-    except ValueError:
-        x = y = width = height = math.nan
-    is_rectangle = all(map(math.isfinite, (x, y))) and 0 < width < math.inf and 0 < height < math.inf
-    check(bool(name.strip()) and is_rectangle, f"region {text!r} is not of the form {SYNTAX}, with sides above 0")
-    return Region(name.strip(), x, y, width, height, percent)
-
-
-def parse_regions(texts: Sequence[str]) -> list[Region]:
-    """Parse regions as `parse_region`, in their order; raises `UserError` also if several have the same name."""
-    parsed = [parse_region(text) for text in texts]
-    check_names([region.name for region in parsed])
-    return parsed
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Raise `UserError` if several regions have the same name."""
+    parsed = [Region.parse(text) for text in texts]
+    names = [*(region.name for region in parsed), *others]
     repeated = sorted({name for name in names if names.count(name) > 1})
     check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
+    return parsed
 
 
 def focus(map: npt.NDArray[np.floating]) -> float:
@@ -242,6 +267,9 @@ def measure_regions(map: npt.NDArray[np.floating], regions: Sequence[Region]) ->
 def read_regions(path: str | os.PathLike[str]) -> list[Region]:
     """Read the regions of the first picture in a file that has some, in the order of the file.
 
+    Example:
+        >>> measure(saliency, *read_regions("regions.json"))
+
     Raises:
         UserError: it cannot be read, is another file, or has no regions.
     """
@@ -253,4 +281,4 @@ def read_regions(path: str | os.PathLike[str]) -> list[Region]:
         measured = [image["regions"] for image in content["images"] if image.get("regions")]
         texts = [entry["region"] for entry in measured[0]] if measured else []
     check(bool(texts), f"{printable(str(path))} has no regions: {REMEDY}")
-    return [parse_region(text) for text in texts]
+    return [Region.parse(text) for text in texts]

@@ -15,7 +15,7 @@ from PIL import Image
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import PerImage
 from trainer.io.pictures import Pixels, open_header
-from trainer.prediction.heat import blend, colored
+from trainer.prediction.heat import HEAT, blend
 
 QUALITY = 72
 """Quality of the WebP images, at which a page of thirty stays near a megabyte."""
@@ -104,7 +104,7 @@ def load_panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) ->
 def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
     """Draw a map (h, w) in heat colours, its maximum the brightest, `width` pixels wide, as a data URI."""
     scaled = np.asarray(density, float) / max(float(density.max()), 1e-12)
-    image = Image.fromarray(colored(scaled))
+    image = Image.fromarray(HEAT(scaled))
     return image_uri(np.asarray(image.resize((width, round(width * image.height / image.width)))))
 
 

@@ -26,7 +26,7 @@ from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import PerImage
 from trainer.io import files
 from trainer.models import provenance
-from trainer.prediction import heat
+from trainer.prediction.heat import HEAT
 
 Facts = list[tuple[str, Any]]
 """Facts as (name, value) pairs."""
@@ -53,7 +53,7 @@ def write_page(html: str | os.PathLike[str], template: str, **values: Any) -> No
         trim_blocks=True,
     )
     environment.filters["headings"] = HEADING.findall
-    page = environment.get_template(template).render(heat_stops=heat.HEAT_STOPS, **values)
+    page = environment.get_template(template).render(heat_stops=HEAT.stops(9), **values)
     with files.replacing(html) as partial:
         partial.write_text(page, encoding="utf-8")
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from trainer.errors import UserError, first_line
 from trainer.io.places import stored_at
-from trainer.prediction.heat import colored
+from trainer.prediction.heat import HEAT
 from trainer.training.settings import parse_profile_steps
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"
@@ -243,7 +243,7 @@ def panel(
 
 def _heat(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     scaled = np.asarray(values[..., 0], float)
-    return colored(scaled / max(scaled.max(), 1e-12))
+    return HEAT(scaled / max(scaled.max(), 1e-12))
 
 
 def _number(value: Any) -> float:

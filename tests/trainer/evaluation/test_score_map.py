@@ -5,7 +5,7 @@ import pytest
 
 from tests.trainer.evaluation import test_metrics
 from tests.trainer.evaluation.test_metrics import CASES, ORACLES, case, centred_gaussian, others
-from trainer.data import decode
+from trainer.data import fixation_points
 from trainer.errors import UserError
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.score_map import score
@@ -41,7 +41,7 @@ def test_metrics_without_their_inputs_are_left_out(given, more):
 
 
 def test_density_is_made_as_prepared_data_has_it():
-    blurred = decode.blur(POINTS, MAP.shape, 2)
+    blurred = fixation_points.blur(POINTS, MAP.shape, 2)
     assert score(MAP, POINTS, blur_px=2) == score(MAP, POINTS, density=blurred)
     assert score(blurred, POINTS, blur_px=2)["cc"] == pytest.approx(1)
 

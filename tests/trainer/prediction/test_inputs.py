@@ -25,21 +25,21 @@ def folder(tmp_path, monkeypatch):
 
 
 def keys(*names, **options):
-    return [image.key for image in find_inputs(names, **options).inputs]
+    return [image.key for image in find_inputs(names, **options)[0]]
 
 
 def results(names, formats=("png",), output_dir="maps"):
-    inputs = find_inputs(names, output_dir).inputs
+    inputs, _ = find_inputs(names, output_dir)
     return [str(paths[name]) for paths in name_results(inputs, output_dir, formats) for name in formats]
 
 
 def test_folders_are_searched_and_named_files_are_always_taken(folder):
-    listing = find_inputs(["photos"])
-    assert [image.key for image in listing.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
-    assert listing.skipped == ["photos/b/notes.txt"]
-    assert [image.read(MAX_BYTES) for image in listing.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+    inputs, skipped = find_inputs(["photos"])
+    assert [image.key for image in inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
+    assert skipped == ["photos/b/notes.txt"]
+    assert [image.read(MAX_BYTES) for image in inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
     for names in (("photos", "photos/b/notes.txt"), ("photos/b/*.txt", "photos")):
-        assert find_inputs(names).skipped == []
+        assert find_inputs(names)[1] == []
     assert keys("photos/b/notes.txt", "photos/b", "./photos/b/c.PNG") == ["notes.txt", "c.PNG", "d.webp"]
     assert keys("photos/b/.x", "photos/.hidden.png") == ["y.png", ".hidden.png"]
 
@@ -106,7 +106,7 @@ def test_a_name_without_images_is_reported_and_does_not_stop_the_others(folder, 
     pathlib.Path("empty").mkdir()
     with pytest.raises(UserError, match=reason):
         find_inputs([name])
-    without, *others = find_inputs([name, "photos"]).inputs
+    without, *others = find_inputs([name, "photos"])[0]
     assert [image.key for image in others] == keys("photos")
     assert name_results([without], "maps", ["png"]) == [{}]
     with pytest.raises(UserError, match=reason):
@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read_raises_the_reason(folder, name, reason):
     pathlib.Path("loop.png").symlink_to("loop.png")
     os.mkfifo("pipe.png")
     with pytest.raises(UserError, match=reason):
-        find_inputs([name]).inputs[0].read(MAX_BYTES)
+        find_inputs([name])[0][0].read(MAX_BYTES)
 
 
 # === Results ===
@@ -170,22 +170,22 @@ def test_results_overwrite_neither_each_other_nor_an_image(folder, names, format
 def test_objects_prefixes_and_globs_on_cloud_storage(folder, bucket):
     place = upload(bucket, "photos")
     upload(bucket, "photos/a.jpg", "photos-of-others/a.jpg")
-    listing = find_inputs([f"{place}/"])
-    assert [image.key for image in listing.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
-    assert listing.skipped == [f"{place}/b/notes.txt"]
-    assert [image.read(MAX_BYTES) for image in listing.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+    inputs, skipped = find_inputs([f"{place}/"])
+    assert [image.key for image in inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
+    assert skipped == [f"{place}/b/notes.txt"]
+    assert [image.read(MAX_BYTES) for image in inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
     assert keys(f"{place}/b/d.webp") == ["d.webp"]
     assert keys(f"{place}/*.jpg", f"{place}/b/*") == ["a.jpg", "c.PNG", "d.webp", "notes.txt"]
     with pytest.raises(UserError, match=f"there is nothing at {place}/x.png"):
         find_inputs([f"{place}/x.png"])
     with pytest.raises(UserError, match="has 5 bytes; the largest allowed image needs at most 4"):
-        listing.inputs[0].read(4)
+        inputs[0].read(4)
 
 
 @pytest.mark.parametrize("key", ["/etc/y.jpg", "../../../z.jpg", "b/../w.jpg"])
 def test_names_of_objects_cannot_lead_out_of_the_output_folder(folder, monkeypatch, key):
     with answering(monkeypatch, serving(b"x", name=f"photos/{key}")):
-        outside, inside = find_inputs(["gs://any/photos", "photos/a.jpg"]).inputs
+        outside, inside = find_inputs(["gs://any/photos", "photos/a.jpg"])[0]
     assert outside.name == f"gs://any/photos/{key}"
     assert name_results([outside, inside], "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}]
     with pytest.raises(UserError, match=f"{outside.name} lies outside the output folder; rename it"):

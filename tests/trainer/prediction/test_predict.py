@@ -162,7 +162,7 @@ def test_images_in_memory_do_not_grow_with_the_number_of_images(predictor, photo
 
         return dataclasses.replace(image, read=read)
 
-    (small,) = find_inputs(["photos/more/3.png"]).inputs
+    (small,) = find_inputs(["photos/more/3.png"])[0]
     inputs = [counting(small)] * 60
     most = 0
     for _ in predict.predict_images(predictor, inputs, [{}] * len(inputs)):
@@ -179,4 +179,4 @@ def test_a_prediction_that_is_not_finite_is_refused(narrow_model, photos):
     shutil.copytree(narrow_model, folder)
     (folder / WEIGHTS).write_bytes(encode_hdf5(weights))
     with pytest.raises(UserError, match="the model's prediction is not finite"):
-        next(predict.predict_images(Predictor(folder), find_inputs(["photos"]).inputs, [{}] * 4))
+        next(predict.predict_images(Predictor(folder), find_inputs(["photos"])[0], [{}] * 4))

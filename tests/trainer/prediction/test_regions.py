@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import UserError
-from trainer.prediction.regions import Measure, Region, focus, measure_regions, parse_region, peak_of, read_regions
+from trainer.prediction.regions import Measure, Region, focus, measure_regions, peak_of, read_regions
 
 MAP = np.zeros((10, 20), np.float32)
 MAP[2:4, 5:10] = 0.5  # sum 5
@@ -15,7 +15,7 @@ MAP[8, 15] = 1.0
 
 def test_share_area_ratio_peak_and_rank():
     first, second, third = measure_regions(
-        MAP, [parse_region(text) for text in ("a:15,8,1,1", "b:5,2,5,2", "c:0,0,5,2")]
+        MAP, [Region.parse(text) for text in ("a:15,8,1,1", "b:5,2,5,2", "c:0,0,5,2")]
     )
     assert (first.share, first.area, first.peak, first.peak_at) == (1 / 6, 1 / 200, 1, (8, 15))
     assert first.ratio == pytest.approx(200 / 6)
@@ -30,14 +30,14 @@ def test_a_map_of_zeros_is_evenly_spread():
 
 
 def test_percentages_are_of_width_and_height():
-    region = parse_region("left, top:25%,20%,25%,20%")
+    region = Region.parse("left, top:25%,20%,25%,20%")
     assert region.box((10, 20)) == (slice(2, 4), slice(5, 10))
-    assert parse_region("all:0%,0%,100%,100%").box((7, 13)) == (slice(0, 7), slice(0, 13))
+    assert Region.parse("all:0%,0%,100%,100%").box((7, 13)) == (slice(0, 7), slice(0, 13))
     assert region.name == "left, top"
 
 
 def test_the_smallest_region_is_one_pixel():
-    assert parse_region("dot:99.9%,99.9%,0.01%,0.01%").box((10, 20)) == (slice(9, 10), slice(19, 20))
+    assert Region.parse("dot:99.9%,99.9%,0.01%,0.01%").box((10, 20)) == (slice(9, 10), slice(19, 20))
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_the_smallest_region_is_one_pixel():
 )
 def test_invalid_regions_are_refused(text, message):
     with pytest.raises(UserError, match=message):
-        parse_region(text)
+        Region.parse(text)
 
 
 @pytest.mark.parametrize("text", ["a:-1,0,5,5", "a:16,0,5,5", "a:0,6,5,5", "a:60%,0%,50%,10%"])
 def test_a_region_outside_names_the_images_size(text):
     with pytest.raises(UserError, match=r"region a:.* is not inside x.png, which is 20 pixels wide and 10 high"):
-        parse_region(text).box((10, 20), "x.png")
+        Region.parse(text).box((10, 20), "x.png")
 
 
 @pytest.mark.parametrize("shape", [(40, 50), (3000, 4000)])

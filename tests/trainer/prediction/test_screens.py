@@ -96,7 +96,7 @@ def test_many_images_and_pages_are_paired_with_their_maps(tmp_path, predictor, p
     for index, pixels in enumerate(pictures):
         Image.fromarray(pixels).save(tmp_path / f"{index}.png")
     (tmp_path / "bad.png").write_bytes(b"no image")
-    inputs = find_inputs([str(tmp_path)]).inputs
+    inputs = find_inputs([str(tmp_path)])[0]
     paths = [{"npy": tmp_path / "maps" / f"{index}.npy"} for index in range(len(inputs))]
     regions = [Region("low", 0, 0, 10, 10)]
     results = list(predict.predict_images(predictor, inputs, paths, regions=regions))
