@@ -57,10 +57,10 @@ from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError, check
 from trainer.evaluation.evaluation_files import SHIPPED_MAP
 from trainer.io import files
-from trainer.io.bucket_place import BucketPlace, Connection
+from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
-from trainer.io.files import MOUNT, parse_json
-from trainer.io.places import bucket_at, stored_at
+from trainer.io.files import parse_json
+from trainer.io.places import bucket_at, stored_at, unmounted
 from trainer.models import find, provenance
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
 from trainer.models.registry_layout import (
@@ -106,7 +106,7 @@ class VertexRegistry(Address):
         with vertex_api.reported_errors():
             entries = _trained(vertex_api.retried(lambda: self._entries(name)))
             with ThreadPoolExecutor(READERS) as pool:
-                records = list(pool.map(functools.partial(_record, connection=Connection()), entries))
+                records = list(pool.map(functools.partial(_record, near=_home(entries)), entries))
         return [
             _version(entry, mounted(_address(entry)), record)
             for entry, record in zip(entries, records, strict=True)
@@ -136,7 +136,7 @@ class VertexRegistry(Address):
             entry = _default_of(entries)
             if entry is None:
                 return None
-            record = _record(entry, Connection())
+            record = _record(entry)
         check(
             "lineage" in record,
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
@@ -496,14 +496,12 @@ def root_of(model: pathlib.Path, configured: str) -> BucketPlace:
 
     Raises `UserError` if `model` is not on a mounted bucket either.
     """
-    folder = model.absolute()
+    place = unmounted(stored_at(model.absolute()))
     check(
-        bool(configured) or folder.is_relative_to(MOUNT),
+        bool(configured or place.bucket),
         f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {ADDRESS_SYNTAX}",
     )
-    if configured:
-        return BucketPlace(configured.rstrip("/"))
-    return bucket_at(f"gs://{folder.relative_to(MOUNT).parts[0]}/{STAGING}", "registry")
+    return bucket_at(configured.rstrip("/") or f"gs://{place.bucket}/{STAGING}", "staging")
 
 
 def _address(entry: Any) -> str:
@@ -516,26 +514,28 @@ def _address_of(uri: str) -> str:
     return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
 
 
-def _record(entry: Any, connection: Connection) -> dict[str, Any]:
+def _record(entry: Any, near: BucketPlace | None = None) -> dict[str, Any]:
     """The record in a version's folder, or what the API says about a version that is not ours."""
     created = entry.version_create_time.isoformat(timespec="seconds")
     record = {"version": int(entry.version_id), "created": created, "description": entry.version_description}
-    version_dir = _folder(entry, connection)
+    version_dir = _folder(entry, near)
     if version_dir and (content := version_dir.content(RECORD)) is not None:
         remedy = f"restore it, or remove {version_dir}"
         record |= parse_json(content, version_dir.path(RECORD), remedy, version_records.VersionRecord)
     return record
 
 
-def _folder(entry: Any, connection: Connection) -> BucketPlace | None:
-    """The folder of the version's SavedModel; None if it is not on Cloud Storage."""
+def _folder(entry: Any, near: BucketPlace | None = None) -> BucketPlace | None:
+    """The folder of the version's SavedModel; None if it is not on Cloud Storage. `near` has a connection."""
     place = stored_at(_address(entry))
-    return dataclasses.replace(place, connection=connection) if isinstance(place, BucketPlace) else None
+    if not isinstance(place, BucketPlace):
+        return None
+    return near.with_text(str(place)) if near else place
 
 
 def _expected_map(entry: Any) -> bytes:
     """The version's SHIPPED_MAP; empty for one that was registered without it."""
-    version_dir = _folder(entry, Connection())
+    version_dir = _folder(entry)
     return (version_dir and version_dir.content(f"{VERSION_EXTRA}/{SHIPPED_MAP}")) or b""
 
 

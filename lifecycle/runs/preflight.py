@@ -6,7 +6,6 @@ It finds all mistakes at once, before anything is fetched or trained.
 import contextlib
 import dataclasses
 import json
-import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -29,7 +28,6 @@ from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import runtime
-from trainer.io.abstract_place import PROBE
 from trainer.io.places import stored_at
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig
@@ -146,8 +144,7 @@ def check_writable(checkpoint_dir: str) -> None:
     if not checkpoint_dir:
         return
     try:
-        # Another run may check at the same time.
-        stored_at(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
+        stored_at(checkpoint_dir).check_writable()
     except UserError as error:
         raise UserError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
 

@@ -110,7 +110,7 @@ def _run_worker(run: Run, progress: "RunProgress") -> int:
     mode = 0o600 if run.queries else 0o666
     # kfp leaves a folder in the temporary folder for each task.
     with (
-        files.folder(files.LOCAL) as temporary,
+        files.folder() as temporary,
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

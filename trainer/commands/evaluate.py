@@ -1,7 +1,6 @@
 """Evaluate a model in all metrics, compared with baselines."""
 
 import argparse
-import pathlib
 
 from trainer.commands.shared_flags import add_model
 from trainer.data.settings import RECORDING_SETTINGS, FetchConfig, HeldOutConfig, check_recordings_used
@@ -58,9 +57,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.reports.score_tables import print_evaluation
 
     check_evaluation_output(parsed.output_dir)
-    # Next to the output, because that disk has room.
-    place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
-    with files.folder(files.TEST_SET, place) as folder:
+    with files.folder_beside(parsed.output_dir) as folder:
         data = parsed.dataset_dir
         if held_out.test_dataset:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]

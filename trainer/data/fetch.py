@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from trainer.data import datasets, sample, source_layout, splits, statistics
@@ -20,7 +19,7 @@ from trainer.data.sources import OpenedSource, source_of
 from trainer.data.splits import SplitImages
 from trainer.errors import UserError, visible
 from trainer.io import archive_files, files
-from trainer.io.files import is_mounted, is_taken, replacing
+from trainer.io.files import is_taken, replacing
 from trainer.io.package_version import code_version
 from trainer.io.places import source_places
 from trainer.io.runtime import load_tensorflow
@@ -67,7 +66,7 @@ def fetch_dataset(
     output = pathlib.Path(output)
     if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
-    with replacing(output, last=MANIFEST) as partial, _scratch(output) as folder:
+    with replacing(output, last=MANIFEST) as partial, files.folder_beside(output) as folder:
         partial.mkdir()
         with at.open(folder, cache_dir) as source:
             # Archives of authors do not change: a bad image there is a damaged copy, unless a part is accepted.
@@ -181,9 +180,3 @@ def leave_out(output: str | os.PathLike[str], page: str | os.PathLike[str]) -> N
     pathlib.Path(output).mkdir(parents=True, exist_ok=True)
     text = "This run does not need these data: a model replaces base training, or there is no test set."
     pathlib.Path(page).write_text(f"<p>{text}</p>\n")
-
-
-def _scratch(output: pathlib.Path) -> AbstractContextManager[pathlib.Path]:
-    """A temporary folder for downloads, next to the output, because that disk has room for data."""
-    # On a mounted bucket every unpacked file would be uploaded.
-    return files.folder(files.LOCAL) if is_mounted(output) else files.folder(files.FETCH, output.parent)

@@ -76,7 +76,7 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
             chosen.append(kept[digest])
     if not chosen:
         return 0
-    with files.folder(files.LOCAL) as scratch:
+    with files.folder() as scratch:
         prepared = scratch / "known"
         prepared.mkdir()
         _write(prepared, chosen)

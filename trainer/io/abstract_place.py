@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import pathlib
+import secrets
 from collections.abc import Callable
 from typing import IO, Self
 
@@ -10,7 +11,7 @@ from trainer.io import files
 from trainer.io.file_names import SourceObject
 
 PROBE = ".writable"
-"""Name of the file by which `Stored.check_writable` tries a folder."""
+"""Begin of the name of the file by which `Stored.check_writable` tries a folder."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +166,8 @@ class Stored(Place, abc.ABC):
     def remove_leftovers(self) -> None:
         """Remove the leftovers of interrupted writes. No other process may be writing here."""
 
-    def check_writable(self, probe: str = PROBE) -> None:
-        """Check that files can be written and removed here, with one of the name `probe`."""
+    def check_writable(self) -> None:
+        """Check that files can be written and removed here. Another process may do so at the same time."""
+        probe = f"{PROBE}-{secrets.token_hex(4)}"
         self.write(probe, lambda file: None)
         self.remove(probe)

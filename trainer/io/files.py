@@ -16,7 +16,7 @@ import stat
 import tempfile
 import types
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from trainer.errors import ContentError, PlaceError, UserError, first_line
@@ -33,9 +33,9 @@ UNFINISHED = ".unfinished"
 """File in a folder to which files are being copied, or to which an interrupted copy has begun."""
 SHOWN = 60
 """Characters of a value that are shown in a message."""
-PARTIAL, FETCH, TEST_SET = ".partial-", ".fetch-", ".test-set-"
+PARTIAL, BESIDE = ".partial-", ".fetch-"
 """Beginnings of the names of folders that are next to an output."""
-HIDDEN = (PARTIAL, FETCH, TEST_SET)
+HIDDEN = (PARTIAL, BESIDE)
 LOCAL = "msinet-"
 """Beginning of the names of folders in the system's folder for temporary files."""
 OWNED = re.compile(
@@ -43,7 +43,7 @@ OWNED = re.compile(
     r"(?P<start>\w+)-\w+"
 )
 """Temporary names with their owner, see `_owner`."""
-MEGABYTE, MEGAPIXEL = 10**6, 10**6
+MEGABYTE = 10**6
 MOST_MEGAPIXELS = 100.0
 """Largest image that is read, unless a user sets another limit."""
 LEFT_BYTES = 100 * MEGABYTE
@@ -151,7 +151,7 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
             path.exists()  # raises an error if the name is too long
             if mounted:
                 _try(path.parent)
-            beside = stack.enter_context(folder(LOCAL) if mounted else folder(PARTIAL, path.parent))
+            beside = stack.enter_context(folder() if mounted else folder(PARTIAL, path.parent))
         partial = beside / path.name
         with _explained(path):
             yield partial
@@ -490,7 +490,7 @@ def start_of(process: int) -> str:
 
 
 @contextmanager
-def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
+def folder(kind: str = LOCAL, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
     """A new folder in `parent`, removed at the end. If this process is killed, the next that makes one removes it.
 
     Args:
@@ -504,6 +504,15 @@ def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[
     _remove_abandoned(parent)
     with tempfile.TemporaryDirectory(prefix=kind + _owner(), dir=parent, ignore_cleanup_errors=True) as path:
         yield pathlib.Path(path)
+
+
+def folder_beside(output: StrPath) -> AbstractContextManager[pathlib.Path]:
+    """As `folder`, on the disk of an output, because that disk has room for data.
+
+    For an output on a mounted bucket it is on the local disk, since each file of the mount is uploaded.
+    """
+    parents = pathlib.Path(output).absolute().parents
+    return folder() if is_mounted(output) else folder(BESIDE, next(each for each in parents if each.exists()))
 
 
 def _owner() -> str:
@@ -536,7 +545,7 @@ def _remove_abandoned(parent: pathlib.Path) -> None:
 
 def folder_for_now() -> pathlib.Path:
     """A new temporary folder that is removed when this process ends."""
-    made = folder(LOCAL)
+    made = folder()
     atexit.register(made.__exit__, None, None, None)
     return made.__enter__()
 

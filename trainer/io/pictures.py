@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from trainer.errors import ContentError, first_line
-from trainer.io.files import MEGAPIXEL, MOST_MEGAPIXELS
+from trainer.io.files import MOST_MEGAPIXELS
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -68,7 +68,7 @@ OTHER_FORMATS = {
 }
 """Brand, bytes 8 to 11 of an ISO media file (ISO/IEC 23008-12, AV1 Image File Format) -> the name of its format,
 which is not read."""
-MAX_PIXELS = int(MOST_MEGAPIXELS * MEGAPIXEL)
+MAX_PIXELS = int(MOST_MEGAPIXELS * 10**6)
 """Pixels of the largest image that is read by default."""
 MAX_SIDE_PX = 65_535
 """JPEG's limit. Memory grows with the sides, too."""
@@ -137,8 +137,8 @@ class Picture:
         width, height = self._picture.size
         shape = f"{origin} is {width:,} pixels wide and {height:,} high"
         if width * height > max_pixels:
-            megapixels = f"{width * height / MEGAPIXEL:,.0f} megapixels"
-            allowed = f"{max_pixels / MEGAPIXEL:,g}"
+            megapixels = f"{width * height / 10**6:,.0f} megapixels"
+            allowed = f"{max_pixels / 10**6:,g}"
             raise ContentError(
                 f"{shape}, {megapixels}; at most {allowed} are allowed: shrink it (or raise the limit with "
                 "`predict --most-megapixels`)"

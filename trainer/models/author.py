@@ -152,7 +152,7 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
     from trainer.models.weight_files import LocalWeights, fingerprint_files
 
     archive, row = fetched(source), get_author_weights(source)
-    with files.folder(files.LOCAL) as folder:
+    with files.folder() as folder:
         try:
             path = _unpacked(archive, row, folder)
             yield LocalWeights(path, None, fingerprint_files(str(path)))

@@ -59,7 +59,7 @@ def open_weights(source: str) -> Iterator[LocalWeights]:
     if (model := _model(source, remote)) is not None:
         yield LocalWeights(weights_in(model), model, _fingerprint_of_model(model))
     elif remote:
-        with files.folder(files.LOCAL) as folder:
+        with files.folder() as folder:
             remote.folder.local(remote.weights, folder)
             yield LocalWeights(folder / remote.name, None, remote.fingerprint)
     else:

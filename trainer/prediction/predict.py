@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from PIL import Image
 
 from trainer.errors import PlaceError, UserError, check, printable, some
-from trainer.io.files import MEGAPIXEL, replacing, write_array
+from trainer.io.files import replacing, write_array
 from trainer.io.pictures import Pixels
 from trainer.io.progress import map_ahead, open_pool
 from trainer.network.model_folder import PICTURE
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_LEVEL = {"png": 255, "png16": 65535}
 """Format with grey levels -> largest level."""
-PIXELS_AT_ONCE = 48 * MEGAPIXEL
+PIXELS_AT_ONCE = 48 * 10**6
 """Most pixels that are decoded, restored or written at the same time; a larger image is processed alone.
 
 Each pixel takes about 15 bytes, in a TIFF of floats 24.

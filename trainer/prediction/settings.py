@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar, NamedTuple
 
 from trainer.errors import look_up
-from trainer.io.files import MEGAPIXEL, MOST_MEGAPIXELS
+from trainer.io.files import MOST_MEGAPIXELS
 from trainer.network.model_folder import KINDS
 from trainer.settings.fields import check_ranges, setting
 
@@ -64,7 +64,7 @@ class PredictConfig:
     @property
     def most_pixels(self) -> int:
         """Number of pixels of the largest image."""
-        return int(self.most_megapixels * MEGAPIXEL)
+        return int(self.most_megapixels * 10**6)
 
 
 PREDICT_DEFAULTS = PredictConfig()

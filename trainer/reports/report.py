@@ -459,7 +459,7 @@ def write_comparison(
         if path.is_file()
     }
     sets = []
-    with files.folder(files.LOCAL) as folder:
+    with files.folder() as folder:
         for name, result in results.items():
             drawn = draw_images(contestants, shared[name], result.differing, folder / name)
             sets.append(_describe_compared(name, result, shared[name], colors, drawn))

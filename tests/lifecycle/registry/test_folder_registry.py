@@ -17,6 +17,7 @@ from lifecycle.registry.version_zero import exported_pretrained
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once
 from trainer.errors import UserError
+from trainer.io.bucket_place import BucketPlace
 from trainer.io.files import PARTIAL
 from trainer.models import registry_layout
 from trainer.models.find import find_model
@@ -295,7 +296,7 @@ def test_next_writer_removes_what_a_killed_one_has_left(folder, model):
 
 def test_two_processes_that_register_at_once_lose_nothing(remote, tmp_path):
     """tests/kill_registrations.py has 50 rounds, also with one of them killed."""
-    assert register_at_once(remote.root, tmp_path, rounds=3) == {"none": 3}
+    assert register_at_once(remote.address, tmp_path, rounds=3) == {"none": 3}
 
 
 def test_version_of_a_killed_writer_is_none(remote, stored, model):
@@ -304,7 +305,7 @@ def test_version_of_a_killed_writer_is_none(remote, stored, model):
         stored.write(f"msinet/2/{path}", b"" if path == RECORD else b"half")
     assert [version.number for version in remote.versions("msinet")] == [1]
     with pytest.raises(UserError, match=r"has no version 2; it has 0, 1 "):
-        find_model(f"{remote.root}/msinet@2")
+        find_model(f"{remote.address}/msinet@2")
     # A server that has seen the folder may have given up on it: its number is not used again.
     assert add(remote, model, 2) == (3, DEFAULT)
     assert [version.number for version in remote.versions("msinet")] == [1, 3]
@@ -333,7 +334,7 @@ def test_aliases_that_another_has_changed_meanwhile_are_read_again(remote, model
 
     def choose(aliases):
         if not seen:
-            BucketRegistry.at(remote.root)._point("msinet", 1, lambda aliases: DEFAULT)
+            BucketRegistry.at(remote.address)._point("msinet", 1, lambda aliases: DEFAULT)
         seen.append(dict(aliases))
         return CHALLENGER
 
@@ -349,7 +350,7 @@ def test_places_of_registries(bucket, model, tmp_path):
     assert (
         open_registry("/gcs/bucket/models")
         == open_registry("gs://bucket/models")
-        == BucketRegistry("gs://bucket/models")
+        == BucketRegistry(BucketPlace("gs://bucket/models"))
     )
     assert open_registry("") == LocalRegistry(pathlib.Path("models"))
     assert open_registry(str(tmp_path)) == LocalRegistry(tmp_path)
@@ -362,7 +363,7 @@ def test_registry_that_only_one_container_has_is_refused(remote, tmp_path, capsy
     for location in ("", "models", "./models"):
         with pytest.raises(UserError, match=r"models', a folder that only one container has"):
             check_shared(location, "msinet")
-    for location in (remote.root, str(tmp_path)):
+    for location in (remote.address, str(tmp_path)):
         check_shared(location, "msinet")
         assert location in capsys.readouterr().out
     assert not list(tmp_path.iterdir())

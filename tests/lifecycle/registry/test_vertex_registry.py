@@ -16,6 +16,7 @@ from tests.lifecycle.registry.test_contract import add
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
 from trainer.errors import UserError
 from trainer.io import buckets
+from trainer.io.bucket_place import BucketPlace
 from trainer.models.model_names import CHALLENGER, DEFAULT
 
 GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
@@ -272,8 +273,12 @@ def test_check_writes_to_the_staging_folder_and_reads_the_models(vertex, registr
 
 def test_versions_are_kept_in_the_configured_folder_or_in_the_models_bucket():
     on_bucket, here = pathlib.Path("/gcs/bucket/msinet/run/model"), pathlib.Path("runs/1/model")
-    assert root_of(on_bucket, "") == "gs://bucket/models"
-    assert root_of(on_bucket, "gs://other/kept/") == root_of(here, "gs://other/kept") == "gs://other/kept"
+    assert str(root_of(on_bucket, "")) == "gs://bucket/models"
+    assert (
+        root_of(on_bucket, "gs://other/kept/")
+        == root_of(here, "gs://other/kept")
+        == BucketPlace("gs://other/kept")
+    )
     with pytest.raises(UserError, match="not on Cloud Storage"):
         root_of(here, "")
 

@@ -11,7 +11,7 @@ from pipeline.local.run_folder import Run, prepare_run
 from trainer.errors import PlaceError, UserError
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
-from trainer.io.files import FETCH
+from trainer.io.files import BESIDE
 from trainer.models.model_names import DEFAULT
 from trainer.network import model_folder
 
@@ -68,7 +68,7 @@ def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
 def test_new_attempt_removes_what_killed_tasks_left_in_the_earlier_ones(tmp_path):
     task = tmp_path / "msinet-20260102030405" / "fetch-dataset"
     (task / "dataset").mkdir(parents=True)
-    (task / f"{FETCH}killed").mkdir()
+    (task / f"{BESIDE}killed").mkdir()
     assert Run(tmp_path, "sample", {}).start_attempt().earlier == ("msinet-20260102030405",)
     assert list(task.iterdir()) == [task / "dataset"]
 

@@ -14,7 +14,8 @@ from lifecycle.registry import versions
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.api import load
-from trainer.data import decode, prepared_data, tfrecords
+from trainer.data import prepared_data, tfrecords
+from trainer.data.fixation_points import blur
 from trainer.evaluation import confidence, metrics, per_image
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -136,9 +137,7 @@ def test_scores_without_an_observer_are_those_of_the_other_fixations(table, data
         for metric in ("auc_judd", "nss"):
             expected = [metrics.score(metric, restored, {FIXATIONS: points}) for points in others]
             np.testing.assert_allclose(without[metric][rows], expected, atol=1e-4)
-        densities = [
-            preprocess.fit_map(decode.blur(points, size, 5.0), size, tfrecords.MAP_SIZE) for points in others
-        ]
+        densities = [preprocess.fit_map(blur(points, size, 5.0), size, tfrecords.MAP_SIZE) for points in others]
         for metric in metrics_that_need(DENSITY):
             exact = [metrics.score(metric, compared, {DENSITY: density}) for density in densities]
             # Made at a small size, of which only the differences count.

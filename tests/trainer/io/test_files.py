@@ -19,9 +19,8 @@ from trainer.data import prepared_data
 from trainer.errors import ContentError, PlaceError, UserError
 from trainer.io import files
 from trainer.io.files import (
-    FETCH,
+    BESIDE,
     PARTIAL,
-    TEST_SET,
     check_output_path,
     checked_json,
     is_taken,
@@ -422,7 +421,7 @@ import pathlib, sys, time
 from trainer.io import files
 if sys.argv[3]:
     files.machine = lambda: sys.argv[3]
-with files.folder(files.LOCAL), files.replacing(pathlib.Path(sys.argv[1], "out")) as partial:
+with files.folder(), files.replacing(pathlib.Path(sys.argv[1], "out")) as partial:
     partial.write_text("half")
     if sys.argv[2] == "wait":
         print(flush=True)
@@ -481,7 +480,7 @@ def test_process_is_told_from_a_later_one_with_its_id_and_from_another_user(tmp_
 
 
 def test_leftovers_of_every_kind_are_removed_and_nothing_else(tmp_path):
-    for name in (f"{PARTIAL}a", f"{FETCH}b", f"{TEST_SET}c", "data", ".git"):
+    for name in (f"{PARTIAL}a", f"{BESIDE}b", "data", ".git"):
         (tmp_path / name).mkdir()
     remove_leftovers(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".git", "data"]

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from trainer.data.downloads import servers
 from trainer.data.downloads.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, UserError
-from trainer.io.files import MEGABYTE, read_json, remove, room_bytes, write_json
+from trainer.io.files import read_json, remove, room_bytes, write_json
 from trainer.io.progress import Tracker
 
 VARIABLE = "MSINET_CACHE"
@@ -178,13 +178,13 @@ def _transfer(server: Server, offer: Offer, partial: pathlib.Path) -> None:
     with server.receive(offer, done) as (start, chunks), partial.open("ab") as file:
         file.truncate(start)
         _check_room(server, offer, partial, (offer.size_bytes or start) - start)
-        total_mb = None if offer.size_bytes is None else round(offer.size_bytes / MEGABYTE)
-        shown_mb = start // MEGABYTE
+        total_mb = None if offer.size_bytes is None else round(offer.size_bytes / 10**6)
+        shown_mb = start // 10**6
         with Tracker(f"download {offer.name}", total_mb, "MB", shown_mb) as tracker:
             for chunk in chunks:
                 file.write(chunk)
-                tracker.advance(file.tell() // MEGABYTE - shown_mb)
-                shown_mb = file.tell() // MEGABYTE
+                tracker.advance(file.tell() // 10**6 - shown_mb)
+                shown_mb = file.tell() // 10**6
         arrived = file.tell()
     if offer.size_bytes not in (None, arrived):
         raise CutError(f"the connection ended after {arrived} of {offer.size_bytes} bytes")
