@@ -243,7 +243,7 @@ class Source:
         """Whether there is an archive or a folder, and the command that uploads one."""
         path = self.place.object_path
         objects = f"storage/v1/b/{vertex_api.quoted(self.place.bucket)}/o"
-        if self.place.is_archive:
+        if self.place.is_download:
             # Reading one object takes fewer rights than listing a bucket, and the public dataset is one object.
             found = api.find("storage", f"{objects}/{vertex_api.quoted(path)}", fields="name")
             return found is not None, f"gcloud storage cp ARCHIVE {self.place}"

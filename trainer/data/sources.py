@@ -71,7 +71,7 @@ def source_of(dataset: str, places: Sequence[Place], private_sources: bool = Fal
         case [Stored(is_download=False) as place]:
             return _Files(place, row.part)
         case _:
-            return _Published(published_archives.origin_of(places, private_sources), row.part)
+            return _Published(Origin.given(places, private_sources), row.part)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,11 +73,6 @@ class Stored(Place, abc.ABC):
 
     @property
     @abc.abstractmethod
-    def is_archive(self) -> bool:
-        """Whether it is named like an archive that can be read, such as `set.tar.gz`."""
-
-    @property
-    @abc.abstractmethod
     def mounted(self) -> pathlib.Path:
         """Its path on machines of Vertex AI. Example: `/gcs/bucket/models` for `gs://bucket/models`."""
 

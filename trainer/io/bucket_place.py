@@ -68,12 +68,8 @@ class BucketPlace(Stored):
         return False
 
     @property
-    def is_archive(self) -> bool:
-        return bool(archive_suffix(self.text))
-
-    @property
     def is_download(self) -> bool:
-        return self.is_archive
+        return bool(archive_suffix(self.text))
 
     @property
     def mounted(self) -> pathlib.Path:

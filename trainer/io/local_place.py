@@ -24,10 +24,6 @@ class LocalPlace(Stored):
         return True
 
     @property
-    def is_archive(self) -> bool:
-        return bool(archive_suffix(self.text))
-
-    @property
     def is_shared(self) -> bool:
         return self.text.startswith(f"{files.MOUNT}/")
 

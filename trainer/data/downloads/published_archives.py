@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, Self
 
 from trainer.data.datasets import DATASETS, Archive
 from trainer.data.downloads import cache
@@ -51,6 +51,16 @@ class Origin:
     by_hand: str = ""
     """What a person can do if a public address does not answer. Empty to pass a folder as source."""
 
+    @classmethod
+    def given(cls, places: Sequence[Place], allow_http: bool = False) -> Self:
+        """The archives at the addresses that a user gives as a source.
+
+        Raises:
+            UserError: an address that is not fetched, judged by its text.
+        """
+        check_source(places, allow_http)
+        return cls(tuple(Archive(str(each), "") for each in places), allow_http)
+
     @property
     def source(self) -> str:
         """Their addresses as one text, for records: without the queries that a user gives, which may be keys.
@@ -63,16 +73,6 @@ class Origin:
     def servers(self) -> list[Server]:
         """The server of each archive."""
         return [server_of(archive.place, archive.name, self.allow_http) for archive in self.archives]
-
-
-def origin_of(places: Sequence[Place], allow_http: bool = False) -> Origin:
-    """The archives at the addresses that a user gives as a source.
-
-    Raises:
-        UserError: an address that is not fetched, judged by its text.
-    """
-    check_source(places, allow_http)
-    return Origin(tuple(Archive(str(each), "") for each in places), allow_http)
 
 
 def check_source(places: Sequence[Place], allow_http: bool = False) -> None:

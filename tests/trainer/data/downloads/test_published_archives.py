@@ -174,7 +174,7 @@ def test_two_archives_of_one_name_are_refused(internet, tmp_path):
     hosts = ("data.example.org", "github.com")
     for host in hosts:
         internet.serve(f"{host}/a.zip", zipped({"a": b"1"}))
-    origin = published_archives.origin_of([WebPlace(f"https://{host}/a.zip") for host in hosts])
+    origin = published_archives.Origin.given([WebPlace(f"https://{host}/a.zip") for host in hosts])
     with pytest.raises(UserError, match=r"2 archives have the name a\.zip"):
         published_archives.fetch_origin(origin, tmp_path)
 
