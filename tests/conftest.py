@@ -11,8 +11,8 @@ import traceback
 import pytest
 
 from lifecycle.machines import benchmark_results
-from trainer.io import runtime
 from trainer.network import inference, model_folder
+from trainer.training import host
 
 pytest_plugins = ["tests.gcs", "tests.hooks", "tests.internet", "tests.vertex"]
 
@@ -131,9 +131,9 @@ def no_garbage_between_files():
 @pytest.fixture(autouse=True)
 def no_large_garbage():
     """Free the networks of a test: Python counts objects, not bytes, and would let gigabytes of them pile up."""
-    before = runtime.resident_bytes(os.getpid())
+    before = host.resident_bytes(os.getpid())
     yield
-    if runtime.resident_bytes(os.getpid()) > before + LARGE_BYTES:
+    if host.resident_bytes(os.getpid()) > before + LARGE_BYTES:
         gc.collect()
 
 

@@ -59,7 +59,7 @@ from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS, STEPS
 from lifecycle.runs.webhook import VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
-from trainer.io.runtime import SHARED_MEMORY
+from trainer.training.host import SHARED_MEMORY
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {

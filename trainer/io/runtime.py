@@ -8,10 +8,7 @@ import gc
 import importlib
 import os
 import pathlib
-import platform
 import resource
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,10 +20,6 @@ ERRORS_ALONE = "2"
 TPU_LOCKED_BYTES = 68_719_476_736_000
 """Limit of locked memory that the driver of a TPU v5e needs to exchange data with the chips by DMA (Google's page
 "Deploy a model to Cloud TPU VMs", where `ulimit -l 68719476736` counts in KiB)."""
-SHARED_MEMORY = pathlib.Path("/dev/shm")  # noqa: S108
-NCCL_SHARED_BYTES = 2**30
-"""Shared memory that NCCL should have to connect a machine's GPUs (its user guide, "Troubleshooting"). Without
-NVLink it takes 10 MB for each channel (NVIDIA/nccl issue 525). A container has 64 MB unless it asks for more."""
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 PROC = pathlib.Path("/proc")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -94,11 +87,6 @@ def has_own_users(proc: pathlib.Path = PROC) -> bool:
     return ids.exists() and ids.read_text().split() != ALL_USERS
 
 
-def shared_memory_bytes() -> int:
-    """Size of the shared memory of this machine or container, such as 2**26 in Docker. 0 if it has none."""
-    return shutil.disk_usage(SHARED_MEMORY).total if SHARED_MEMORY.is_dir() else 0
-
-
 def load_openvino() -> Any:
     """Import OpenVINO without its converters of other formats: they take longer than the rest, and their telemetry
     asks a server.
@@ -160,13 +148,6 @@ def multiplies_bfloat16() -> bool:
     return bool(instruction_sets() & {"avx512_bf16", "amx_bf16"})
 
 
-def cpu_name() -> str:
-    """The number and the model of this machine's CPUs, such as `2 x AMD EPYC`."""
-    lines = CPU_INFO.read_text().splitlines() if CPU_INFO.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{os.cpu_count()} x {names[0] if names else platform.machine()}"
-
-
 def available_bytes(proc: pathlib.Path = PROC, cgroups: pathlib.Path = CGROUPS) -> int:
     """Bytes that can be allocated now without swapping and without an out-of-memory kill.
 
@@ -211,15 +192,3 @@ def _left(folder: pathlib.Path, limit: str, usage: str, droppable: str) -> list[
 def _fields(path: pathlib.Path) -> dict[str, int]:
     """Parse lines of a name, a number and possibly a unit. Example: `MemAvailable: 8123456 kB`."""
     return {words[0]: int(words[1]) for line in path.read_text().splitlines() if (words := line.split())}
-
-
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process, 0 if there is no such process."""
-    statm = pathlib.Path(f"/proc/{pid}/statm")  # proc(5): the second number is resident pages. Only on Linux
-    try:
-        if statm.parent.parent.joinpath("self").exists():
-            return int(statm.read_text().split()[1]) * resource.getpagesize()
-        listed = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True)
-        return int(listed.stdout or 0) * 1024
-    except (FileNotFoundError, ProcessLookupError):
-        return 0

@@ -20,6 +20,7 @@ from trainer.errors import check, reported
 from trainer.io import runtime
 from trainer.io.places import stored_at
 from trainer.network.model_folder import HISTORY
+from trainer.training import host
 
 GOOD, BAD, NOTE = "good", "bad", "note"
 """A fact is as it should be; training cannot work; or it is worth knowing."""
@@ -133,11 +134,11 @@ def locked_memory() -> Fact:
 
 def shared_memory() -> Fact:
     """The size of the shared memory, through which NCCL connects the GPUs of a machine."""
-    size = runtime.shared_memory_bytes()
-    shown = f"{size / 2**20:.0f} MiB at {runtime.SHARED_MEMORY}"
-    if size >= runtime.NCCL_SHARED_BYTES:
+    size = host.shared_memory_bytes()
+    shown = f"{size / 2**20:.0f} MiB at {host.SHARED_MEMORY}"
+    if size >= host.NCCL_SHARED_BYTES:
         return Fact("shared memory", shown)
-    means = f"enough for one GPU or TPU; several GPUs should have {runtime.NCCL_SHARED_BYTES / 2**20:.0f} MiB"
+    means = f"enough for one GPU or TPU; several GPUs should have {host.NCCL_SHARED_BYTES / 2**20:.0f} MiB"
     return Fact("shared memory", shown, NOTE, means)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.io import runtime
+from trainer.training import host
 
 GIGABYTE = 1e9
 WORTH_SAYING = 0.05
@@ -64,7 +64,7 @@ def device_memory() -> dict[str, int]:
 def _resident_bytes() -> dict[str, int]:
     unit = 1 if sys.platform == "darwin" else 1024  # see getrusage(2) of each system
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return {"now": runtime.resident_bytes(os.getpid()), "peak": peak}
+    return {"now": host.resident_bytes(os.getpid()), "peak": peak}
 
 
 def timed_next(iterator: Iterator[Any], after: Sequence[tf.Tensor] = ()) -> tuple[Any, tf.Tensor]:

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from trainer.data.batches import Split, training_batches
 from trainer.data.prepared_data import Manifest
-from trainer.io import runtime
 from trainer.io.package_version import code_version
 from trainer.io.progress import Tracker
+from trainer.training import host
 from trainer.training.loop import CHUNK_S, compile_steps
 from trainer.training.meter import device_memory
 from trainer.training.settings import TrainConfig
@@ -93,7 +93,7 @@ def _train(job: Job, network: Network, steps: int) -> tuple[str, float]:
 def _named(devices: Devices) -> str:
     """The number of the devices, and their name as far as it is known."""
     if devices.kind == "cpu":
-        return runtime.cpu_name()
+        return host.cpu_name()
     gpus = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
     return f"{devices.replicas} x {gpus[0].get('device_name', 'GPU') if gpus else devices.kind.upper()}"
 

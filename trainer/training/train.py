@@ -35,7 +35,7 @@ from trainer.network.model_folder import (
     training_images,
 )
 from trainer.network.networks import DEFAULT, network_of
-from trainer.training import accelerators, exits, hypertune, step, strategy
+from trainer.training import accelerators, exits, host, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
 from trainer.training.fit_calibration import calibrate
@@ -150,8 +150,8 @@ class Job:
 
     def nccl_failed(self, error: tf.errors.OpError) -> str:
         """Say that the GPUs of this machine could not be connected, the likely cause, and what to do."""
-        shared, needed = runtime.shared_memory_bytes(), runtime.NCCL_SHARED_BYTES
-        has = f"shared memory ({runtime.SHARED_MEMORY}) has {shared / 2**20:.0f} MiB"
+        shared, needed = host.shared_memory_bytes(), host.NCCL_SHARED_BYTES
+        has = f"shared memory ({host.SHARED_MEMORY}) has {shared / 2**20:.0f} MiB"
         cause = (
             f"{has}, and should have {needed / 2**20:.0f}: give the container more, on Kubeflow by compiling the "
             "pipeline again, with Docker by --shm-size=1g"

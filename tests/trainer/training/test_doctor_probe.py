@@ -11,10 +11,10 @@ import pytest
 
 from trainer.__main__ import _parser, main
 from trainer.errors import UserError
-from trainer.io import files, runtime
+from trainer.io import files
 from trainer.network.model_folder import HISTORY
 from trainer.settings.flags import settings
-from trainer.training import doctor_probe
+from trainer.training import doctor_probe, host
 from trainer.training.doctor_probe import BAD, GOOD, NOTE
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
@@ -34,7 +34,7 @@ def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
 
 @pytest.mark.parametrize(("needed", "state"), [(1, GOOD), (2**50, NOTE)])
 def test_shared_memory_that_is_too_small_for_several_gpus_is_noted(needed, state, monkeypatch):
-    monkeypatch.setattr(runtime, "NCCL_SHARED_BYTES", needed)
+    monkeypatch.setattr(host, "NCCL_SHARED_BYTES", needed)
     fact = doctor_probe.shared_memory()
     assert (fact.state, "several GPUs" in fact.means) == (state, state == NOTE)
 

@@ -26,7 +26,7 @@ from trainer.network.load import load_model
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
 from trainer.network.msinet.architecture import ENCODER
 from trainer.network.networks import DEFAULT
-from trainer.training import loop
+from trainer.training import host, loop
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.loop import CompiledSteps, compile_steps
 from trainer.training.recipes import RECIPES, Recipe
@@ -175,7 +175,7 @@ def test_only_an_error_of_another_machine_says_that_it_is_lost(dataset, error, e
     ("needed", "remedy"), [(0, "NCCL_DEBUG=INFO"), (2**50, "should have 1073741824: .*--shm-size")]
 )
 def test_gpus_that_nccl_cannot_connect_are_explained_by_the_shared_memory(dataset, monkeypatch, needed, remedy):
-    monkeypatch.setattr(runtime, "NCCL_SHARED_BYTES", needed)
+    monkeypatch.setattr(host, "NCCL_SHARED_BYTES", needed)
     one = Devices(tf.distribute.get_strategy(), "gpu", None, Cluster({"worker": ["localhost"]}))
     job = Job(CONFIG, Manifest.load(dataset), one, "float32")
     sentence = "NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail."
