@@ -68,5 +68,5 @@ def evaluate_model(
         for name, value in comparable(scores).items():
             metrics.log_metric(name, value)
         pathlib.Path(decision.path).write_text(decision_page(scores))
-        evaluation.metadata.update({"champion": champion, "promote": scores["promote"]})
+        evaluation.metadata.update({"champion": champion, "promote": scores.promote})
         require_baseline(scores)

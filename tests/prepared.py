@@ -10,7 +10,49 @@ from tests.golden.inputs import fixation_map, image
 from trainer.data import center_bias
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, Manifest
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, ShardWriter, serialize, serialize_original
+from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.network import preprocess
+
+
+def manifest_of(**facts) -> Manifest:
+    """The manifest of a prepared dataset of which no file is there."""
+    usual = {
+        "dataset": "osie",
+        "source": "gs://b/osie",
+        "fingerprint": "aaaa",
+        "image_size": (32, 40),
+        "counts": {"train": 6, "valid": 3},
+        "expected_counts": {"train": 6, "valid": 3},
+        "split": "given",
+        "ground_truth": "density",
+        "blur_sigma_px": 0.0,
+        "has_fixations": True,
+        "original_sizes": {},
+        "shards": {},
+        "originals": [],
+        "objects": [],
+        "code_version": "",
+    }
+    return Manifest(**(usual | facts))
+
+
+def evaluation_of(models, **facts) -> Evaluation:
+    """An evaluation of dataset `osie`, with these mean scores."""
+    scored = ScoredDataset(True, manifest_of(), models, {}, {}, n_images=3, n_units=3, pictures=[])
+    usual = {
+        "datasets": {"osie": scored},
+        "decides": "osie",
+        "gate": "kld",
+        "gate_margin": 0.0,
+        "gate_confidence": 0.95,
+        "shown_confidence": 0.95,
+        "passed_baseline": True,
+        "promote": True,
+        "reason": "It is the first.",
+        "model_configs": {"candidate": None},
+        "code_version": "1",
+    }
+    return Evaluation(**(usual | facts))
 
 
 def write_prepared(

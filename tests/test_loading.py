@@ -1,5 +1,6 @@
 """TensorFlow takes seconds to load: it is loaded for what needs it alone, after all checks, and it is said."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.prepared import write_prepared
+from tests.prepared import evaluation_of, write_prepared
 from trainer.data import prepared_data
 from trainer.evaluation import per_image
 from trainer.evaluation.metric_table import METRICS
@@ -107,17 +108,14 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
         [f"{index}.jpg" for index in range(8)], dict(zip((CANDIDATE, CENTER_BIAS), columns, strict=True))
     )
     per_image.append_scores(folder / model_folder.PER_IMAGE, "osie", table)
-    manifest = json.loads((data / prepared_data.MANIFEST).read_text())
-    result = {"folder": "gone", "manifest": manifest, "models": {CANDIDATE: table.means(CANDIDATE)}}
-    result["image_sizes"] = {CANDIDATE: [32, 40]}
-    said = {
-        "code_version": "1",
-        "reason": "It is the first.",
-        "decides": "osie",
-        "promote": True,
-        "model_folders": {CANDIDATE: "gone"},
-    }
-    files.write_json(folder / model_folder.EVALUATION, {"datasets": {"osie": result}, **said})
+    evaluation = evaluation_of({CANDIDATE: table.means(CANDIDATE)}, model_folders={CANDIDATE: "gone"})
+    scored = dataclasses.replace(
+        evaluation.deciding,
+        folder="gone",
+        manifest=prepared_data.Manifest.load(data),
+        image_sizes={CANDIDATE: [32, 40]},
+    )
+    dataclasses.replace(evaluation, datasets={"osie": scored}).write(folder)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from lifecycle.registry.vertex_registry import VertexRegistry
 from lifecycle.vertex import api as vertex_api
 from trainer.data import prepared_data
 from trainer.errors import check
-from trainer.evaluation import evaluation_files
+from trainer.evaluation.evaluation import SHIPPED_MAP, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files, package_version
 from trainer.io.places import stored_at, unmounted
@@ -208,7 +208,7 @@ def evaluate_candidate(
     run: str = "",
     data_warnings: Sequence[str] = (),
     questions: Sequence[str] = (),
-) -> tuple[dict[str, Any], int]:
+) -> tuple[Evaluation, int]:
     """Evaluate a candidate and the current default of model `name` (`judge_of`) on the same images.
 
     Args:
@@ -248,10 +248,10 @@ def evaluate_candidate(
         questions=questions,
         n_known=n_known,
     )
-    if run and not evaluation["decided"]:
+    if run and not evaluation.decided:
         registry.undecided(name, look)
     if location.startswith(VERTEX):
-        write_shipped_map(model, pathlib.Path(output, evaluation_files.SHIPPED_MAP))
+        write_shipped_map(model, pathlib.Path(output, SHIPPED_MAP))
     return evaluation, compared_with
 
 
@@ -267,22 +267,28 @@ def _made_of(config: EvaluateConfig, model: str, folders: Mapping[str, pathlib.P
     return digest if trained.get("identity") and digest != UNKNOWN else ""
 
 
-def _decision_facts(results: Mapping[str, Any]) -> dict[str, Any]:
+def _decision_facts(evaluation: Evaluation) -> dict[str, Any]:
     """What a version's record says of its decision, beside whether it was promoted and why."""
     from trainer.evaluation import gate  # loads NumPy
 
-    deciding = results["datasets"][results["decides"]]
-    facts = {"decided": results.get("decided", True)}
-    facts |= {key: results[key] for key in ("end", "known", "n_known", "decision") if results.get(key)}
-    if (questions := results.get("questions")) is not None:
-        facts["findings"] = questions
-    if results.get("end") in (gate.HELD, gate.DISAGREE):
-        facts["held"] = True
-    if gain := deciding.get("decisive_gain"):
-        metric = gate.metric_of(results.get("gate", ""))
-        facts["gain"] = {"metric": metric, "spread": deciding.get("spread"), **gain}
-    if could_find := deciding.get("could_find"):
-        facts["could_find"] = could_find
+    deciding, known = evaluation.deciding, evaluation.known
+    told = {
+        "end": evaluation.end,
+        "known": dataclasses.asdict(known) if known else None,
+        "n_known": evaluation.n_known,
+        "decision": evaluation.decision,
+        "held": evaluation.end in (gate.HELD, gate.DISAGREE),
+        "could_find": deciding.could_find,
+    }
+    facts: dict[str, Any] = {
+        "decided": evaluation.decided,
+        **{name: value for name, value in told.items() if value},
+    }
+    if evaluation.questions is not None:
+        facts["findings"] = evaluation.questions
+    if gain := deciding.decisive_gain:
+        metric = gate.metric_of(evaluation.gate)
+        facts["gain"] = {"metric": metric, "spread": deciding.spread, **dataclasses.asdict(gain)}
     return facts
 
 
@@ -295,23 +301,18 @@ def register(
     `facts` is the model's `lineage`.
     """
     folder = pathlib.Path(evaluation)
-    results = files.read_json(
-        folder / model_folder.EVALUATION,
-        "evaluate the model first",
-        evaluation_files.RegisteredEvaluation,
-        files.NAMES_OF_IMAGES_BYTES,
-    )
+    results = Evaluation.read(folder, "evaluate the model first")
     record = {
-        "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},
-        "decided_on": results["decides"],
+        "metrics": {dataset: result.models["candidate"] for dataset, result in results.datasets.items()},
+        "decided_on": results.decides,
         "compared_with": compared_with,
-        "reason": results["reason"],
-        "promote": results["promote"],
+        "reason": results.reason,
+        "promote": results.promote,
         **_decision_facts(results),
         "lineage": facts,
     }
-    number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], compared_with, folder)
-    if results["promote"] and alias != model_names.DEFAULT:
+    number, alias = registry.add(name, pathlib.Path(model), record, results.promote, compared_with, folder)
+    if results.promote and alias != model_names.DEFAULT:
         current = registry.aliases(name).get(model_names.DEFAULT, PRETRAINED_VERSION)
         print(
             f"warning: another run has moved the default of model {name!r} from version {compared_with} to "

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from trainer.errors import check
-from trainer.evaluation import evaluation_files
-from trainer.evaluation.evaluation_files import KNOWN, RECORDED
+from trainer.evaluation.evaluation import KNOWN, RECORDED, SHIPPED_MAP
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.places import stored_at
@@ -284,7 +283,7 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
         files[model_folder.TRAINING_IMAGES] = model / model_folder.TRAINING_IMAGES
     if evaluation is not None:
         files |= {name: evaluation / name for name in (model_folder.EVALUATION, model_folder.PER_IMAGE)}
-        for name in (model_folder.LEFT_OUT, evaluation_files.SHIPPED_MAP, KNOWN, RECORDED):
+        for name in (model_folder.LEFT_OUT, SHIPPED_MAP, KNOWN, RECORDED):
             if (evaluation / name).exists():
                 files[name] = evaluation / name
     return files

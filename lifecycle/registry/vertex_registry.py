@@ -55,7 +55,7 @@ from lifecycle.registry.versions import (
 )
 from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError, check
-from trainer.evaluation.evaluation_files import SHIPPED_MAP
+from trainer.evaluation.evaluation import SHIPPED_MAP
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError

@@ -34,7 +34,7 @@ from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from trainer.data.downloads.queries import Queries
 from trainer.errors import UserError, format_duration, now, visible
-from trainer.evaluation import evaluation_files
+from trainer.evaluation.evaluation import Evaluation
 from trainer.io import files
 from trainer.models import model_names, provenance
 from trainer.network import model_folder
@@ -308,7 +308,8 @@ def _print_end(run: Run, console: Console) -> int:
     _print_fact(console, "Registered", f"{run.model_name} version {number} ({alias})")
     _print_fact(console, "Run folder", _shown(run.folder))
     registry = str(run.parameters.get("registry", ""))
-    is_sample = provenance.is_sample(((_evaluation(run) or {}).get("model_configs") or {}).get("candidate"))
+    evaluation = _evaluation(run)
+    is_sample = evaluation is not None and provenance.is_sample(evaluation.model_configs.get("candidate"))
     if not registry and (run.model_name, alias, is_sample) == (model_names.MODEL_NAME, model_names.DEFAULT, False):
         _print_fact(console, "Try it", "make demo")
     elif not registry.startswith(VERTEX):
@@ -370,15 +371,10 @@ def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
         _print_fact(console, "Warning", f"the webhook did not take this message: {wrong}")
 
 
-def _evaluation(run: Run) -> dict[str, Any] | None:
-    """The content of EVALUATION, if there is one."""
+def _evaluation(run: Run) -> Evaluation | None:
+    """The evaluation of the run, if there is one."""
     path = run.output("evaluate-model", f"evaluation/{model_folder.EVALUATION}")
-    if path is None:
-        return None
-    outcome: dict[str, Any] = files.read_json(
-        path, "run the pipeline again", evaluation_files.RunEvaluation, files.NAMES_OF_IMAGES_BYTES
-    )
-    return outcome
+    return Evaluation.read(path.parent, "run the pipeline again") if path else None
 
 
 def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
@@ -390,7 +386,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
 
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
-    return bool(evaluation["passed_baseline"])
+    return evaluation.passed_baseline
 
 
 def print_stopped(run: Run, progress: RunProgress, status: int, console: Console) -> int:

@@ -33,7 +33,7 @@ from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
 from pipeline.sweep.space import Categorical, Sweep, assignments, keep, kept_base
 from trainer.data import prepared_data
 from trainer.errors import Checks, UserError, check, format_duration, terminable
-from trainer.io import files
+from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.models.find import find_model
 from trainer.network import model_folder
 from trainer.settings.fields import Value
@@ -146,7 +146,7 @@ def _call(arguments: Sequence[str]) -> None:
     check(status == 0, f"`trainer {arguments[0]}` ended with status {status}; see above")
 
 
-def _score(folder: pathlib.Path, best: Trial) -> dict[str, Any]:
+def _score(folder: pathlib.Path, best: Trial) -> ScoredDataset:
     """The scores of the best trial's model on the test set."""
     output = folder / f"evaluation-{best.number:03d}"
     content = output / model_folder.EVALUATION
@@ -159,10 +159,7 @@ def _score(folder: pathlib.Path, best: Trial) -> dict[str, Any]:
             # Its status says nothing: a model below the centre bias is an error there, and a result here.
             subprocess.run(command, stdout=log, stderr=log, env=os.environ | TASK_ENVIRONMENT)
         check(content.exists(), f"the model was not scored on the test set; see {log.name}")
-    (scores,) = files.read_json(content, "remove it", dict[str, Any], files.NAMES_OF_IMAGES_BYTES)[
-        "datasets"
-    ].values()
-    return dict(scores)
+    return Evaluation.read(output, "remove it").deciding
 
 
 def folder_of(folder: pathlib.Path, number: int) -> pathlib.Path:

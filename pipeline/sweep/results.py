@@ -9,6 +9,7 @@ from typing import Any
 from lifecycle.runs.parameters import STEPS
 from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, text_of
 from trainer.errors import check, format_duration
+from trainer.evaluation.evaluation import ScoredDataset
 from trainer.models import provenance
 from trainer.settings.fields import Value
 
@@ -47,11 +48,11 @@ def best_of(trials: Sequence[Trial]) -> Trial | None:
     return min((each for each in trials if each.state == COMPLETE), key=lambda each: each.loss, default=None)
 
 
-def score_sentence(scores: Mapping[str, Any] | None, absent: str = NO_TEST_SET) -> str:
+def score_sentence(scores: ScoredDataset | None, absent: str = NO_TEST_SET) -> str:
     """How the best trial does on a test set.
 
     Args:
-        scores: the results on the test set, as an evaluation has them; None if it was not scored.
+        scores: the results on the test set; None if it was not scored.
         absent: why it was not scored.
     """
     if scores is None:
@@ -59,9 +60,9 @@ def score_sentence(scores: Mapping[str, Any] | None, absent: str = NO_TEST_SET) 
     from trainer.evaluation.metric_table import LEAD, METRICS
     from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS
 
-    models = scores["models"]
+    models = scores.models
     return (
-        f"It was chosen on the validation images. On the {scores['n_images']} images of the test set, its "
+        f"It was chosen on the validation images. On the {scores.n_images} images of the test set, its "
         f"{METRICS[LEAD].label} is {models[CANDIDATE][LEAD]:.4f} (centre bias: {models[CENTER_BIAS][LEAD]:.4f})."
     )
 

@@ -7,7 +7,6 @@ sweep's own, are `data`, `trials/NUMBER/model` and `evaluation`.
 
 import dataclasses
 import datetime
-import json
 import math
 import pathlib
 import secrets
@@ -27,6 +26,7 @@ from pipeline.vertex import jobs
 from pipeline.vertex.jobs import Jobs
 from pipeline.vertex.submit import check_needs, planned_run
 from trainer.errors import UserError, check, format_duration
+from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.places import stored_at
@@ -294,14 +294,13 @@ def _scoring(sweep: Sweep, started: Started, best: Trial) -> str:
     return f"python -m trainer fetch {data} && {evaluate}"
 
 
-def _scores(started: Started) -> dict[str, Any] | None:
+def _scores(started: Started) -> ScoredDataset | None:
     """The scores on the test set; None if there are none. A model below the centre bias has some."""
     try:
-        content = json.loads(BucketPlace(started.root).read(f"evaluation/{EVALUATION}"))
+        content = BucketPlace(started.root).read(f"evaluation/{EVALUATION}")
     except UserError:
         return None
-    (scores,) = content["datasets"].values()
-    return dict(scores)
+    return Evaluation.parse(content, f"{started.root}/evaluation/{EVALUATION}", "remove it").deciding
 
 
 def trial_of(sweep: Sweep, trial: Any) -> Trial:

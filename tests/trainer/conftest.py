@@ -9,7 +9,7 @@ from tests.browser import chromium
 from tests.narrow import narrowed
 from tests.trainer import predictable
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.evaluation_files import PREDICTIONS
+from trainer.evaluation.evaluation import PREDICTIONS, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
 from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, PER_IMAGE
@@ -71,20 +71,21 @@ def evaluated(models, datasets, tmp_path_factory):
 
 @pytest.fixture
 def evaluation(evaluated):
-    """The content of `EVALUATION` in that folder; a test may change it."""
+    """The evaluation in that folder; a test may change it."""
 
     def refuse(constant):
         raise AssertionError(f"{constant} is not JSON")
 
-    return json.loads((evaluated / EVALUATION).read_text(), parse_constant=refuse)
+    json.loads((evaluated / EVALUATION).read_text(), parse_constant=refuse)
+    return Evaluation.read(evaluated, "")
 
 
 @pytest.fixture
 def store(evaluated):
-    """A function that writes an evaluation with another content, and the same scores and pictures, to a folder."""
+    """A function that writes another evaluation, and the same scores and pictures, to a folder."""
 
-    def store(folder, content):
-        write_json(folder / EVALUATION, content)
+    def store(folder, evaluation):
+        evaluation.write(folder)
         for name in (PER_IMAGE, PREDICTIONS):
             (folder / name).symlink_to(evaluated / name)
         return folder

@@ -26,8 +26,9 @@ from trainer.data.prepared_data import TEST, Manifest
 from trainer.data.tfrecords import Example
 from trainer.evaluation import confidence, metrics
 from trainer.evaluation.confidence import Values
+from trainer.evaluation.evaluation import CeilingScores, Choice, HeldOutScores, NoCeiling, Scores, Share
 from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
+from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage
 from trainer.evaluation.scoring import Background, Size, content, resize_map, small_size
 from trainer.io.progress import Tracker, map_ahead, open_pool
 
@@ -56,15 +57,6 @@ Map = npt.NDArray[np.float64]
 Points = npt.NDArray[np.int64]
 Truth = Mapping[str, Any]
 """The needs of METRICS."""
-
-
-class Choice(NamedTuple):
-    """The two numbers by which fixations become a prediction."""
-
-    blur: float
-    """Standard deviation of the Gaussian, divided by the longer side."""
-    bias: float
-    """Share of the centre bias, 0..1."""
 
 
 CHOICES = tuple(Choice(*pair) for pair in itertools.product(BLURS, BIAS_SHARES))
@@ -283,28 +275,29 @@ class Ceiling:
             protocol: _score(image, protocol, example.index, fitted, maps) for protocol in PROTOCOLS
         }
 
-    def describe(self, level: float) -> dict[str, Any]:
-        """Return the content for the evaluation: the scores and shares, or `absent`, why there is no ceiling.
+    def describe(self, level: float) -> CeilingScores | NoCeiling:
+        """Return the scores and shares, or why there is no ceiling.
 
         Args:
             level: Of the confidence intervals.
         """
         fits = [each for each in self._fitted if each is not None]
         if not fits:
-            return {"absent": "No image on which the blur is chosen has two observers."}
+            return NoCeiling("No image on which the blur is chosen has two observers.")
         if not self._rows:
             n_images = len(self._n_observers)
-            return {"absent": f"None of {n_images:,} images has two observers, who could predict each other."}
+            return NoCeiling(f"None of {n_images:,} images has two observers, who could predict each other.")
         numbers = [self._n_observers[index] for index in sorted(self._rows)]
-        facts = {
-            "n_images": len(numbers),
-            "n_chosen_of": self._n_images,
-            "n_too_few": len(self._n_observers) - len(numbers),
-            "n_observers": [min(numbers), float(np.median(numbers)), max(numbers)],
-            "truth_blur": float(np.mean([each.truth_blur for each in fits])),
-        }
-        facts["n_units"] = self._table(LEAVE_ONE_OUT).n_units
-        return facts | {protocol: self._describe(protocol, fits, level) for protocol in PROTOCOLS}
+        return CeilingScores(
+            n_images=len(numbers),
+            n_chosen_of=self._n_images,
+            n_too_few=len(self._n_observers) - len(numbers),
+            n_observers=(min(numbers), float(np.median(numbers)), max(numbers)),
+            truth_blur=float(np.mean([each.truth_blur for each in fits])),
+            n_units=self._table(LEAVE_ONE_OUT).n_units,
+            leave_one_out=self._describe(LEAVE_ONE_OUT, fits, level),
+            split_half=self._describe(SPLIT_HALF, fits, level),
+        )
 
     def _table(self, protocol: str) -> PerImage:
         """The scores of each image, by its index."""
@@ -312,26 +305,23 @@ class Ceiling:
         rows = {str(index): self._rows[index][protocol] for index in indices}
         return PerImage.of(rows, [self._groups[index] for index in indices])
 
-    def _describe(self, protocol: str, fits: Sequence[Fitted], level: float) -> dict[str, Any]:
+    def _describe(self, protocol: str, fits: Sequence[Fitted], level: float) -> HeldOutScores:
         table = self._table(protocol)
 
-        def share(model: str, metric: str) -> dict[str, Any]:
+        def share(model: str, metric: str) -> Share:
             scores, start, end = (table.values(each, metric) for each in (model, CENTER_BIAS, OBSERVERS))
             higher = METRICS[metric].higher_is_better
-            return dataclasses.asdict(confidence.share(scores, start, end, higher, level))
+            return confidence.share(scores, start, end, higher, level)
 
         models = [model for model in table.scores if model not in (CENTER_BIAS, OBSERVERS)]
-        return {
-            "means": {model: table.means(model) for model in table.scores},
-            "intervals": {model: table.intervals(model, level) for model in table.scores},
-            "shares": {
-                model: {metric: share(model, metric) for metric in table.scores[model]} for model in models
+        return HeldOutScores(
+            means={model: table.means(model) for model in table.scores},
+            intervals={model: table.intervals(model, level) for model in table.scores},
+            shares={model: {metric: share(model, metric) for metric in table.scores[model]} for model in models},
+            choices={
+                metric: [fitted.choices[protocol][metric] for fitted in fits] for metric in PROTOCOLS[protocol]
             },
-            "choices": {
-                metric: [fitted.choices[protocol][metric]._asdict() for fitted in fits]
-                for metric in PROTOCOLS[protocol]
-            },
-        }
+        )
 
 
 def _score(

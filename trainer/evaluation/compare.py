@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from trainer.data import prepared_data
-from trainer.errors import UserError, check_choice
-from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders
-from trainer.evaluation.confidence import Gain, Interval
+from trainer.data.prepared_data import Manifest
+from trainer.errors import UserError, check, check_choice
+from trainer.evaluation import confidence, gate, per_image, run_folders
+from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Intervals, ScoredDataset, Scores
 from trainer.evaluation.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
-from trainer.io import files
 from trainer.io.abstract_place import Stored
 from trainer.io.files import local_path
 from trainer.io.places import stored_at
@@ -61,12 +61,12 @@ class ModelScores:
     """The evaluation of a model on one dataset."""
 
     table: PerImage
-    manifest: dict[str, Any]
-    """Content of `prepared_data.Manifest`, without its files."""
+    manifest: Manifest
+    """That of the data, without its files."""
     folder: pathlib.Path | None
     """The prepared data; None if it no longer exists or has changed."""
-    center_bias: tuple[Any, ...] = ()
-    """Fingerprint and number of the images of the centre bias; empty for the training images of `manifest`."""
+    center_bias: tuple[str, int]
+    """Fingerprint of the data that the centre bias is made of, and the number of its images there."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,48 +151,48 @@ def _find(name: str, label: str) -> Contestant:
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder; its model is in `model`, or else where the evaluation says."""
-    content = files.read_json(
-        folder / model_folder.EVALUATION,
-        EVALUATE_AGAIN,
-        evaluation_files.ComparedEvaluation,
-        files.NAMES_OF_IMAGES_BYTES,
-    )
-    tables = per_image.read_scores(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN)
-    try:
-        measured = {
-            dataset: ModelScores(
-                *(tables[dataset], result["manifest"], _same_data(result)), tuple(result.get("center_bias", ()))
-            )
-            for dataset, result in content["datasets"].items()
-        }
-        path = model or pathlib.Path(content["model_folders"][per_image.CANDIDATE])
-        facts = {"evaluation": str(folder), "model": str(path), "code": content["code_version"]}
-        sizes = [_sizes(each) for each in content["datasets"].values()]
-        facts["input size"] = ", ".join(dict.fromkeys(itertools.chain.from_iterable(sizes)))
-        facts["maps by"] = ", ".join(
-            sorted({each.get("runtime", "TensorFlow") for each in content["datasets"].values()})
-        )
-    except KeyError as error:
-        raise UserError(f"{folder} is from an earlier version (it has no {error}); {EVALUATE_AGAIN}") from None
+    evaluation = Evaluation.read(folder, EVALUATE_AGAIN)
+    tables, scored = per_image.read_scores(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN), evaluation.datasets
+    has = {
+        "folder": all(result.folder for result in scored.values()),
+        "image_sizes": all(CANDIDATE in result.image_sizes for result in scored.values()),
+        "model_folders": CANDIDATE in evaluation.model_folders,
+        **{dataset: dataset in tables for dataset in scored},
+    }
+    for key, is_there in has.items():
+        check(is_there, f"{folder} is from an earlier version (it has no {key!r}); {EVALUATE_AGAIN}")
+    measured = {
+        dataset: ModelScores(tables[dataset], result.manifest, _same_data(result), result.origin_of_bias)
+        for dataset, result in scored.items()
+    }
+    path = model or pathlib.Path(evaluation.model_folders[CANDIDATE])
+    sizes = [_sizes(each) for each in scored.values()]
+    facts = {
+        "evaluation": str(folder),
+        "model": str(path),
+        "code": evaluation.code_version,
+        "input size": ", ".join(dict.fromkeys(itertools.chain.from_iterable(sizes))),
+        "maps by": ", ".join(sorted({each.runtime or "TensorFlow" for each in scored.values()})),
+    }
     existing = path if holds_weights(path) else None
     return Contestant(label, name, existing, measured, facts)
 
 
-def _sizes(result: Mapping[str, Any]) -> list[str]:
+def _sizes(result: ScoredDataset) -> list[str]:
     """The input sizes at which the candidate saw the images of a dataset, for tables: that of pages last."""
-    pages = result.get("pages", {}).get(CANDIDATE)
-    seen = [result["image_sizes"][CANDIDATE], *([pages["image_size"]] if pages else [])]
+    pages = result.pages.get(CANDIDATE)
+    seen = [result.image_sizes[CANDIDATE], *([pages.image_size] if pages else [])]
     return [confidence.size_text(size) for size in seen]
 
 
-def _same_data(result: dict[str, Any]) -> pathlib.Path | None:
+def _same_data(result: ScoredDataset) -> pathlib.Path | None:
     """The folder of the prepared data; None if it no longer exists or has changed."""
-    folder = pathlib.Path(result["folder"])
+    folder = pathlib.Path(result.folder)
     try:
-        manifest = prepared_data.Manifest.load(folder)
+        manifest = Manifest.load(folder)
     except UserError:
         return None
-    return folder if manifest.fingerprint == result["manifest"]["fingerprint"] else None
+    return folder if manifest.fingerprint == result.manifest.fingerprint else None
 
 
 def _download(place: Stored) -> pathlib.Path | None:
@@ -317,15 +317,15 @@ def _left_out(tables: Mapping[str, PerImage]) -> LeftOut | None:
 
 def _origin(measured: ModelScores) -> tuple[str, str, int]:
     """Fingerprints of the scored images and of the training images of the centre bias, and how many these are."""
-    manifest = measured.manifest
-    bias, n_train = measured.center_bias or (manifest["fingerprint"], manifest["counts"]["train"])
-    return manifest["fingerprint"], bias, n_train
+    return measured.manifest.fingerprint, *measured.center_bias
 
 
 def _notes(measured: Mapping[str, ModelScores], n_images: int, data: list[Any]) -> list[str]:
     """How the evaluations differ, in numbers."""
     notes = (
-        [provenance.ALL_SCORES] if any(provenance.is_sample(each.manifest) for each in measured.values()) else []
+        [provenance.ALL_SCORES]
+        if any(provenance.is_sample(vars(each.manifest)) for each in measured.values())
+        else []
     )
     counts = {label: len(each.table.images) for label, each in measured.items()}
     if max(counts.values()) > n_images:
@@ -402,7 +402,7 @@ def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path, bias: pathl
     predictors = {contestant.label: contestant.predictor for contestant in contestants}
     from trainer.evaluation.scoring import Scorer
 
-    return Scorer(folder, prepared_data.Manifest.load(folder), predictors, bias)
+    return Scorer(folder, Manifest.load(folder), predictors, bias)
 
 
 # === The comparison ===
@@ -427,9 +427,9 @@ class DatasetComparison:
     """Number of the images, with those of a group as one: that of the values of every interval."""
     metric: str
     """The metric of `verdicts` and `differing`."""
-    means: dict[str, dict[str, float]]
+    means: dict[str, Scores]
     """Label -> metric -> mean over the images; CENTER_BIAS comes after the models."""
-    intervals: dict[str, dict[str, Interval | None]]
+    intervals: dict[str, Intervals]
     """Label -> metric -> confidence interval of the mean; None for too few images."""
     differences: dict[str, dict[str, Difference]]
     """Label of each model but the first -> metric -> its gain over the first."""
@@ -444,7 +444,7 @@ class DatasetComparison:
 
 
 def compare_models(
-    dataset: str, shared: SharedScores, metric: str = "", level: float = confidence.CONFIDENCE
+    dataset: str, shared: SharedScores, metric: str = "", level: float = CONFIDENCE
 ) -> DatasetComparison:
     """Compare the models in `shared`.
 

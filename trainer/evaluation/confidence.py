@@ -8,21 +8,18 @@ and their significance are here too, for pages, terminals and messages.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
 from trainer.data.prepared_data import TEST_SUFFIX
+from trainer.evaluation.evaluation import CONFIDENCE, CeilingScores, Gain, Interval, Share
 
 Values = npt.NDArray[np.float64]
 Units = npt.NDArray[np.int64]
-Interval = list[float]
-"""Lower and upper end."""
 
-CONFIDENCE = 0.95
 MIN_IMAGES = 2
 """Student's interval estimates the spread of the scores, so it needs two of them.
 
@@ -60,42 +57,12 @@ BETTER, WORSE, NOT_SIGNIFICANT, SAME = "better", "worse", "not significant", "th
 
 
 @dataclasses.dataclass(frozen=True)
-class Gain:
-    """How much better one model is than another on the same images; positive is better in every metric."""
-
-    mean: float
-    low: float | None
-    """Lower end of the confidence interval of the mean; None for fewer than MIN_IMAGES images."""
-    high: float | None
-    p_value: float
-    """Two-sided p-value of a paired t-test; it is below 1 - level exactly if the interval excludes 0."""
-    n_images: int
-    better_on: int
-    worse_on: int
-    level: float = dataclasses.field(default=CONFIDENCE, kw_only=True)
-    """Confidence level of the interval."""
-    of_groups: bool = dataclasses.field(default=False, kw_only=True)
-    """Whether images belong together, so that `n_images` counts groups, and an image of its own as one."""
-
-
-@dataclasses.dataclass(frozen=True)
 class People:
     """What the choice of the people adds to the variance of a mean over images."""
 
     variance: float
     n_effective: float
     """1 / the sum of the squared shares of people in the mean: their number, if these are equal (Kish 1965)."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Share:
-    """How far a model comes on the way from one score to another: 0 at the start, 1 at the end, or beyond."""
-
-    share: float | None
-    """None if the end is not certainly better than the start, or there are fewer than MIN_IMAGES images."""
-    low: float | None
-    """Lower end of the confidence interval; None with `share`."""
-    high: float | None
 
 
 def people_of(influences: Values, shares: Values, observers: npt.NDArray[np.int64], units: Units) -> People | None:
@@ -399,14 +366,14 @@ def share_notes(
     return notes
 
 
-def ceiling_scope(ceiling: Mapping[str, Any]) -> str:
+def ceiling_scope(ceiling: CeilingScores) -> str:
     """The images and observers of a ceiling, as one sentence."""
-    fewest, _, most = ceiling["n_observers"]
+    fewest, _, most = ceiling.n_observers
     observers = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    left_out = ceiling["n_too_few"]
+    left_out = ceiling.n_too_few
     rest = f" ({left_out:,} with fewer than two left out)" if left_out else ""
-    n_images, n_all = ceiling["n_images"], ceiling["n_chosen_of"]
-    groups = in_groups(ceiling.get("n_units", n_images), n_images)
+    n_images, n_all = ceiling.n_images, ceiling.n_chosen_of
+    groups = in_groups(ceiling.n_units, n_images)
     images = (
         f"{n_images:,} of {n_all:,} images{groups}, chosen at random,"
         if n_images + left_out < n_all

@@ -15,9 +15,19 @@ import numpy as np
 
 from trainer.data import prepared_data
 from trainer.errors import UserError, now
-from trainer.evaluation import confidence, evaluation_files, gate, per_image, recorded, seen
-from trainer.evaluation.evaluation_files import KNOWN, RECORDED
-from trainer.evaluation.gate import Known
+from trainer.evaluation import confidence, gate, per_image, recorded, seen
+from trainer.evaluation.evaluation import (
+    KNOWN,
+    KNOWN_LEVEL,
+    PREDICTIONS,
+    RECORDED,
+    Evaluation,
+    Gain,
+    Known,
+    Pages,
+    Picture,
+    ScoredDataset,
+)
 from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
@@ -45,7 +55,7 @@ def evaluate(
     data_warnings: Sequence[str] = (),
     questions: Sequence[str] = (),
     n_known: int = 0,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate models on validation and test images and decide whether the candidate is promoted.
 
     Images that the candidate or the current default was trained on are left out.
@@ -64,7 +74,7 @@ def evaluate(
         n_known: Number of known images that the current default was registered with (`trainer.evaluation.known`).
 
     Returns:
-        The content of `model_folder.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
+        What is in the output, too. `gate.require_baseline` refuses a candidate that is worse than the centre bias.
 
     Raises:
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
@@ -78,48 +88,43 @@ def evaluate(
     if n_seen == n_images:  # then all are scored, and nothing is decided
         left_out[decides] = []
     load_tensorflow()
-    from trainer.data.tfrecords import MAP_SIZE
     from trainer.evaluation import known
-    from trainer.evaluation.ceiling import Ceiling
-    from trainer.evaluation.scoring import Scorer
     from trainer.prediction.predictor import Predictor
 
     predictors = {model: Predictor(folder) for model, folder in folders.items()}
-    sizes = {model: list(predictor.image_sizes[PICTURE]) for model, predictor in predictors.items()}
-    runtime = predictors[CANDIDATE].runtime
-    results: dict[str, dict[str, Any]] = {}
+    results: dict[str, ScoredDataset] = {}
     with files.replacing(output, last=model_folder.EVALUATION) as partial:
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
-            bias, unfit = gate.center_bias_folder(datasets, manifests, name), left_out[name]
-            data, manifest = pathlib.Path(datasets[name]), manifests[name]
-            ceiling = Ceiling(data, manifest, bias) if manifest.has_observers else None
-            scorer = Scorer(data, manifest, predictors, bias, unfit, ceiling.add if ceiling else None)
-            results[name] = _describe(manifests[name], datasets[name], bias, unfit)
-            results[name] |= _score(config, name, scorer, partial, decision if name == decides else None)
-            results[name] |= {"n_fixations": scorer.n_fixations, "n_observers": scorer.n_observers}
-            results[name] |= {"image_sizes": sizes, "map_size": list(MAP_SIZE), "runtime": runtime}
-            results[name]["pages"] = {
-                model: {"n_images": count, "image_size": list(predictors[model].image_sizes[PAGE])}
-                for model, count in scorer.n_pages.items()
-                if count
-            }
-            if ceiling is not None:
-                results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
+            data = _Data(name, pathlib.Path(datasets[name]), manifests[name], left_out[name])
+            bias = gate.center_bias_folder(datasets, manifests, name)
+            results[name] = _score(config, data, bias, predictors, partial, decision if name == decides else None)
         known_before = known.open_known(champion) if champion is not None and config.known_images == KEEP else None
         on_known = _on_known(config, known_before, predictors, models, datasets[decides], n_known)
         evaluation = _conclude(config, results, decides, models, n_seen, on_known, questions)
         agrees = on_known is None or on_known.verdict == Known.NOT_WORSE
-        evaluation["n_known"] = _keep(partial, datasets, trained_on, decides, known_before if agrees else None)
-        evaluation |= {
-            "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
-            "decision": decision,
-            "data_warnings": list(data_warnings),
-            "questions": list(questions),
-        }
-        evaluation |= {"run": run, "date": now(), "code_version": package_version.code_version()}
-        files.write_json(partial / model_folder.EVALUATION, evaluation)
+        evaluation = dataclasses.replace(
+            evaluation,
+            n_known=_keep(partial, datasets, trained_on, decides, known_before if agrees else None),
+            model_folders={model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
+            decision=decision,
+            data_warnings=list(data_warnings),
+            questions=list(questions),
+            run=run,
+        )
+        evaluation.write(partial)
     return evaluation
+
+
+@dataclasses.dataclass(frozen=True)
+class _Data:
+    """A prepared dataset that models are scored on."""
+
+    name: str
+    folder: pathlib.Path
+    manifest: prepared_data.Manifest
+    left_out: list[str]
+    """Names of the images that are not scored."""
 
 
 def _check(
@@ -153,36 +158,43 @@ def check_evaluation_output(output: StrPath) -> None:
 
 
 def _score(
-    config: EvaluateConfig, dataset: str, scorer: Any, output: pathlib.Path, decision: int | None
-) -> dict[str, Any]:
+    config: EvaluateConfig,
+    data: _Data,
+    bias: pathlib.Path,
+    predictors: Mapping[str, Any],
+    output: pathlib.Path,
+    decision: int | None,
+) -> ScoredDataset:
     """Score the models on one dataset, and write the scores of each image and some pictures.
 
-    `decision` is the number of the decision that is made on this dataset; None if another one decides.
+    `bias` is the prepared data with the centre bias. `decision` is the number of the decision that is made on this
+    dataset; None if another one decides.
     """
-    table = scorer.score(f"evaluate {dataset}")
-    per_image.append_scores(output / model_folder.PER_IMAGE, dataset, table)
+    from trainer.evaluation.ceiling import Ceiling
+    from trainer.evaluation.scoring import Scorer
+
+    folder, manifest = data.folder, data.manifest
+    ceiling = Ceiling(folder, manifest, bias) if manifest.has_observers else None
+    scorer = Scorer(folder, manifest, predictors, bias, data.left_out, ceiling.add if ceiling else None)
+    table = scorer.score(f"evaluate {data.name}")
+    per_image.append_scores(output / model_folder.PER_IMAGE, data.name, table)
     groups = _ranked(table) | _extremes(table) | ({} if decision is None else _extreme_gains(config, table))
-    summary = _summary(config, table)
+    result = _summary(config, data, bias, table, _draw(scorer, table, groups, output, data.name))
     if decision is not None and CHAMPION in table.scores:
-        _replace_by_decisive(config, table, summary, decision)
-    return summary | {"pictures": _draw(scorer, table, groups, output, dataset)}
-
-
-def _describe(
-    manifest: prepared_data.Manifest, folder: StrPath, bias: pathlib.Path, left_out: list[str]
-) -> dict[str, Any]:
-    """The facts about the dataset that are stored with its scores."""
-    source = prepared_data.Manifest.load(bias)
-    facts = dataclasses.asdict(manifest) | {"image_size": list(manifest.image_size)}
-    # Long: one entry per shard and source object. The manifest itself has them.
-    del facts["shards"], facts["originals"], facts["objects"]
-    return {
-        "folder": str(pathlib.Path(folder).absolute()),
-        "has_fixations": manifest.has_fixations,
-        "manifest": facts,
-        "center_bias": [source.fingerprint, source.counts[source.bias_split]],
-        "left_out": left_out,
-    }
+        result = _with_decisive(config, table, result, decision)
+    return dataclasses.replace(
+        result,
+        n_fixations=scorer.n_fixations,
+        n_observers=scorer.n_observers,
+        image_sizes={model: list(each.image_sizes[PICTURE]) for model, each in predictors.items()},
+        runtime=predictors[CANDIDATE].runtime,
+        pages={
+            model: Pages(count, list(predictors[model].image_sizes[PAGE]))
+            for model, count in scorer.n_pages.items()
+            if count
+        },
+        ceiling=ceiling.describe(gate.shown_confidence(config)) if ceiling else None,
+    )
 
 
 def _on_known(
@@ -211,9 +223,7 @@ def _on_known(
         "evaluate known images"
     )
     metric = gate.metric_of(config.gate)
-    gain = table.gains(CANDIDATE, CHAMPION, gate.KNOWN_LEVEL)[
-        metric if metric in table.scores[CANDIDATE] else LEAD
-    ]
+    gain = table.gains(CANDIDATE, CHAMPION, KNOWN_LEVEL)[metric if metric in table.scores[CANDIDATE] else LEAD]
     shared = recorded.compare(recorded.read_lines(data), recorded.read_lines(folder))
     return Known.of(gain, len(table.images), len(shared.comparable), len(shared.changed))
 
@@ -237,26 +247,37 @@ def _keep(
     return known.write_known(output / KNOWN, datasets[decides], scored, before)
 
 
-def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
+def _summary(
+    config: EvaluateConfig, data: _Data, bias: pathlib.Path, table: PerImage, pictures: list[Picture]
+) -> ScoredDataset:
     """The mean scores of each model with their intervals, and the candidate's gains over the current default."""
-    level = gate.shown_confidence(config)
+    from trainer.data.tfrecords import MAP_SIZE
+
+    level, source = gate.shown_confidence(config), prepared_data.Manifest.load(bias)
     models = [model for model in (CENTER_BIAS, CHAMPION) if model in table.scores]
     against = {model: table.gains(CANDIDATE, model, level) for model in models}
-    return {
-        "models": {model: table.means(model) for model in table.scores},
-        "intervals": {model: table.intervals(model, level) for model in table.scores},
-        "gains": {metric: dataclasses.asdict(gain) for metric, gain in against.get(CHAMPION, {}).items()},
-        "worse": {
+    return ScoredDataset(
+        folder=str(data.folder.absolute()),
+        has_fixations=data.manifest.has_fixations,
+        manifest=data.manifest,
+        center_bias=(source.fingerprint, source.counts[source.bias_split]),
+        left_out=data.left_out,
+        models={model: table.means(model) for model in table.scores},
+        intervals={model: table.intervals(model, level) for model in table.scores},
+        gains=against.get(CHAMPION, {}),
+        worse={
             model: [metric for metric, gain in each.items() if confidence.significance(gain) == confidence.WORSE]
             for model, each in against.items()
         },
-        "n_images": len(table.images),
-        "n_units": table.n_units,
-        "over_people": table.over_people,
-    }
+        n_images=len(table.images),
+        n_units=table.n_units,
+        over_people=table.over_people,
+        pictures=pictures,
+        map_size=list(MAP_SIZE),
+    )
 
 
-def _replace_by_decisive(config: EvaluateConfig, table: PerImage, summary: dict[str, Any], decision: int) -> None:
+def _with_decisive(config: EvaluateConfig, table: PerImage, result: ScoredDataset, decision: int) -> ScoredDataset:
     """Replace the gain in the gate's metric by the one that decides, so that all that is shown is one interval.
 
     It holds for other images and the same people, at the level of this decision.
@@ -267,68 +288,76 @@ def _replace_by_decisive(config: EvaluateConfig, table: PerImage, summary: dict[
     gain = confidence.gain(*models, higher, level, of_groups=table.is_grouped)
     gains = confidence.gains_of(*models, higher)
     low, high = confidence.deciding_interval(gains, gain.level) or (None, None)
-    decisive = dataclasses.replace(gain, low=low, high=high)
-    summary["decisive_gain"] = dataclasses.asdict(decisive)
-    if low is not None:
-        spread = float(gains.std(ddof=1))
-        summary["spread"] = spread
-        summary["could_find"] = confidence.detectable_gain(spread, len(gains), gain.level)
-    summary["gains"][metric] = summary["decisive_gain"]
-    others = [each for each in summary["worse"][CHAMPION] if each != metric]
+    decisive: Gain = dataclasses.replace(gain, low=low, high=high)
+    spread = None if low is None else float(gains.std(ddof=1))
+    others = [each for each in result.worse[CHAMPION] if each != metric]
     is_worse = confidence.significance(decisive) == confidence.WORSE
-    summary["worse"][CHAMPION] = [*([metric] if is_worse else []), *others]
+    return dataclasses.replace(
+        result,
+        gains=result.gains | {metric: decisive},
+        worse=result.worse | {CHAMPION: [*([metric] if is_worse else []), *others]},
+        decisive_gain=decisive,
+        spread=spread,
+        could_find=None if spread is None else confidence.detectable_gain(spread, len(gains), gain.level),
+    )
 
 
 def _conclude(
     config: EvaluateConfig,
-    results: dict[str, dict[str, Any]],
+    results: dict[str, ScoredDataset],
     decides: str,
     models: Mapping[str, Seen],
     n_seen: int,
     on_known: Known | None,
     questions: Sequence[str],
-) -> dict[str, Any]:
-    """The content of `model_folder.EVALUATION`: the results on each dataset, and the decision.
+) -> Evaluation:
+    """The results on each dataset, and the decision.
 
     `n_seen` is the number of deciding images that one of the models was trained on. If these are all, all are
     scored.
     """
     deciding = results[decides]
-    n_images, n_units = deciding["n_images"], deciding["n_units"]
-    n_all = n_images + len(deciding["left_out"])
+    n_images, n_units = deciding.n_images, deciding.n_units
+    n_all = n_images + len(deciding.left_out)
     n_unseen = n_units if n_seen < n_all else 0
     undecided = gate.too_few(confidence.images_of(decides), n_all, n_seen, n_unseen, config)
-    gain = confidence.Gain(**deciding["decisive_gain"]) if CHAMPION in models else None
     model_configs = {model: each.model_config for model, each in models.items()}
-    reservation = gate.reservation(deciding["manifest"], model_configs.get(CHAMPION))
+    reservation = gate.reservation(deciding.manifest, model_configs.get(CHAMPION))
     if CHAMPION in models and not reservation:
-        reservation = models[CANDIDATE].caution(NAMES[CANDIDATE], deciding["manifest"]).removesuffix(".")
+        reservation = models[CANDIDATE].caution(NAMES[CANDIDATE], deciding.manifest).removesuffix(".")
     default = (model_configs.get(CHAMPION) or {}).get("name", "")
-    decision = gate.decide(config, deciding["models"], gain, reservation, undecided, default, on_known, questions)
+    decision = gate.decide(
+        config, deciding.models, deciding.decisive_gain, reservation, undecided, default, on_known, questions
+    )
     remarks = []
     for name, result in results.items():
-        if name == decides or prepared_data.TEST in result["manifest"]["counts"]:
-            remarks.append(seen.note(confidence.images_of(name), result["left_out"], result["n_images"]))
-            remarks += [each.caution(NAMES[model], result["manifest"]) for model, each in models.items()]
+        if name == decides or result.manifest.is_test_set:
+            remarks.append(seen.note(confidence.images_of(name), result.left_out, result.n_images))
+            remarks += [each.caution(NAMES[model], result.manifest) for model, each in models.items()]
     decided = (
         f"Decided on the {n_images:,} {confidence.images_of(decides)}{confidence.in_groups(n_units, n_images)}."
         if decision.decided
         else ""
     )
-    return {
-        "datasets": results,
-        "decides": decides,
-        "gate_on": config.gate_on,
-        "gate": config.gate,
-        "gate_margin": config.gate_margin,
-        "gate_confidence": config.gate_confidence,
-        "shown_confidence": gate.shown_confidence(config),
-        **dataclasses.asdict(decision),
-        "decided": decision.decided,
-        "known": dataclasses.asdict(on_known) if on_known else None,
-        "reason": " ".join(filter(None, [decision.reason, decided if config.gate_on == "test" else "", *remarks])),
-        "model_configs": model_configs,
-    }
+    return Evaluation(
+        datasets=results,
+        decides=decides,
+        gate_on=config.gate_on,
+        gate=config.gate,
+        gate_margin=config.gate_margin,
+        gate_confidence=config.gate_confidence,
+        shown_confidence=gate.shown_confidence(config),
+        passed_baseline=decision.passed_baseline,
+        beats_champion=decision.beats_champion,
+        promote=decision.promote,
+        end=decision.end,
+        decided=decision.decided,
+        known=on_known,
+        reason=" ".join(filter(None, [decision.reason, decided if config.gate_on == "test" else "", *remarks])),
+        model_configs=model_configs,
+        date=now(),
+        code_version=package_version.code_version(),
+    )
 
 
 # === Pictures ===
@@ -375,21 +404,19 @@ def _extreme_gains(config: EvaluateConfig, table: PerImage) -> dict[str, list[st
 
 def _draw(
     scorer: Any, table: PerImage, groups: dict[str, list[str]], folder: pathlib.Path, dataset: str
-) -> list[dict[str, Any]]:
+) -> list[Picture]:
     """Write the pictures of the images in the groups, once per image, and describe them."""
-    inside = pathlib.Path(evaluation_files.PREDICTIONS, dataset)
+    inside = pathlib.Path(PREDICTIONS, dataset)
     (folder / inside).mkdir(parents=True)
     names = dict.fromkeys(name for members in groups.values() for name in members)
     pictures = scorer.draw({name: folder / inside / f"{table.images.index(name):06d}" for name in names})
     return [
-        {
-            "group": group,
-            "image": name,
-            "scores": {
-                model: table.of_image(model, name) for model in (CANDIDATE, CHAMPION) if model in table.scores
-            },
-            "files": {panel: (inside / file.name).as_posix() for panel, file in pictures[name].items()},
-        }
+        Picture(
+            group,
+            name,
+            {model: table.of_image(model, name) for model in (CANDIDATE, CHAMPION) if model in table.scores},
+            {panel: (inside / file.name).as_posix() for panel, file in pictures[name].items()},
+        )
         for group, members in groups.items()
         for name in members
     ]

@@ -3,15 +3,15 @@
 import dataclasses
 import pathlib
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from trainer.data.prepared_data import TEST, Manifest
+from trainer.data.prepared_data import Manifest
 from trainer.data.settings import SAMPLE
 from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence
-from trainer.evaluation.confidence import Gain
+from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Known, ScoredDataset, Scores
 from trainer.evaluation.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import StrPath
 from trainer.models import provenance
@@ -26,64 +26,6 @@ REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
 PROMOTED, CHALLENGER, UNDECIDED, HELD, DISAGREE = "promoted", "challenger", "not decided", "held", "disagree"
 """How an evaluation ends: HELD by a question about the data, or DISAGREE if the candidate is better on new images
 and worse on known ones."""
-KNOWN_LEVEL = 0.9
-"""Level of the interval of the gain on known images. A candidate that is equal there is called worse in one case
-of twenty, which is the safe side."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Known:
-    """The gain of a candidate over the current default on the known images."""
-
-    verdict: str
-    """WORSE, NOT_WORSE, GONE or FORGOTTEN."""
-    n_images: int = 0
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    level: float = KNOWN_LEVEL
-    n_shared: int = 0
-    """Number of the known images that are in the new data."""
-    n_changed: int = 0
-    """Number of those whose recordings are others now."""
-
-    WORSE: ClassVar[str] = "worse"
-    NOT_WORSE: ClassVar[str] = "not worse"
-    GONE: ClassVar[str] = "gone"
-    FORGOTTEN: ClassVar[str] = "forgotten"
-
-    @classmethod
-    def of(cls, gain: Gain, n_images: int, n_shared: int, n_changed: int) -> "Known":
-        """The gain, and whether it is significantly below 0."""
-        verdict = cls.WORSE if gain.high is not None and gain.high < 0 else cls.NOT_WORSE
-        return cls(verdict, n_images, gain.mean, gain.low, gain.high, gain.level, n_shared, n_changed)
-
-    @property
-    def text(self) -> str:
-        """What the gain is, as a clause; empty without known images."""
-        if self.mean is None:
-            return ""
-        ends = (
-            ""
-            if self.low is None
-            else f" ({confidence.percent(self.level)} interval {self.low:.4f} to {self.high:.4f})"
-        )
-        return f"the gain on the {self.n_images:,} known images is {self.mean:.4f}{ends}"
-
-    @property
-    def what_changed(self) -> str:
-        """Which of data and model changed, as a sentence."""
-        if self.n_changed:
-            return (
-                f"The data changed: the recordings of {self.n_changed:,} of the {self.n_shared:,} known images in "
-                "them are others now."
-            )
-        if self.n_shared:
-            return (
-                f"The model changed: the recordings of the {self.n_shared:,} known images in the data are the "
-                "same, so it has learned to do worse on them."
-            )
-        return "Which of them changed is not known: none of the known images is in the data."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +49,30 @@ class Decision:
         return self.end != UNDECIDED
 
 
+def known_text(known: Known) -> str:
+    """What the gain on known images is, as a clause; empty without known images."""
+    if known.mean is None:
+        return ""
+    level = confidence.percent(known.level)
+    ends = "" if known.low is None else f" ({level} interval {known.low:.4f} to {known.high:.4f})"
+    return f"the gain on the {known.n_images:,} known images is {known.mean:.4f}{ends}"
+
+
+def what_changed(known: Known) -> str:
+    """Which of data and model changed, as a sentence."""
+    if known.n_changed:
+        return (
+            f"The data changed: the recordings of {known.n_changed:,} of the {known.n_shared:,} known images in "
+            "them are others now."
+        )
+    if known.n_shared:
+        return (
+            f"The model changed: the recordings of the {known.n_shared:,} known images in the data are the "
+            "same, so it has learned to do worse on them."
+        )
+    return "Which of them changed is not known: none of the known images is in the data."
+
+
 def metric_of(gate: str) -> str:
     """The metric that compares the candidate with the current default: LEAD if the gate is `always` or `never`."""
     return gate if gate in METRICS else LEAD
@@ -122,7 +88,7 @@ def measured_metric(gate: str, measured: Collection[str]) -> str:
 
 def shown_confidence(config: EvaluateConfig) -> float:
     """The level of the intervals in reports: that of the gate, or the default if the gate compares means only."""
-    return config.gate_confidence or confidence.CONFIDENCE
+    return config.gate_confidence or CONFIDENCE
 
 
 def gate_level(config: EvaluateConfig, decision: int) -> float:
@@ -176,7 +142,7 @@ def decide(
         outcome = BECOMES if promote else "The candidate does not become the default"
         reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
         if promote and known is not None:
-            reason += f" Known images: {known.text or known.verdict}."
+            reason += f" Known images: {known_text(known) or known.verdict}."
         if promote and questions:
             reason += f" The data raise a question: {' '.join(questions)}"
         return Decision(True, beats, promote, reason, PROMOTED if promote else CHALLENGER)
@@ -191,12 +157,12 @@ def decide(
         )
         return Decision(True, beats, False, reason, HELD)
     if known is not None and known.verdict == Known.WORSE:
-        reason = f"Data and model disagree, so the {current} stays: {comparison}, but {known.text}."
-        return Decision(True, beats, False, " ".join([reason, known.what_changed, *questions, CONFIRM]), DISAGREE)
+        reason = f"Data and model disagree, so the {current} stays: {comparison}, but {known_text(known)}."
+        return Decision(True, beats, False, " ".join([reason, what_changed(known), *questions, CONFIRM]), DISAGREE)
     if questions:
         reason = f"Held by a question about the data, so the {current} stays: {comparison}."
         return Decision(True, beats, False, " ".join([reason, *questions, CONFIRM]), HELD)
-    also = f"; {known.text}" if known is not None and known.text else ""
+    also = f"; {text}" if known is not None and (text := known_text(known)) else ""
     return Decision(True, beats, True, f"{BECOMES}: {comparison}{also}.", PROMOTED)
 
 
@@ -253,54 +219,50 @@ def what_could_be_found(
     return f"{look}, {gain} is found half of the time, if gains spread as at the last one."
 
 
-def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:
+def reservation(manifest: Manifest, champion: Mapping[str, Any] | None) -> str:
     """Say why scores on a dataset do not count against the current default; empty if they do.
 
     Synthetic patterns say nothing about photographs, so a network of the sample set must not replace one that was
     trained on real data. The scores count if the training data of the current default is unknown.
 
     Args:
-        manifest: Content of the dataset's `Manifest`.
+        manifest: The dataset's.
         champion: Content of the current default's MODEL_CONFIG, if it has one.
     """
     source = (champion or {}).get("source", SAMPLE)
-    if not provenance.is_sample(manifest) or source == SAMPLE:
+    if not provenance.is_sample(vars(manifest)) or source == SAMPLE:
         return ""
     return "it was trained on real data, and this comparison used only generated shapes"
 
 
-def reason_of(evaluation: Mapping[str, Any], registers: bool) -> str:
+def reason_of(evaluation: Evaluation, registers: bool) -> str:
     """The reason of the decision in an evaluation; it says `would become` unless the candidate is registered."""
     if is_undecided(evaluation, registers):
         return "No default model was compared with it."
-    reason = str(evaluation["reason"])
+    reason = evaluation.reason
     return reason if registers else reason.replace(BECOMES, "The candidate would become the default", 1)
 
 
-def is_undecided(evaluation: Mapping[str, Any], registers: bool) -> bool:
+def is_undecided(evaluation: Evaluation, registers: bool) -> bool:
     """Whether an evaluation decides nothing: outside of a run it knows no default model unless one is given."""
-    is_alone = not registers and not evaluation.get("run") and CHAMPION not in evaluation["model_configs"]
-    return is_alone and bool(evaluation["passed_baseline"])
+    is_alone = not registers and not evaluation.run and CHAMPION not in evaluation.model_configs
+    return is_alone and evaluation.passed_baseline
 
 
-def require_baseline(evaluation: dict[str, Any]) -> None:
+def require_baseline(evaluation: Evaluation) -> None:
     """Raise `GateError` with the numbers if the candidate is worse than the centre bias."""
-    if not evaluation["passed_baseline"]:
-        decides = evaluation["decides"]
-        advice = " Train the candidate longer, or check its data and its loss curve." if evaluation["run"] else ""
-        bias = center_bias_text(evaluation["datasets"][decides])
-        raise GateError(f"{evaluation['reason']} {bias}{advice} (dataset {decides})")
+    if not evaluation.passed_baseline:
+        advice = " Train the candidate longer, or check its data and its loss curve." if evaluation.run else ""
+        bias = center_bias_text(evaluation.deciding)
+        raise GateError(f"{evaluation.reason} {bias}{advice} (dataset {evaluation.decides})")
 
 
-def center_bias_text(result: Mapping[str, Any]) -> str:
-    """Say of which images the centre bias of a dataset is, as a sentence.
-
-    Args:
-        result: The results on one dataset in `model_folder.EVALUATION`.
-    """
-    manifest, (fingerprint, n_images) = result["manifest"], result["center_bias"]
-    kind = "fixations" if manifest["has_fixations"] else "maps"
-    own = TEST in manifest["counts"] and fingerprint == manifest["fingerprint"]
+def center_bias_text(result: ScoredDataset) -> str:
+    """Say of which images the centre bias of a dataset is, as a sentence."""
+    manifest = result.manifest
+    fingerprint, n_images = result.origin_of_bias
+    kind = "fixations" if manifest.has_fixations else "maps"
+    own = manifest.is_test_set and fingerprint == manifest.fingerprint
     of = f"{n_images:,} {'test' if own else 'training'} images"
     without = ", for each image without the tenth that it belongs to" if own else ""
     return f"Centre bias: the smoothed {kind} of the {of}{without}."

@@ -20,7 +20,7 @@ from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST, Man
 from trainer.data.tfrecords import Example, Original
 from trainer.errors import UserError
 from trainer.evaluation import recorded
-from trainer.evaluation.evaluation_files import KNOWN
+from trainer.evaluation.evaluation import KNOWN
 from trainer.io import files, package_version
 from trainer.io.archive_files import Member
 from trainer.io.files import StrPath

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from trainer.errors import UserError
 from trainer.evaluation import confidence
-from trainer.evaluation.confidence import Gain, Interval, Values
+from trainer.evaluation.confidence import Values
+from trainer.evaluation.evaluation import Gain, Intervals, Scores
 from trainer.evaluation.metric_table import METRICS
 from trainer.network.model_folder import LEFT_OUT
 
@@ -22,9 +23,6 @@ OBSERVERS = "observers"
 """The name of the scores of people, next to those of models."""
 LEAVE_ONE_OUT, SPLIT_HALF = "leave_one_out", "split_half"
 """Who predicts whom in the scores of people: all others one observer, or one half of them the other half."""
-
-Scores = dict[str, float]
-"""Metric -> value; a metric that cannot be computed is absent."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +131,7 @@ class PerImage:
         """Metric -> mean of a model's scores over the units that have one."""
         return {metric: float(self.values(model, metric).mean()) for metric in self.scores[model]}
 
-    def intervals(self, model: str, level: float) -> dict[str, Interval | None]:
+    def intervals(self, model: str, level: float) -> Intervals:
         """Metric -> confidence interval of `means`; None for too few units."""
         return {
             metric: confidence.mean_interval(self.values(model, metric), level, self.people(metric, model))

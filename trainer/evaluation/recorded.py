@@ -15,7 +15,7 @@ import numpy as np
 from trainer.data import copies, prepared_data
 from trainer.data.prepared_data import IMAGES
 from trainer.errors import UserError, check, some
-from trainer.evaluation.evaluation_files import RECORDED
+from trainer.evaluation.evaluation import RECORDED
 from trainer.io.files import StrPath
 
 FEWEST_ALIKE = 0.8

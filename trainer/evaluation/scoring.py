@@ -24,8 +24,9 @@ from trainer.data import center_bias, decode, fixation_points, prepared_data
 from trainer.data.tfrecords import MAP_SIZE, Example, Original, read_examples, read_held_out
 from trainer.errors import UserError
 from trainer.evaluation import metrics
+from trainer.evaluation.evaluation import Scores
 from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage, Scores
+from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage
 from trainer.io.archive_files import Member
 from trainer.io.progress import Tracker, map_ahead, open_pool
 from trainer.network import preprocess

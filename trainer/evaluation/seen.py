@@ -30,7 +30,7 @@ class Seen:
     """Fingerprints of the data that the model's own list is about."""
     prepared: Mapping[str, float]
     """Fingerprint -> `Manifest.test_share` of the prepared data that tells the images of other trainings."""
-    model_config: Mapping[str, Any] | None
+    model_config: dict[str, Any] | None
     """Content of its MODEL_CONFIG, if it has one."""
 
     @classmethod
@@ -78,19 +78,19 @@ class Seen:
         units |= {image.unit for image, place in zip(others, copies, strict=True) if place is not None}
         return {image.name for image in prepared_data.images(folder, [manifest.held_out]) if image.unit in units}
 
-    def caution(self, model: str, manifest: Mapping[str, Any]) -> str:
+    def caution(self, model: str, manifest: Manifest) -> str:
         """Warn if the model may have seen held-out images that nothing tells of; else empty.
 
         Args:
             model: Name of the model in the sentence.
-            manifest: Content of the data's `Manifest`.
+            manifest: The data's.
         """
-        dataset, is_test_set = manifest["dataset"], prepared_data.TEST in manifest["counts"]
-        if manifest["split"] == "given" and not (is_test_set and manifest.get("test_share")):
+        dataset, is_test_set = manifest.dataset, manifest.is_test_set
+        if manifest.split == "given" and not (is_test_set and manifest.test_share):
             return ""
         for config in provenance.trainings(self.model_config):
-            fingerprint = config.get("fingerprint", "" if is_test_set else manifest["fingerprint"])
-            is_same_kind = provenance.is_sample(config) == provenance.is_sample(manifest)
+            fingerprint = config.get("fingerprint", "" if is_test_set else manifest.fingerprint)
+            is_same_kind = provenance.is_sample(config) == provenance.is_sample(vars(manifest))
             if config.get("dataset") != dataset or not is_same_kind or fingerprint in self.listed:
                 continue
             if is_test_set:
@@ -100,10 +100,10 @@ class Seen:
                         f"The {model} was trained on {dataset} too. Some of the test images may have been in its "
                         "training or validation set, so its scores on them may be too good."
                     )
-            elif fingerprint != manifest["fingerprint"] or not _same_rule(config, manifest):
+            elif fingerprint != manifest.fingerprint or not _same_rule(config, manifest.split):
                 return (
                     f"The {model} was trained on another version of {dataset} (fingerprint {fingerprint[:8]}, "
-                    f"here {manifest['fingerprint'][:8]}) or with another split, and has no list of its training "
+                    f"here {manifest.fingerprint[:8]}) or with another split, and has no list of its training "
                     "images. Some of these images may be among them, so its scores may be too good."
                 )
         return ""
@@ -164,9 +164,8 @@ def note(title: str, names: Sequence[str], n_images: int) -> str:
     )
 
 
-def _same_rule(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
-    """Return whether a training's data was split by the rule of this data; earlier versions had no hash."""
-    rule: str = manifest["split"]
+def _same_rule(config: Mapping[str, Any], rule: str) -> bool:
+    """Return whether a training's data was split by this rule; earlier versions had no hash."""
     if "split" in config:
         return bool(config["split"] == rule)
     return rule not in (HASH, HASH_BY_FOLDER)

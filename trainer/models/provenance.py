@@ -80,11 +80,12 @@ def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> st
     )
 
 
-def of_evaluation(content: Mapping[str, Any]) -> list[str]:
-    """Notices for readers of an evaluation, by the content of its EVALUATION."""
-    models = [of_model(config, SUBJECTS[model]) for model, config in content["model_configs"].items()]
-    datasets = content["datasets"]
-    of_sample = [name for name, result in datasets.items() if is_sample(result["manifest"])]
+def of_evaluation(
+    configs: Mapping[str, Mapping[str, Any] | None], datasets: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Notices for readers of an evaluation: model -> its MODEL_CONFIG, and dataset -> content of its manifest."""
+    models = [of_model(config, SUBJECTS[model]) for model, config in configs.items()]
+    of_sample = [name for name, manifest in datasets.items() if is_sample(manifest)]
     if len(of_sample) < len(datasets):
         models = [*(SCORES.format(f"The scores on {name}") for name in of_sample), *models]
     elif of_sample:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from trainer.data.prepared_data import SPLIT_NAMES, TEST
+from trainer.data.prepared_data import SPLIT_NAMES, Manifest
 from trainer.evaluation.confidence import TIMES, size_text
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import PerImage
@@ -58,26 +58,27 @@ def write_page(html: str | os.PathLike[str], template: str, **values: Any) -> No
         partial.write_text(page, encoding="utf-8")
 
 
-def manifest_facts(manifest: dict[str, Any]) -> Facts:
-    """Return the facts about a prepared dataset, from the content of its `prepared_data.Manifest`."""
-    truth = manifest["ground_truth"]
-    if manifest["blur_sigma_px"]:
-        truth += f", blurred with sigma {manifest['blur_sigma_px']:g} px"
-    sizes = sorted(manifest["original_sizes"].items(), key=lambda item: -item[1])
+def manifest_facts(manifest: Manifest) -> Facts:
+    """Return the facts about a prepared dataset."""
+    truth = manifest.ground_truth
+    if manifest.blur_sigma_px:
+        truth += f", blurred with sigma {manifest.blur_sigma_px:g} px"
+    sizes = sorted(manifest.original_sizes.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{size.replace('x', f' {TIMES} ')} ({count:,})" for size, count in sizes[:4])
     more = f" and {len(sizes) - 4} more" if len(sizes) > 4 else ""
     return [
-        ("Source", manifest["source"]),
-        ("Fingerprint", manifest["fingerprint"]),
-        ("Images", f"{counts_text(manifest['counts'])} (complete: {counts_text(manifest['expected_counts'])})"),
-        ("Split", "only tested on" if TEST in manifest["counts"] else manifest["split"]),
+        ("Source", manifest.source),
+        ("Fingerprint", manifest.fingerprint),
+        ("Images", f"{counts_text(manifest.counts)} (complete: {counts_text(manifest.expected_counts)})"),
+        ("Split", "only tested on" if manifest.is_test_set else manifest.split),
         ("Original sizes", shown + more),
-        ("Network input", size_text(manifest["image_size"])),
+        ("Network input", size_text(manifest.image_size)),
         ("Ground truth", truth),
-        ("Fixations", "known" if manifest["has_fixations"] else "not known"),
-        *((name.capitalize(), manifest[name]) for name in ("licence", "citation") if manifest.get(name)),
-        *([("Notes", " ".join(manifest["notes"]))] if manifest.get("notes") else []),
-        ("Prepared by", manifest["code_version"]),
+        ("Fixations", "known" if manifest.has_fixations else "not known"),
+        *(("Licence", text) for text in [manifest.licence] if text),
+        *(("Citation", text) for text in [manifest.citation] if text),
+        *(("Notes", " ".join(notes)) for notes in [manifest.notes] if notes),
+        ("Prepared by", manifest.code_version),
     ]
 
 

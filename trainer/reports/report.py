@@ -14,7 +14,7 @@ from PIL import Image
 from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
 from trainer.errors import check, format_duration, now
-from trainer.evaluation import confidence, evaluation_files, gate, per_image, run_folders, seen
+from trainer.evaluation import confidence, gate, per_image, run_folders, seen
 from trainer.evaluation.compare import (
     EVALUATE_AGAIN,
     Contestant,
@@ -23,7 +23,7 @@ from trainer.evaluation.compare import (
     SharedScores,
     draw_images,
 )
-from trainer.evaluation.confidence import Gain
+from trainer.evaluation.evaluation import CeilingScores, Evaluation, Gain, NoCeiling, Picture
 from trainer.evaluation.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.io import files, package_version
@@ -120,7 +120,7 @@ def write_preview(dataset: Path, html: Path) -> None:
         center_bias=gallery.heat(CenterBias.read(folder).without(None)),
         notes=manifest.notes,
         has_dots=manifest.has_fixations,
-        facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
+        facts=pages.manifest_facts(dataclasses.replace(manifest, notes=[])),
     )
 
 
@@ -241,56 +241,54 @@ def write_curve(model: Path, html: Path) -> None:
 # === An evaluation ===
 
 
-def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
+def write_report(folder: Path, html: Path, registers: bool = True) -> None:
     """Write the page of an evaluation folder; `UserError` if it is not one.
 
     `registers`: whether the candidate is registered after the evaluation, as the pipeline does.
     """
-    folder = pathlib.Path(evaluation)
+    folder = pathlib.Path(folder)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = files.read_json(
-        folder / model_folder.EVALUATION, remedy, evaluation_files.ReportedEvaluation, files.NAMES_OF_IMAGES_BYTES
-    )
+    evaluation = Evaluation.read(folder, remedy)
     tables = per_image.read_scores(folder / model_folder.PER_IMAGE, remedy)
-    *others, last = content["datasets"]
-    decides, is_alone = content["decides"], not (registers or content.get("run"))
-    warnings, reason = content.get("data_warnings", []), gate.reason_of(content, registers)
+    *others, last = evaluation.datasets
+    is_alone = not (registers or evaluation.run)
+    warnings, reason = evaluation.data_warnings, gate.reason_of(evaluation, registers)
     for text in warnings:  # they stand above
         reason = reason.replace(f" {text}", "")
     pages.write_page(
         html,
         "report.html.jinja",
         title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
-        head=_head(folder, content),
-        headline=headline(content, registers),
-        sentence=_sentence(content, tables[decides]),
+        head=_head(folder, evaluation),
+        headline=headline(evaluation, registers),
+        sentence=_sentence(evaluation, tables[evaluation.decides]),
         reason=" ".join([reason, *([gate.REGISTERS_NOTHING] if is_alone else [])]),
-        notices=provenance.of_evaluation(content),
+        notices=score_tables.notices(evaluation),
         data_warnings=warnings,
-        percent=confidence.percent(content["shown_confidence"]),
-        sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
+        percent=confidence.percent(evaluation.shown_confidence),
+        sets=[_describe_set(folder, name, tables[name], evaluation) for name in evaluation.datasets],
         data=pages.grid(
-            {name: pages.manifest_facts(result["manifest"]) for name, result in content["datasets"].items()}
+            {name: pages.manifest_facts(result.manifest) for name, result in evaluation.datasets.items()}
         ),
         settings=pages.grid(
-            pages.training_facts({MODELS[model][0]: of for model, of in content["model_configs"].items()})
+            pages.training_facts({MODELS[model][0]: of for model, of in evaluation.model_configs.items()})
         ),
-        rule=_rule(content),
+        rule=_rule(evaluation),
         lead=METRICS[LEAD].label,
     )
 
 
-def _head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
+def _head(folder: pathlib.Path, evaluation: Evaluation) -> pages.Facts:
     """Return the facts that identify an evaluation in `folder`: model, data, run, date, version and commit."""
     # On this machine, people know a run by its folder's name.
     homes = (parent.name for parent in folder.absolute().parents if (parent / run_folders.RUN_FILE).is_file())
     facts = {
-        "Model": provenance.origin(content["model_configs"][CANDIDATE]),
-        "Data": _data({name: (each["n_images"], _units(each)) for name, each in content["datasets"].items()}),
-        "Run": next(homes, str(content.get("run", ""))),
-        "Date": content.get("date", ""),
+        "Model": provenance.origin(evaluation.model_configs[CANDIDATE]),
+        "Data": _data({name: (each.n_images, each.n_units) for name, each in evaluation.datasets.items()}),
+        "Run": next(homes, evaluation.run),
+        "Date": evaluation.date,
     }
-    return [(name, fact) for name, fact in facts.items() if fact] + pages.code_facts(content["code_version"])
+    return [(name, fact) for name, fact in facts.items() if fact] + pages.code_facts(evaluation.code_version)
 
 
 def _data(counts: Mapping[str, tuple[int, int]]) -> str:
@@ -301,36 +299,28 @@ def _data(counts: Mapping[str, tuple[int, int]]) -> str:
     )
 
 
-def _units(result: Mapping[str, Any]) -> int:
-    """The number of units of the results on a dataset; evaluations of earlier versions knew no groups."""
-    return int(result.get("n_units", result["n_images"]))
-
-
-def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
+def headline(evaluation: Evaluation, registers: bool) -> tuple[str, str]:
     """Return tone and headline of the decision, which has no effect unless the candidate is registered."""
-    if not content["passed_baseline"]:
+    if not evaluation.passed_baseline:
         return "bad", "Worse than the centre bias"
-    if gate.is_undecided(content, registers):
+    if gate.is_undecided(evaluation, registers):
         return "plain", "Not compared with a default model"
-    if content["promote"]:
+    if evaluation.promote:
         return "good", "Becomes the default" if registers else "Would become the default"
-    return HEADLINES.get(content.get("end", ""), ("plain", "Not promoted"))
+    return HEADLINES.get(evaluation.end, ("plain", "Not promoted"))
 
 
-def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
+def _sentence(evaluation: Evaluation, table: PerImage) -> str:
     """Say how good the candidate is on the images that decide, in the metric of the gate, and its worst image.
 
-    Args:
-        content: content of the EVALUATION file.
-        table: The scores on these images.
+    `table` has the scores on these images.
     """
-    name, level = content["decides"], content["shown_confidence"]
-    result, metric = content["datasets"][name], gate.metric_of(content["gate"])
-    means, row = result["models"], METRICS[metric]
-    interval = score_tables.interval_text(metric, result["intervals"][CANDIDATE][metric])
+    result, metric, level = evaluation.deciding, gate.metric_of(evaluation.gate), evaluation.shown_confidence
+    means, row = result.models, METRICS[metric]
+    interval = score_tables.interval_text(metric, result.intervals[CANDIDATE][metric])
     gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
     if CHAMPION in means:
-        gains[CHAMPION] = Gain(**result["gains"][metric])
+        gains[CHAMPION] = result.gains[metric]
     comparisons = [
         f"{_than(gain)} that of {score_tables.OTHERS[model]} ({number(means[model][metric])})"
         for model, gain in gains.items()
@@ -338,7 +328,7 @@ def _sentence(content: Mapping[str, Any], table: PerImage) -> str:
     scores = table.scores[CANDIDATE][metric]
     worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
     sentence = (
-        f"On {_data({name: (result['n_images'], _units(result))})}, the candidate's {row.label} is "
+        f"On {_data({evaluation.decides: (result.n_images, result.n_units)})}, the candidate's {row.label} is "
         f"{number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
         f"the worst image is {table.images[worst]} ({number(scores[worst])})."
     )
@@ -351,30 +341,30 @@ def _than(gain: Gain) -> str:
     return THAN[confidence.significance(gain)]
 
 
-def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dict[str, Any]) -> dict[str, Any]:
+def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: Evaluation) -> dict[str, Any]:
     """Return the values of the template for one dataset."""
-    result = content["datasets"][name]
-    labels = {model: heading for model, heading in MODELS.items() if model in result["models"]}
-    gate_metric, who = gate.metric_of(content["gate"]), provenance.observers(result["manifest"])
+    result = evaluation.datasets[name]
+    labels = {model: heading for model, heading in MODELS.items() if model in result.models}
+    gate_metric, who = gate.metric_of(evaluation.gate), provenance.observers(vars(result.manifest))
     note = ""
-    if not result["has_fixations"]:
+    if not result.has_fixations:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
         note = f"Not computed: {missing}. They need fixations, but this dataset has only maps."
     images = confidence.images_of(name)
     return {
         "name": name,
         "title": score_tables.title(name),
-        "leak": seen.note(images, result.get("left_out", ()), result["n_images"]),
-        "decides": name == content["decides"],
+        "leak": seen.note(images, result.left_out, result.n_images),
+        "decides": name == evaluation.decides,
         "note": note,
         "how": score_tables.how_measured(result),
-        **score_tables.describe_scores(table, labels, result["models"], result["intervals"]),
-        "gains": [score_tables.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
+        **score_tables.describe_scores(table, labels, result.models, result.intervals),
+        "gains": [score_tables.gain_row(metric, gain) for metric, gain in result.gains.items()],
         "decisive": score_tables.decisive_text(result, gate_metric),
         "who": who,
-        "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
+        "ceiling": _ceiling(result.ceiling, labels, evaluation.shown_confidence, who),
         "gallery": gallery.describe_gallery(
-            _examples(folder, result["pictures"], gate_metric),
+            _examples(folder, result.pictures, gate_metric),
             table,
             {model: MODELS[model][0].lower() for model in (CANDIDATE, CHAMPION) if model in table.scores},
             LEAD,
@@ -386,14 +376,14 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
 
 
 def _ceiling(
-    ceiling: dict[str, Any] | None, labels: dict[str, tuple[str, str]], level: float, who: str
+    ceiling: CeilingScores | NoCeiling | None, labels: dict[str, tuple[str, str]], level: float, who: str
 ) -> dict[str, Any] | None:
     """Return the bars from centre bias to people, or `absent`, the reason for none.
 
     None is returned for an evaluation without a ceiling.
     """
-    if ceiling is None or "absent" in ceiling:
-        return ceiling
+    if not isinstance(ceiling, CeilingScores):
+        return None if ceiling is None else {"absent": ceiling.absent}
     rows = score_tables.ceiling_rows(ceiling)
     return score_tables.ceiling_chart(rows, labels) | {
         "who": who,
@@ -402,35 +392,31 @@ def _ceiling(
     }
 
 
-def _examples(
-    folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_metric: str
-) -> list[gallery.GalleryImage]:
+def _examples(folder: pathlib.Path, drawn: Sequence[Picture], gate_metric: str) -> list[gallery.GalleryImage]:
     """Return the images that have pictures, each once, with all reasons why they were chosen."""
     why: dict[str, list[str]] = {}
     for picture in drawn:
-        group, _, metric = picture["group"].partition(" ")
+        group, _, metric = picture.group.partition(" ")
         metric = metric or (gate_metric if group in ("gains", "losses") else LEAD)
-        why.setdefault(picture["image"], []).append(f"{GROUPS[group]} {METRICS[metric].label}")
-    panels = {
-        picture["image"]: {panel: folder / file for panel, file in picture["files"].items()} for picture in drawn
-    }
+        why.setdefault(picture.image, []).append(f"{GROUPS[group]} {METRICS[metric].label}")
+    panels = {picture.image: {panel: folder / file for panel, file in picture.files.items()} for picture in drawn}
     return [gallery.GalleryImage(image, panels[image], reasons) for image, reasons in why.items()]
 
 
-def _rule(content: Mapping[str, Any]) -> pages.Facts:
+def _rule(evaluation: Evaluation) -> pages.Facts:
     """Return the facts about how the candidate was compared with the current default."""
-    name, level = content["gate"], content["gate_confidence"]
+    name, level = evaluation.gate, evaluation.gate_confidence
     rule = METRICS[name].label if name in METRICS else name
-    if content["gate_margin"]:
-        rule += f", better by more than {content['gate_margin']:g}"
+    if evaluation.gate_margin:
+        rule += f", better by more than {evaluation.gate_margin:g}"
     rule += (
         f", {confidence.percent(level)} confidence for other images and the same people"
         if level
         else ", means only"
     )
-    facts = [("Gate", rule), ("Decided on", confidence.images_of(content["decides"]))]
-    if known := content.get("known"):
-        facts.append(("Known images", gate.Known(**known).text or str(known["verdict"])))
+    facts = [("Gate", rule), ("Decided on", confidence.images_of(evaluation.decides))]
+    if known := evaluation.known:
+        facts.append(("Known images", gate.known_text(known) or known.verdict))
     return facts
 
 

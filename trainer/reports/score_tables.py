@@ -14,7 +14,15 @@ from rich.text import Text
 
 from trainer.evaluation import confidence, gate
 from trainer.evaluation.compare import DatasetComparison, Difference
-from trainer.evaluation.confidence import Gain, Share
+from trainer.evaluation.evaluation import (
+    CeilingScores,
+    Evaluation,
+    Gain,
+    NoCeiling,
+    ScoredDataset,
+    Scores,
+    Share,
+)
 from trainer.evaluation.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 from trainer.evaluation.per_image import (
     CANDIDATE,
@@ -25,7 +33,6 @@ from trainer.evaluation.per_image import (
     SPLIT_HALF,
     UNIFORM,
     PerImage,
-    Scores,
 )
 from trainer.models import provenance
 from trainer.reports import pages
@@ -107,39 +114,38 @@ def coverage(over_people: Collection[str], metrics: Iterable[str]) -> str:
     return f"Intervals hold for other images and other people{but}."
 
 
-def comparable(evaluation: Mapping[str, Any]) -> dict[str, float]:
+def comparable(evaluation: Evaluation) -> dict[str, float]:
     """The scores of an evaluation by name, for a console that compares runs.
 
     The candidate's scores on the deciding images have the names of the metrics. `default_kld` is that of the
     current default, and `gain_kld` the mean gain over it, with its interval in `gain_kld_low` and `gain_kld_high`.
     """
-    deciding = evaluation["datasets"][evaluation["decides"]]
-    values = {**deciding["models"]["candidate"], "images": deciding["n_images"]}
-    values |= {f"default_{metric}": score for metric, score in deciding["models"].get("champion", {}).items()}
-    for metric, gain in deciding["gains"].items():
-        ends = {"": gain["mean"], "_low": gain["low"], "_high": gain["high"]}
+    deciding = evaluation.deciding
+    values = {**deciding.models[CANDIDATE], "images": deciding.n_images}
+    values |= {f"default_{metric}": score for metric, score in deciding.models.get(CHAMPION, {}).items()}
+    for metric, gain in deciding.gains.items():
+        ends = {"": gain.mean, "_low": gain.low, "_high": gain.high}
         values |= {f"gain_{metric}{end}": value for end, value in ends.items() if value is not None}
     return values
 
 
-def decision_page(evaluation: Mapping[str, Any]) -> str:
+def decision_page(evaluation: Evaluation) -> str:
     """The decision of an evaluation, why it was made, and the scores, as Markdown."""
-    deciding = evaluation["datasets"][evaluation["decides"]]
-    models = deciding["models"]
-    groups = confidence.in_groups(deciding["n_units"], deciding["n_images"])
-    heading = "Becomes the default" if evaluation["promote"] else "Does not become the default"
-    if evaluation["end"] in (gate.HELD, gate.DISAGREE):
-        heading += f": {evaluation['end']}"
+    deciding, models = evaluation.deciding, evaluation.deciding.models
+    groups = confidence.in_groups(deciding.n_units, deciding.n_images)
+    heading = "Becomes the default" if evaluation.promote else "Does not become the default"
+    if evaluation.end in (gate.HELD, gate.DISAGREE):
+        heading += f": {evaluation.end}"
     lines = [
         f"# {heading}",
         "",
-        evaluation["reason"],
+        evaluation.reason,
         "",
-        f"{title(evaluation['decides'])}: {deciding['n_images']:,}{groups}",
+        f"{title(evaluation.decides)}: {deciding.n_images:,}{groups}",
     ]
     lines += ["", f"| | {' | '.join(MODELS[each].replace(chr(10), ' ') for each in models)} |"]
     lines.append("|---" * (1 + len(models)) + "|")
-    for metric in models["candidate"]:
+    for metric in models[CANDIDATE]:
         scores = [number(model[metric]) if metric in model else "" for model in models.values()]
         lines.append(f"| {metric_label(metric)} | {' | '.join(scores)} |")
     return "\n".join(lines) + "\n"
@@ -229,11 +235,8 @@ def heading(metric: str) -> dict[str, Any]:
     return {"label": row.label, "arrow": "↑" if row.higher_is_better else "↓", "meaning": row.meaning}
 
 
-def ceiling_rows(ceiling: Mapping[str, Any]) -> Rows:
+def ceiling_rows(ceiling: CeilingScores) -> Rows:
     """Make a row for each metric of a dataset's ceiling.
-
-    Args:
-        ceiling: result of `evaluation.ceiling.Ceiling.describe` with scores.
 
     Returns:
         Rows with the heading of the metric, `metric`, `held_out` (as HELD_OUT), `start` and `end` (the scores of
@@ -242,28 +245,27 @@ def ceiling_rows(ceiling: Mapping[str, Any]) -> Rows:
     rows = []
     for metric, row in METRICS.items():
         protocol = LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF
-        scores = ceiling[protocol]
-        if metric in scores["means"][OBSERVERS]:
+        scores = ceiling.leave_one_out if protocol == LEAVE_ONE_OUT else ceiling.split_half
+        if metric in scores.means[OBSERVERS]:
             rows.append(
                 {
                     **heading(metric),
                     "metric": metric,
                     "held_out": HELD_OUT[protocol],
-                    "start": number(scores["means"][CENTER_BIAS][metric]),
-                    "end": number(scores["means"][OBSERVERS][metric]),
-                    "interval": interval_text(metric, scores["intervals"][OBSERVERS][metric]),
-                    "shares": {model: Share(**shares[metric]) for model, shares in scores["shares"].items()},
+                    "start": number(scores.means[CENTER_BIAS][metric]),
+                    "end": number(scores.means[OBSERVERS][metric]),
+                    "interval": interval_text(metric, scores.intervals[OBSERVERS][metric]),
+                    "shares": {model: shares[metric] for model, shares in scores.shares.items()},
                 }
             )
     return rows
 
 
-def ceiling_notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
+def ceiling_notes(rows: Rows, ceiling: CeilingScores, level: float) -> list[str]:
     """Return the notes about the rows of a ceiling (`confidence.share_notes`)."""
     undefined = [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
-    n_images = ceiling["n_images"]
-    n_units = ceiling.get("n_units", n_images)
-    return confidence.share_notes(undefined, len(rows), n_units, level, of_groups=n_units < n_images)
+    is_grouped = ceiling.n_units < ceiling.n_images
+    return confidence.share_notes(undefined, len(rows), ceiling.n_units, level, of_groups=is_grouped)
 
 
 def ceiling_chart(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -301,34 +303,26 @@ def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float])
     return mark | {"left": left, "width": round(right - left, 2), "dot": dot}
 
 
-def decisive_text(result: Mapping[str, Any], metric: str) -> str:
-    """Say which interval of the gains decides, as a sentence; empty if none does.
-
-    Args:
-        result: The results on one dataset in `model_folder.EVALUATION`.
-        metric: The metric of the gate.
-    """
-    gain = result.get("decisive_gain")
+def decisive_text(result: ScoredDataset, metric: str) -> str:
+    """Say which interval of the gains decides, as a sentence; empty if none does. `metric` is that of the gate."""
+    gain = result.decisive_gain
     if gain is None:
         return ""
     return (
-        f"{METRICS[metric].label} decides: its interval is at {confidence.percent(gain['level'])}, the share of a "
+        f"{METRICS[metric].label} decides: its interval is at {confidence.percent(gain.level)}, the share of a "
         "year that this decision has, and holds for other images and the same people."
     )
 
 
-def where_worse(result: Mapping[str, Any]) -> list[str]:
+def where_worse(result: ScoredDataset) -> list[str]:
     """Say in which metrics the candidate is significantly worse than the centre bias and the current default.
-
-    Args:
-        result: The results on one dataset in `model_folder.EVALUATION`.
 
     Returns:
         A sentence for each model that is better in a metric.
     """
     labels = {
         model: ", ".join(METRICS[metric].label for metric in metrics)
-        for model, metrics in result.get("worse", {}).items()
+        for model, metrics in result.worse.items()
         if metrics
     }
     return [
@@ -336,95 +330,91 @@ def where_worse(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def how_measured(result: Mapping[str, Any]) -> str:
+def how_measured(result: ScoredDataset) -> str:
     """Say what was measured on a dataset and at which size, and how its centre bias is made.
-
-    Args:
-        result: The results on one dataset in `model_folder.EVALUATION`.
 
     Returns:
         Sentences; empty for an evaluation of an earlier version, which scored all models at the size of the data.
     """
-    if "image_sizes" not in result:
+    if not result.image_sizes:
         return ""
-    manifest = result["manifest"]
+    manifest = result.manifest
     densities, points = (
         ", ".join(METRICS[metric].label for metric in metrics_that_need(need)) for need in (DENSITY, FIXATIONS)
     )
-    blurred = manifest["ground_truth"] == "points"
-    maps = f"fixations blurred by {manifest['blur_sigma_px']:g} pixels" if blurred else "the dataset's own maps"
+    blurred = manifest.ground_truth == "points"
+    maps = f"fixations blurred by {manifest.blur_sigma_px:g} pixels" if blurred else "the dataset's own maps"
     names = {CANDIDATE: "the candidate", **OTHERS}
     sizes = [
         f"{names[model]} at {confidence.size_text(size)}{_pages_text(result, model)}"
-        for model, size in result["image_sizes"].items()
+        for model, size in result.image_sizes.items()
     ]
-    runtime = f", by {result['runtime']}" if "runtime" in result else ""
+    runtime = f", by {result.runtime}" if result.runtime else ""
     text = f"Each model answers at its own input size: {' and '.join(sizes)} pixels{runtime}. "
-    text += f"{densities}: against {maps}, within {confidence.size_text(result['map_size'])} pixels. "
-    if result["n_fixations"]:
-        observers = f" by up to {result['n_observers']:,} observers an image" if result["n_observers"] else ""
-        text += (
-            f"{points}: on {result['n_fixations']:,} fixations{observers}, at the original size of each image. "
-        )
+    text += f"{densities}: against {maps}, within {confidence.size_text(result.map_size)} pixels. "
+    if result.n_fixations:
+        observers = f" by up to {result.n_observers:,} observers an image" if result.n_observers else ""
+        text += f"{points}: on {result.n_fixations:,} fixations{observers}, at the original size of each image. "
         other = ", ".join(row.label for row in METRICS.values() if not row.is_of_map)
         text += f"One map is scored in all metrics but {other}, whose map is divided by the centre bias. "
     return text + gate.center_bias_text(result)
 
 
-def _pages_text(result: Mapping[str, Any], model: str) -> str:
+def _pages_text(result: ScoredDataset, model: str) -> str:
     """How many images a model saw as pages, and at which size; empty if none."""
-    pages = result.get("pages", {}).get(model)
-    if not pages:
+    of_model = result.pages.get(model)
+    if of_model is None:
         return ""
-    size = confidence.size_text(pages["image_size"])
-    return f" ({pages['n_images']:,} of {result['n_images']:,} images as pages at {size})"
+    size = confidence.size_text(of_model.image_size)
+    return f" ({of_model.n_images:,} of {result.n_images:,} images as pages at {size})"
 
 
 # === Terminal ===
 
 
-def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bool = True) -> None:
-    """Print a table for each dataset and the reason of the decision; `evaluation` is `model_folder.EVALUATION`.
+def notices(evaluation: Evaluation) -> list[str]:
+    """What readers of an evaluation must know of its data and models (`provenance.of_evaluation`)."""
+    manifests = {name: vars(result.manifest) for name, result in evaluation.datasets.items()}
+    return provenance.of_evaluation(evaluation.model_configs, manifests)
+
+
+def print_evaluation(evaluation: Evaluation, console: Console, registers: bool = True) -> None:
+    """Print a table for each dataset and the reason of the decision.
 
     `registers` is as for `report.write_report`. `gate.require_baseline` prints the reason if the candidate is
     worse than the centre bias.
     """
-    for dataset, result in evaluation["datasets"].items():
-        means, gains = dict(result["models"]), result["gains"]
+    level = evaluation.shown_confidence
+    for dataset, result in evaluation.datasets.items():
+        means, gains = dict(result.models), result.gains
         if gains:  # 80 characters have no room for the uniform map, or the default's interval, beside the gain
-            del means["uniform"]
-        columns, rows = _score_cells(means, {"candidate": result["intervals"]["candidate"]})
+            del means[UNIFORM]
+        columns, rows = _score_cells(means, {CANDIDATE: result.intervals[CANDIDATE]})
         for metric, gain in gains.items():
-            ends = "" if gain["low"] is None else f"{gain['low']:+.3f} to {gain['high']:+.3f}"
-            rows[metric] += [f"{gain['mean']:+.3f}", ends]
+            ends = "" if gain.low is None else f"{gain.low:+.3f} to {gain.high:+.3f}"
+            rows[metric] += [f"{gain.mean:+.3f}", ends]
         columns += ["gain", "interval"] if gains else []
-        level, n_images = evaluation["shown_confidence"], result["n_images"]
-        _print(console, _heading(dataset, n_images, result.get("n_units", n_images), level), columns, rows)
-        covers = coverage(result.get("over_people", ()), means["candidate"])
+        _print(console, _heading(dataset, result.n_images, result.n_units, level), columns, rows)
+        covers = coverage(result.over_people, means[CANDIDATE])
         console.print(Text(f"{covers} {UNCORRECTED}"), soft_wrap=True)
         console.print(Text(how_measured(result), style="dim"), soft_wrap=True)
-        for text in (*where_worse(result), decisive_text(result, gate.metric_of(evaluation["gate"]))):
+        for text in (*where_worse(result), decisive_text(result, gate.metric_of(evaluation.gate))):
             if text:
                 console.print(Text(text), soft_wrap=True)
-        if "ceiling" in result:
-            _print_ceiling(
-                console,
-                result["ceiling"],
-                evaluation["shown_confidence"],
-                provenance.observers(result["manifest"]),
-            )
-    for text in evaluation.get("data_warnings", ()):
+        if result.ceiling is not None:
+            _print_ceiling(console, result.ceiling, level, provenance.observers(vars(result.manifest)))
+    for text in evaluation.data_warnings:
         console.print(Text(f"warning: {text}"), soft_wrap=True)
-    for text in provenance.of_evaluation(evaluation):
+    for text in notices(evaluation):
         console.print(Text(text), soft_wrap=True)
-    if evaluation["passed_baseline"]:
+    if evaluation.passed_baseline:
         console.print(Text(gate.reason_of(evaluation, registers)), soft_wrap=True)
 
 
-def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who: str) -> None:
+def _print_ceiling(console: Console, ceiling: CeilingScores | NoCeiling, level: float, who: str) -> None:
     """Print how well observers predict each other, and how far each model comes from the centre bias to that."""
-    if "absent" in ceiling:
-        console.print(Text(f"No ceiling of {who}: {ceiling['absent']}"), soft_wrap=True)
+    if isinstance(ceiling, NoCeiling):
+        console.print(Text(f"No ceiling of {who}: {ceiling.absent}"), soft_wrap=True)
         return
     rows = ceiling_rows(ceiling)
     cells = {

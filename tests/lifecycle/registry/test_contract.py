@@ -15,6 +15,7 @@ from lifecycle.runs import preflight
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, Values
 from pipeline.__main__ import main
 from tests.lifecycle.registry.places import BucketFiles, FolderFiles
+from tests.prepared import evaluation_of
 from trainer.errors import UsageError, UserError
 from trainer.io import files, package_version
 from trainer.models import weight_sources
@@ -295,13 +296,8 @@ def test_a_run_that_registers_again_undoes_no_roll_back(registry, model):
 
 
 def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model, tmp_path, capsys):
-    evaluation = {
-        "datasets": {"salicon": {"models": {"candidate": {"kld": 0.4}, "uniform": {"kld": 2.0}}}},
-        "decides": "salicon",
-        "promote": True,
-        "reason": "The candidate becomes the default.",
-    }
-    files.write_json(tmp_path / model_folder.EVALUATION, evaluation)
+    evaluation = evaluation_of({"candidate": {"kld": 0.4}, "uniform": {"kld": 2.0}})
+    evaluation.write(tmp_path)
     (tmp_path / model_folder.PER_IMAGE).write_text("dataset,image,model,kld\n")
 
     def registered(run):
@@ -310,8 +306,8 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
 
     assert registered("msinet-1") == (1, DEFAULT)
     written = registry.versions("msinet")[0].record
-    assert (written["metrics"], written["decided_on"]) == ({"salicon": {"kld": 0.4}}, "salicon")
-    assert (written["lineage"], written["reason"]) == (record()["lineage"], evaluation["reason"])
+    assert (written["metrics"], written["decided_on"]) == ({"osie": {"kld": 0.4}}, "osie")
+    assert (written["lineage"], written["reason"]) == (record()["lineage"], evaluation.reason)
     assert "warning" not in capsys.readouterr().out
     # Compared with no version, while another run has registered one.
     assert registered("msinet-2") == (2, CHALLENGER)
@@ -319,7 +315,6 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
     assert "moved the default of model 'msinet' from version 0 to 1 " in warning
     assert "registry set-default 2" in warning
     registry.set_alias("msinet", DEFAULT, PRETRAINED_VERSION)
-    files.write_json(tmp_path / model_folder.EVALUATION, evaluation)
     register(registry, "msinet", str(model), str(tmp_path), 1, record("msinet-3")["lineage"])
     assert "moved the default of model 'msinet' from version 1 to 0 " in capsys.readouterr().out
 

@@ -16,7 +16,7 @@ from trainer.data.fetch import fetch_dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 from trainer.evaluation import per_image, recorded
-from trainer.evaluation.evaluation_files import RECORDED
+from trainer.evaluation.evaluation import RECORDED
 from trainer.evaluation.per_image import PerImage
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network import model_folder

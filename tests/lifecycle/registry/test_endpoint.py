@@ -17,7 +17,7 @@ from tests import vertex_endpoints
 from tests.lifecycle.registry.test_contract import record
 from tests.vertex import DROP, LOCATION, PROJECT
 from trainer.errors import UserError
-from trainer.evaluation import evaluation_files
+from trainer.evaluation.evaluation import SHIPPED_MAP
 from trainer.models.model_names import DEFAULT
 from trainer.network import model_folder
 
@@ -64,7 +64,7 @@ def add(registry, model, tmp_path):
         for name in (model_folder.EVALUATION, model_folder.PER_IMAGE):
             (evaluation / name).write_text(name)
         if expected != b"":
-            (evaluation / evaluation_files.SHIPPED_MAP).write_bytes(expected or png(10 * number))
+            (evaluation / SHIPPED_MAP).write_bytes(expected or png(10 * number))
         run = record(f"msinet-{number}")
         assert registry.add("msinet", model, run, True, number - 1, evaluation) == (number, DEFAULT)
 
@@ -134,7 +134,7 @@ def test_endpoint_answers_with_pretrained_which_is_uploaded_once(
         if "pretrained" not in version["labels"]:
             return answer(version, body)
         path = version["artifactUri"].removeprefix(f"gs://{bucket.name}/")
-        own = bucket.blob(f"{path}/1/assets.extra/{evaluation_files.SHIPPED_MAP}").download_as_bytes()
+        own = bucket.blob(f"{path}/1/assets.extra/{SHIPPED_MAP}").download_as_bytes()
         return 200, {"predictions": [{"b64": base64.b64encode(own).decode()}]}
 
     vertex.state["answer"] = answer_of_either

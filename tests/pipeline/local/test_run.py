@@ -28,6 +28,7 @@ from tests import site as sites
 from tests.consoles import printed
 from tests.narrow import narrow_pretrained, narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize as narrow_tasks
+from tests.prepared import evaluation_of
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
 from trainer.data.downloads.queries import Queries
@@ -392,11 +393,9 @@ def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_w
 @pytest.mark.parametrize("passed", [True, False])
 def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(passed, tmp_path):
     stopped = Run(tmp_path / "run", "sample", {})
-    content = {"datasets": {}, "passed_baseline": passed, "model_configs": {}, "run": "msinet-2026"}
-    content["reason"] = "The candidate becomes the default: it is better."
-    files.write_json(
-        stopped.folder / "msinet-2026" / "evaluate-model" / "evaluation" / model_folder.EVALUATION, content
-    )
+    reason = "The candidate becomes the default: it is better."
+    evaluation = evaluation_of({}, passed_baseline=passed, datasets={}, run="msinet-2026", reason=reason)
+    evaluation.write(stopped.folder / "msinet-2026" / "evaluate-model" / "evaluation")
     stopped.save()
     console = Console(file=io.StringIO(), width=160)
     with RunProgress(console, Queries([])) as progress:
@@ -450,9 +449,8 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     said = source == "sample"
     ended = Run(tmp_path / "run", "sample", {"registry": registry}, finished=True)
     attempt = ended.folder / "msinet-2026"
-    content = {"datasets": {}, "passed_baseline": True, "reason": "It is the first."}
-    content["model_configs"] = {"candidate": {"source": source}}
-    files.write_json(attempt / "evaluate-model" / "evaluation" / model_folder.EVALUATION, content)
+    evaluation = evaluation_of({}, datasets={}, model_configs={"candidate": {"source": source}})
+    evaluation.write(attempt / "evaluate-model" / "evaluation")
     outputs = {"parameterValues": {"version": 7, "alias": alias}}
     files.write_json(attempt / "upload-model" / "executor_output.json", outputs)
     ended.save()

@@ -11,6 +11,7 @@ from tests.prepared import write_prepared
 from trainer.data import prepared_data, tfrecords
 from trainer.data.fixation_points import count_points
 from trainer.evaluation import ceiling, confidence
+from trainer.evaluation.evaluation import Choice
 from trainer.evaluation.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.evaluation.metrics import score
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
@@ -57,26 +58,26 @@ def result(folder):
 
 
 def test_every_metric_has_scores_intervals_and_a_share(result):
-    assert (result["n_images"], result["n_too_few"], result["n_observers"]) == (5, 0, [4, 4.0, 4])
-    assert list(result[LEAVE_ONE_OUT]["shares"]["candidate"]) == metrics_that_need(FIXATIONS)
+    assert (result.n_images, result.n_too_few, result.n_observers) == (5, 0, (4, 4.0, 4))
+    assert list(result.leave_one_out.shares["candidate"]) == metrics_that_need(FIXATIONS)
     for protocol, metrics in ceiling.PROTOCOLS.items():
-        scores = result[protocol]
-        assert set(scores["means"]) == set(scores["intervals"]) == {"candidate", CENTER_BIAS, OBSERVERS}
-        assert set(scores["shares"]) == {"candidate"}
-        assert set(scores["choices"]) == set(metrics) == set(scores["means"][OBSERVERS])
+        scores = getattr(result, protocol)
+        assert set(scores.means) == set(scores.intervals) == {"candidate", CENTER_BIAS, OBSERVERS}
+        assert set(scores.shares) == {"candidate"}
+        assert set(scores.choices) == set(metrics) == set(scores.means[OBSERVERS])
         for metric in metrics:
-            start, end = (scores["means"][model][metric] for model in (CENTER_BIAS, OBSERVERS))
-            share = scores["shares"]["candidate"][metric]["share"]
+            start, end = (scores.means[model][metric] for model in (CENTER_BIAS, OBSERVERS))
+            share = scores.shares["candidate"][metric].share
             if share is not None:
-                model = scores["means"]["candidate"][metric]
+                model = scores.means["candidate"][metric]
                 assert share == pytest.approx((model - start) / (end - start))
                 assert (end > start) == METRICS[metric].higher_is_better
 
 
 def test_choices_are_made_on_training_images_alone(folder, result, tmp_path):
     fitted = ceiling.fit_observers(folder)
-    chosen = {metric: [choice._asdict()] for metric, choice in fitted.choices[SPLIT_HALF].items()}
-    assert chosen == result[SPLIT_HALF]["choices"]
+    chosen = {metric: [choice] for metric, choice in fitted.choices[SPLIT_HALF].items()}
+    assert chosen == result.split_half.choices
     other = write(tmp_path / "other", lambda split, _: 4 if split == "train" else 3, n_train=4, n_valid=2)
     # The centre bias of these datasets is made of all images.
     shutil.copy(folder / prepared_data.CENTER_BIAS, other)
@@ -89,21 +90,20 @@ def test_each_half_of_a_test_set_is_scored_with_the_choices_of_the_other(folder,
     shards = {prepared_data.TEST: manifest.shards["valid"]}
     dataclasses.replace(manifest, counts={prepared_data.TEST: 4}, shards=shards).save(tested)
     result = described(tested, trained_on=folder)
-    assert (result["n_images"], result["n_observers"]) == (4, [3, 3.0, 3])
+    assert (result.n_images, result.n_observers) == (4, (3, 3.0, 3))
     examples = list(tfrecords.read_examples(tested, prepared_data.TEST))
     background = Background(folder, examples)
     klds = []
     for example in examples:
         others = [each for each in examples if each.index % 2 != example.index % 2]
         fitted = ceiling._fit(folder, others)
-        chosen = {metric: choice._asdict() for metric, choice in fitted.choices[SPLIT_HALF].items()}
-        assert chosen == {
-            metric: both[example.index % 2] for metric, both in result[SPLIT_HALF]["choices"].items()
+        assert fitted.choices[SPLIT_HALF] == {
+            metric: both[example.index % 2] for metric, both in result.split_half.choices.items()
         }
         image = ceiling.Observed.of(example, background)
         scores = ceiling._score(image, SPLIT_HALF, example.index, fitted, {})
         klds.append(scores[OBSERVERS]["kld"])
-    assert result[SPLIT_HALF]["means"][OBSERVERS]["kld"] == pytest.approx(np.mean(klds))
+    assert result.split_half.means[OBSERVERS]["kld"] == pytest.approx(np.mean(klds))
 
 
 def test_images_of_mixed_sizes_and_with_one_observer_are_counted(tmp_path):
@@ -111,8 +111,8 @@ def test_images_of_mixed_sizes_and_with_one_observer_are_counted(tmp_path):
     sizes = [(64, 80), (400, 300), (33, 50)]
     data = write(tmp_path / "data", lambda *place: number.get(place, 5), sizes, n_train=3, n_valid=6)
     result = described(data, models=["candidate"])
-    assert (result["n_images"], result["n_too_few"], result["n_observers"]) == (4, 2, [2, 5.0, 5])
-    assert set(result[SPLIT_HALF]["means"][OBSERVERS]) == set(METRICS)
+    assert (result.n_images, result.n_too_few, result.n_observers) == (4, 2, (2, 5.0, 5))
+    assert set(result.split_half.means[OBSERVERS]) == set(METRICS)
     assert (
         confidence.ceiling_scope(result) == "4 images with 2 to 5 observers each (2 with fewer than two left out)"
     )
@@ -148,7 +148,7 @@ def test_one_left_out_scores_as_pysaliency_says():
     image = ceiling.Observed(
         [np.array(points) for points in POINTS], SIZE, np.full(SIZE, 1 / 4800), np.ones(SIZE, int)
     )
-    choice = ceiling.Choice(4 / 80, 0.1)
+    choice = Choice(4 / 80, 0.1)
     splits = sorted(image.observer_splits(LEAVE_ONE_OUT, (0,), 10), key=lambda split: split.held_out)
     assert [split.held_out for split in splits] == [[0], [1], [2], [3], [4]]
     for index, split in enumerate(splits):
@@ -160,7 +160,7 @@ def test_one_left_out_scores_as_pysaliency_says():
 
 
 def test_leaving_out_equals_blurring_the_others_alone():
-    image, choice = observed(POINTS), ceiling.Choice(0.04, 0.2)
+    image, choice = observed(POINTS), Choice(0.04, 0.2)
     for split in image.observer_splits(LEAVE_ONE_OUT, (1,), 10):
         points = np.concatenate([POINTS[other] for other in range(5) if other not in split.held_out])
         counts = count_points(points, SIZE).astype(float)
@@ -200,7 +200,7 @@ def test_many_observers_come_near_the_density_they_look_by_and_few_stay_below():
         for _ in range(n_observers):
             flat = random.choice(density.size, 20, p=density.ravel())
             observers.append(np.stack(np.unravel_index(flat, SIZE), axis=1))
-        image, choice = ceiling.Observed(observers, SIZE, uniform, np.ones(SIZE, int)), ceiling.Choice(0.03, 0.05)
+        image, choice = ceiling.Observed(observers, SIZE, uniform, np.ones(SIZE, int)), Choice(0.03, 0.05)
         rows = []
         for split in image.observer_splits(LEAVE_ONE_OUT, (0,), 50):
             truth = image.truth(split.held_out, None)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.gcs import upload
+from tests.prepared import manifest_of
 from tests.trainer.reports.test_report import Page, assert_self_contained
 from trainer.__main__ import main
 from trainer.errors import UserError
@@ -21,6 +22,7 @@ from trainer.evaluation.compare import (
     find_shared,
 )
 from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluation import Evaluation
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.evaluation.settings import EvaluateConfig
@@ -107,16 +109,16 @@ def test_evaluations_are_compared_by_their_stored_scores(evaluated, evaluation, 
     assert "msinet/2 is significantly worse than evaluation in KLD (gain" in printed
     assert "Left out: fixationadd1000 (not evaluated on it: msinet/2)." in printed
     comparison = json.loads(file.read_text())
-    contents = {"evaluation": evaluation, "msinet/2": json.loads((other / model_folder.EVALUATION).read_text())}
+    contents = {"evaluation": evaluation, "msinet/2": Evaluation.read(other, "")}
     (compared,) = comparison["datasets"].values()
     for name, content in contents.items():
-        assert compared["means"][name] == pytest.approx(content["datasets"]["salicon"]["models"]["candidate"])
+        assert compared["means"][name] == pytest.approx(content.datasets["salicon"].models["candidate"])
     # The evaluation compared the same two models in the other direction.
-    gains = evaluation["datasets"]["salicon"]["gains"]
+    gains = evaluation.datasets["salicon"].gains
     assert list(gains) == list(METRICS)
     for metric, gain in gains.items():
-        assert compared["differences"]["msinet/2"][metric]["mean"] == pytest.approx(-gain["mean"], abs=1e-9)
-        assert compared["differences"]["msinet/2"][metric]["worse_on"] == gain["better_on"]
+        assert compared["differences"]["msinet/2"][metric]["mean"] == pytest.approx(-gain.mean, abs=1e-9)
+        assert compared["differences"]["msinet/2"][metric]["worse_on"] == gain.better_on
 
     shown = Page(page)
     assert_self_contained(shown)
@@ -176,7 +178,7 @@ def test_each_kind_has_its_scores_and_its_model(evaluated, models, datasets, ver
             "fixationadd1000": 4,
         }
         assert measured["salicon"].folder == datasets["salicon"]
-        assert measured["salicon"].manifest["fingerprint"] == "0123abcd"
+        assert measured["salicon"].manifest.fingerprint == "0123abcd"
     assert [each.model for each in with_scores[:2]] == [models["good"]] * 2
     assert [each.model.resolve() for each in with_scores[2:]] == [version] * 3
     assert (plain.model, plain.measured) == (models["bad"], {})
@@ -225,8 +227,8 @@ def measured(
 ):
     values = np.array([ord(image) + offset for image in images], float)
     scores = {model: dict.fromkeys(metrics, values) for model in (CANDIDATE, CENTER_BIAS)}
-    manifest = {"image_size": list(size), "fingerprint": fingerprint, "counts": {"train": n_train}}
-    return ModelScores(PerImage(list(images), scores), manifest, folder)
+    manifest = manifest_of(image_size=size, fingerprint=fingerprint, counts={"train": n_train})
+    return ModelScores(PerImage(list(images), scores), manifest, folder, (fingerprint, n_train))
 
 
 def contestants(*sets):

@@ -8,13 +8,13 @@ from research import promotions
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import (
     MIN_IMAGES,
-    Share,
     decision_level,
     gain,
     holm,
     mean_interval,
     share,
 )
+from trainer.evaluation.evaluation import Share
 
 
 def scores(n, seed=0, mean=0.0):

@@ -15,7 +15,7 @@ from trainer.data.prepared_data import Manifest
 from trainer.data.settings import FetchConfig
 from trainer.evaluation import data_check, recorded
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.evaluation_files import RECORDED
+from trainer.evaluation.evaluation import RECORDED
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models.find import find_model
 from trainer.network import model_folder

@@ -21,6 +21,7 @@ from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence, gate, metrics, per_image, scoring
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.evaluation import Evaluation
 from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.evaluation.seen import training_data
@@ -74,7 +75,7 @@ def test_scores_equal_those_of_what_users_get_for_each_image(models, datasets, r
     for row, scores in zip(written, expected, strict=True):
         for metric, score in scores.items():
             assert float(row[metric]) == pytest.approx(score, abs=1e-4), metric
-    means = evaluation["datasets"]["salicon"]["models"]["candidate"]
+    means = evaluation.datasets["salicon"].models["candidate"]
     for metric in expected[0]:
         assert means[metric] == pytest.approx(np.mean([scores[metric] for scores in expected]), abs=1e-4)
 
@@ -110,16 +111,16 @@ def test_pictures_take_no_second_prediction_if_there_is_room_and_are_the_same_wi
         monkeypatch.setattr(scoring, "KEPT_BYTES", room)
         output = tmp_path / str(room)
         found = evaluate(EvaluateConfig(), models["good"], {"salicon": datasets["salicon"]}, output)
-        files = found["datasets"]["salicon"]["pictures"][0]["files"]
+        files = found.datasets["salicon"].pictures[0].files
         pictures.append([np.asarray(Image.open(output / file), int) for file in files.values()])
-        assert (sum(n_predicted) > found["datasets"]["salicon"]["n_images"]) == (room == 0)
+        assert (sum(n_predicted) > found.datasets["salicon"].n_images) == (room == 0)
         n_predicted.clear()
     for kept, again in zip(*pictures, strict=True):
         np.testing.assert_allclose(again, kept, atol=1)
 
 
 def test_metrics_that_need_fixations_are_absent_without_them(evaluation, rows):
-    for scores in evaluation["datasets"]["fixationadd1000"]["models"].values():
+    for scores in evaluation.datasets["fixationadd1000"].models.values():
         assert set(scores) == DENSITY_METRICS
     maps_only = [row for row in rows if row["dataset"] == "fixationadd1000"]
     assert len(maps_only) == 4 * 4
@@ -128,7 +129,7 @@ def test_metrics_that_need_fixations_are_absent_without_them(evaluation, rows):
 
 
 def test_baselines_score_as_their_definitions_say(evaluation):
-    models = evaluation["datasets"]["salicon"]["models"]
+    models = evaluation.datasets["salicon"].models
     assert models["uniform"]["auc_judd"] == 0.5
     assert models["uniform"]["cc"] == models["uniform"]["nss"] == 0
     assert models["centre_bias"]["information_gain"] == 0
@@ -142,42 +143,42 @@ def test_intervals_and_gains_follow_from_the_scores_of_each_image(evaluation, ro
         model: [float(row["kld"]) for row in rows if (row["dataset"], row["model"]) == ("salicon", model)]
         for model in ("candidate", "champion")
     }
-    salicon = evaluation["datasets"]["salicon"]
-    assert salicon["intervals"]["champion"]["kld"] == confidence.mean_interval(columns["champion"])
+    salicon = evaluation.datasets["salicon"]
+    assert salicon.intervals["champion"]["kld"] == confidence.mean_interval(columns["champion"])
     gain = confidence.gain(columns["candidate"], columns["champion"], higher_is_better=False)
     # Ten images decide nothing, so this gain has no interval.
-    assert salicon["gains"]["kld"] == dataclasses.asdict(dataclasses.replace(gain, low=None, high=None))
+    assert salicon.gains["kld"] == dataclasses.replace(gain, low=None, high=None)
     assert (gain.better_on, gain.worse_on, gain.n_images) == (10, 0, 10)
-    assert set(salicon["gains"]) == set(METRICS)
-    maps_only = evaluation["datasets"]["fixationadd1000"]
-    assert set(maps_only["gains"]) == DENSITY_METRICS
-    assert set(maps_only["intervals"]["uniform"]) == DENSITY_METRICS
+    assert set(salicon.gains) == set(METRICS)
+    maps_only = evaluation.datasets["fixationadd1000"]
+    assert set(maps_only.gains) == DENSITY_METRICS
+    assert set(maps_only.intervals["uniform"]) == DENSITY_METRICS
 
 
 def test_metrics_in_which_a_candidate_is_significantly_worse_are_named(good, models, tmp_path):
     dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=10, inverted=True)
     found = evaluate(
         EvaluateConfig(), models["bad"], {"salicon": dataset}, tmp_path / "evaluation", models["good"]
-    )["datasets"]["salicon"]
+    ).datasets["salicon"]
     table = per_image.read_scores(tmp_path / "evaluation" / model_folder.PER_IMAGE, "")["salicon"]
     for opponent in ("centre_bias", "champion"):
         gains = table.gains("candidate", opponent, 0.95)
-        assert found["worse"][opponent] == [metric for metric, gain in gains.items() if gain.high < 0]
-    assert set().union(*found["worse"].values())
+        assert found.worse[opponent] == [metric for metric, gain in gains.items() if gain.high < 0]
+    assert set().union(*found.worse.values())
 
 
 def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation, good, models, datasets, tmp_path):
     many = predictable.write_dataset(tmp_path / "dataset", good, n_valid=30)
     data = {"many": many, "fixationadd1000": datasets["fixationadd1000"]}
     judged = evaluate(EvaluateConfig(), models["good"], data, tmp_path / "evaluation", models["bad"])
-    assert (judged["decides"], judged["decided"]) == ("many", True)
-    assert (judged["passed_baseline"], judged["beats_champion"], judged["promote"]) == (True, True, True)
-    assert "KLD" in judged["reason"]
+    assert (judged.decides, judged.decided) == ("many", True)
+    assert (judged.passed_baseline, judged.beats_champion, judged.promote) == (True, True, True)
+    assert "KLD" in judged.reason
     gate.require_baseline(judged)
     # Ten images are too few.
-    assert (evaluation["decides"], evaluation["decided"], evaluation["promote"]) == ("salicon", False, False)
-    few = evaluation["datasets"]["salicon"]["decisive_gain"]
-    assert (few["n_images"], few["low"], few["high"]) == (10, None, None)
+    assert (evaluation.decides, evaluation.decided, evaluation.promote) == ("salicon", False, False)
+    few = evaluation.datasets["salicon"].decisive_gain
+    assert (few.n_images, few.low, few.high) == (10, None, None)
 
 
 def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, tmp_path):
@@ -190,10 +191,10 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
     for source, promoted in (("gs://data/add1000", True), ("sample", False)):
         dataclasses.replace(manifest, source=source, split="shuffle").save(drawn)
         judged = evaluate(config, models["good"], {"drawn": drawn}, tmp_path / source[:2], champion)
-        assert (judged["beats_champion"], judged["promote"]) == (True, promoted)
+        assert (judged.beats_champion, judged.promote) == (True, promoted)
         # A shuffled split of the same kind of data may have had some of the images in its training part.
-        assert ("The current default was trained on another version of" in judged["reason"]) is promoted
-    assert judged["reason"].startswith("The current default stays: it was trained on real data")
+        assert ("The current default was trained on another version of" in judged.reason) is promoted
+    assert judged.reason.startswith("The current default stays: it was trained on real data")
 
 
 def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
@@ -203,15 +204,15 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
         EvaluateConfig(gate="always"), models["good"], {"salicon": dataset}, tmp_path / "evaluation"
     )
     assert (tmp_path / "evaluation" / model_folder.EVALUATION).exists()
-    assert not evaluation["passed_baseline"]
-    assert not evaluation["promote"]
-    kld = evaluation["datasets"]["salicon"]["models"]["candidate"]["kld"]
+    assert not evaluation.passed_baseline
+    assert not evaluation.promote
+    kld = evaluation.datasets["salicon"].models["candidate"]["kld"]
     expected = rf"worse than the centre bias in KLD \({kld:.3f} against .* of the 2 training images\..* salicon"
     with pytest.raises(GateError, match=expected) as caught:
         gate.require_baseline(evaluation)
     assert "Train the candidate" not in str(caught.value)
     with pytest.raises(GateError, match="Train the candidate"):
-        gate.require_baseline(evaluation | {"run": "msinet-2026"})
+        gate.require_baseline(dataclasses.replace(evaluation, run="msinet-2026"))
 
 
 def test_a_test_set_alone_is_refused_by_its_own_centre_bias(good, models, tmp_path):
@@ -246,13 +247,13 @@ def test_images_that_either_model_was_trained_on_are_left_out_of_the_comparison(
         judged = evaluate(
             EvaluateConfig(), candidate, {"grown": data}, tmp_path / str(n_seen), default, decision=3
         )
-        grown = judged["datasets"]["grown"]
-        outcomes.append((grown["n_images"], len(grown["left_out"]), judged["decided"], judged["promote"]))
-        assert grown["decisive_gain"]["level"] == gate.gate_level(EvaluateConfig(), 3)
-        assert not set(grown["left_out"]) - {image.name for image in prepared_data.images(data, ["valid"])}
+        grown = judged.datasets["grown"]
+        outcomes.append((grown.n_images, len(grown.left_out), judged.decided, judged.promote))
+        assert grown.decisive_gain.level == gate.gate_level(EvaluateConfig(), 3)
+        assert not set(grown.left_out) - {image.name for image in prepared_data.images(data, ["valid"])}
     # Of none, all are scored, and nothing is decided.
     assert outcomes == [(28, 2, True, True), (19, 11, False, False), (30, 0, False, False)]
-    assert "on 30 of the 30 validation images of grown, or on others" in judged["reason"]
+    assert "on 30 of the 30 validation images of grown, or on others" in judged.reason
 
 
 # === Groups of images ===
@@ -265,18 +266,18 @@ def test_a_group_counts_as_one_image_and_few_groups_decide_nothing(models, good,
         names = [f"site-{index // size}" for index in range(40)]
         data = predictable.write_dataset(tmp_path / f"data-{size}", good, n_valid=40, groups=names)
         judged = evaluate(EvaluateConfig(), models["good"], {"pages": data}, tmp_path / str(size), models["bad"])
-        pages = judged["datasets"]["pages"]
+        pages = judged.datasets["pages"]
         table = per_image.read_scores(tmp_path / str(size) / model_folder.PER_IMAGE, "")["pages"]
         assert table.groups == names
         gains = table.values("champion", "kld") - table.values("candidate", "kld")
-        decisive = pages["decisive_gain"]
-        interval = confidence.deciding_interval(gains, decisive["level"])
-        assert ([decisive["low"], decisive["high"]] if interval else None) == interval
-        assert (decisive["n_images"], decisive["of_groups"]) == (-(-40 // size), True)
-        assert pages["intervals"]["candidate"]["kld"] == confidence.mean_interval(table.values("candidate", "kld"))
-        outcomes.append((pages["n_images"], pages["n_units"], judged["decided"], judged["promote"]))
+        decisive = pages.decisive_gain
+        interval = confidence.deciding_interval(gains, decisive.level)
+        assert ([decisive.low, decisive.high] if interval else None) == interval
+        assert (decisive.n_images, decisive.of_groups) == (-(-40 // size), True)
+        assert pages.intervals["candidate"]["kld"] == confidence.mean_interval(table.values("candidate", "kld"))
+        outcomes.append((pages.n_images, pages.n_units, judged.decided, judged.promote))
     assert outcomes == [(40, 20, True, True), (40, 14, False, False), (40, 2, False, False)]
-    assert "40 validation images of pages belong to 2 groups, and a decision needs 20" in judged["reason"]
+    assert "40 validation images of pages belong to 2 groups, and a decision needs 20" in judged.reason
     write_report(tmp_path / "2", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Mean over 20 groups of 40 held-out images" in page
@@ -290,8 +291,8 @@ def test_an_image_of_which_a_group_was_seen_decides_nothing(models, good, tmp_pa
         candidate / model_folder.TRAINING_IMAGES, {"f": {"train": ["digest-of-valid-4"], "valid": []}}
     )
     judged = evaluate(EvaluateConfig(), candidate, {"pages": data}, tmp_path / "evaluation", models["bad"])
-    pages = judged["datasets"]["pages"]
-    assert (pages["left_out"], pages["n_units"], judged["decided"]) == (["4.png", "5.png"], 30, True)
+    pages = judged.datasets["pages"]
+    assert (pages.left_out, pages.n_units, judged.decided) == (["4.png", "5.png"], 30, True)
 
 
 # === Test sets: only tested on, and without the images that were trained on ===
@@ -325,24 +326,24 @@ def test_the_test_set_decides_and_comes_first(on_test, data, tmp_path):
         manifest = dataclasses.replace(prepared_data.Manifest.load(folders[-1]), dataset="custom", source=source)
         manifest.save(folders[-1])
     assert list(prepared_data.prepared_by_name(folders)) == ["lab-eyes-test", "pages-test", "pages-3-test"]
-    assert evaluation["decides"] == "osie-test"
-    assert list(evaluation["datasets"]) == ["osie-test", "salicon"]
-    osie = evaluation["datasets"]["osie-test"]
+    assert evaluation.decides == "osie-test"
+    assert list(evaluation.datasets) == ["osie-test", "salicon"]
+    osie = evaluation.datasets["osie-test"]
     # Two of the five images were trained on, and three are too few to decide.
-    assert (evaluation["decided"], evaluation["promote"]) == (False, False)
-    assert osie["decisive_gain"]["mean"] > 0
+    assert (evaluation.decided, evaluation.promote) == (False, False)
+    assert osie.decisive_gain.mean > 0
     assert (
         "2 of the 5 test images of osie, or on others of their groups, which leaves 3 images, and a decision needs"
-        in evaluation["reason"]
+        in evaluation.reason
     )
-    assert any(picture["group"] == "gains" for picture in osie["pictures"])
+    assert any(picture.group == "gains" for picture in osie.pictures)
 
 
 def test_images_that_were_also_trained_on_are_left_out_and_named(on_test):
     output, evaluation = on_test
-    osie = evaluation["datasets"]["osie-test"]
-    assert osie["left_out"] == ["2.png", "3.png"]
-    assert osie["n_images"] == 3
+    osie = evaluation.datasets["osie-test"]
+    assert osie.left_out == ["2.png", "3.png"]
+    assert osie.n_images == 3
     with (output / model_folder.PER_IMAGE).open(newline="") as file:
         scored = {row["image"] for row in csv.DictReader(file) if row["dataset"] == "osie-test"}
     assert scored == {"0.png", "1.png", "4.png"}
@@ -350,7 +351,7 @@ def test_images_that_were_also_trained_on_are_left_out_and_named(on_test):
         "2 of the 5 test images of osie are in the training data, or in a group with images that are, so they are "
         "left out: 2.png, 3.png."
     )
-    assert sentence in evaluation["reason"]
+    assert sentence in evaluation.reason
     write_report(output, output.parent / "report.html")
     page = (output.parent / "report.html").read_text(encoding="utf-8")
     assert page.count(sentence) == 2
@@ -359,13 +360,13 @@ def test_images_that_were_also_trained_on_are_left_out_and_named(on_test):
 
 def test_the_baseline_is_the_centre_bias_of_the_training_images(models, data, on_test, tmp_path):
     _, evaluation = on_test
-    osie = evaluation["datasets"]["osie-test"]
-    assert osie["center_bias"] == ["0123abcd", 2]
+    osie = evaluation.datasets["osie-test"]
+    assert osie.center_bias == ("0123abcd", 2)
     other = shutil.copytree(data["salicon"], tmp_path / "other")
     np.save(other / prepared_data.CENTER_BIAS, np.load(other / prepared_data.CENTER_BIAS) ** 4)
     again = evaluate(EvaluateConfig(), models["good"], data | {"salicon": other}, tmp_path / "again")
-    assert again["decides"] == "salicon"
-    biases = [each["datasets"]["osie-test"]["models"]["centre_bias"]["kld"] for each in (evaluation, again)]
+    assert again.decides == "salicon"
+    biases = [each.datasets["osie-test"].models["centre_bias"]["kld"] for each in (evaluation, again)]
     assert biases[0] != pytest.approx(biases[1], rel=1e-3)
 
 
@@ -397,11 +398,11 @@ def test_a_test_set_alone_is_scored_against_its_own_centre_bias(models, data, tm
     dataclasses.replace(prepared_data.Manifest.load(second), fingerprint="89abcdef").save(second)
     tests = {"osie-test": data["osie-test"], "second-test": second}
     evaluation = evaluate(EvaluateConfig(), models["good"], tests, tmp_path / "alone")
-    assert evaluation["datasets"]["second-test"]["center_bias"] == ["89abcdef", 5]
-    assert evaluation["decides"] == "osie-test"
-    scored = evaluation["datasets"]["osie-test"]
-    assert scored["center_bias"] == ["4567cdef", 5]
-    assert set(scored["models"]["centre_bias"]) == set(METRICS)
+    assert evaluation.datasets["second-test"].center_bias == ("89abcdef", 5)
+    assert evaluation.decides == "osie-test"
+    scored = evaluation.datasets["osie-test"]
+    assert scored.center_bias == ("4567cdef", 5)
+    assert set(scored.models["centre_bias"]) == set(METRICS)
 
 
 def test_only_data_that_the_model_was_trained_on_counts(datasets, tested):
@@ -434,7 +435,7 @@ def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, d
     with contextlib.suppress(GateError):  # noise has no salient places
         main([*command, *tested, *output, "--allow-partial-data", "true"])
     assert "Test images of osie: 3; 95% confidence intervals" in capsys.readouterr().out
-    evaluation = files.read_json(tmp_path / "out" / "evaluation" / model_folder.EVALUATION, "", dict)
-    assert evaluation["decides"] == "osie-test"
-    assert evaluation["datasets"]["osie-test"]["manifest"]["image_size"] == list(predictable.SIZE)
+    evaluation = Evaluation.read(tmp_path / "out" / "evaluation", "")
+    assert evaluation.decides == "osie-test"
+    assert evaluation.datasets["osie-test"].manifest.image_size == predictable.SIZE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]

@@ -2,8 +2,10 @@
 
 import pytest
 
+from tests.prepared import manifest_of
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate
+from trainer.evaluation.evaluation import Gain, Known
 from trainer.evaluation.gate import Decision, decide
 from trainer.evaluation.settings import EvaluateConfig
 
@@ -21,7 +23,7 @@ def gains_between(ours, theirs, level=0.95, half=0.01, n_images=140):
     for metric in ours:
         mean = round((ours[metric] - theirs[metric]) * (-1 if metric == "kld" else 1), 6)
         low, high = (None, None) if half is None else (mean - half, mean + half)
-        gains[metric] = confidence.Gain(mean, low, high, 0.01, n_images, 96, 44, level=level)
+        gains[metric] = Gain(mean, low, high, 0.01, n_images, 96, 44, level=level)
     return gains
 
 
@@ -85,7 +87,7 @@ def test_only_a_candidate_worse_in_both_kld_and_cc_fails_the_baseline(candidate,
     ],
 )
 def test_synthetic_patterns_do_not_count_against_a_default_trained_on_real_data(source, champion, counts):
-    reservation = gate.reservation({"source": source}, champion)
+    reservation = gate.reservation(manifest_of(source=source), champion)
     assert (reservation == "") is counts
     models = BIAS | {"candidate": means(0.5), "champion": means(0.6)}
     gains = gains_between(means(0.5), means(0.6))
@@ -142,8 +144,8 @@ def test_later_decisions_of_a_year_need_wider_intervals_and_one_outside_of_runs_
 def test_always_says_what_it_overrules():
     models = BIAS | {"candidate": means(0.5), "champion": means(0.6)}
     gain = gains_between(means(0.5), means(0.6))["kld"]
-    worse = gate.Known(gate.Known.WORSE, 30, -0.2, -0.3, -0.1)
-    for known, said in ((worse, "-0.2"), (gate.Known(gate.Known.GONE, 30), "gone")):
+    worse = Known(Known.WORSE, 30, -0.2, -0.3, -0.1)
+    for known, said in ((worse, "-0.2"), (Known(Known.GONE, 30), "gone")):
         decision = decide(
             EvaluateConfig(gate="always"), models, gain, known=known, questions=["Is it upside down?"]
         )

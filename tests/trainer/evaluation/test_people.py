@@ -148,14 +148,14 @@ def test_reports_say_what_intervals_hold_for_and_the_gate_decides_over_images_al
     evaluation, table, dataset, models, tmp_path, capsys
 ):
     output, content = evaluation
-    salicon = content["datasets"]["salicon"]
-    assert salicon["over_people"] == list(METRICS)
+    salicon = content.datasets["salicon"]
+    assert salicon.over_people == list(METRICS)
     of_images = confidence.gain(table.values(CANDIDATE, "cc"), table.values(CHAMPION, "cc"), higher_is_better=True)
-    of_both, decisive = salicon["gains"]["cc"], salicon["decisive_gain"]
-    assert of_both["high"] - of_both["low"] > of_images.high - of_images.low
+    of_both, decisive = salicon.gains["cc"], salicon.decisive_gain
+    assert of_both.high - of_both.low > of_images.high - of_images.low
     gains = table.values(CHAMPION, "kld") - table.values(CANDIDATE, "kld")
-    assert (decisive["mean"], decisive["low"], decisive["high"]) == (gains.mean(), None, None)  # of ten images
-    assert salicon["gains"]["kld"] == decisive  # there is one interval of this gain
+    assert (decisive.mean, decisive.low, decisive.high) == (gains.mean(), None, None)  # of ten images
+    assert salicon.gains["kld"] == decisive  # there is one interval of this gain
     write_report(output, tmp_path / "report.html")
     assert "Intervals hold for other images and other people." in (tmp_path / "report.html").read_text("utf-8")
     without_maps = dataclasses.replace(

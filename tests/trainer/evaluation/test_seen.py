@@ -1,10 +1,12 @@
 """The images that models have seen, by their own lists and by prepared data, and what remains unknown."""
 
+import dataclasses
 import json
 
 import pytest
 from PIL import ImageOps
 
+from tests.prepared import manifest_of
 from tests.trainer.data.test_copies import COPIES, picture
 from trainer.data import fetch, prepared_data
 from trainer.data.settings import FetchConfig
@@ -114,18 +116,12 @@ def test_without_a_list_prepared_data_of_the_same_fingerprint_tells(tmp_path):
     ],
 )
 def test_validation_images_that_a_model_may_have_seen_are_cautioned_of(config, listed, cautious):
-    manifest = {
-        "dataset": "osie",
-        "source": "gs://b/osie",
-        "split": "shuffle",
-        "fingerprint": "aaaa",
-        "counts": VALID,
-    }
+    manifest = manifest_of(split="shuffle", counts=VALID)
     sentence = seen(config, listed).caution("current default", manifest)
     assert bool(sentence) == cautious
     assert not cautious or "(fingerprint bbbb, here aaaa)" in sentence
     # New images do not change a given split.
-    assert seen(config, listed).caution("current default", manifest | {"split": "given"}) == ""
+    assert seen(config, listed).caution("current default", dataclasses.replace(manifest, split="given")) == ""
 
 
 @pytest.mark.parametrize(
@@ -133,7 +129,7 @@ def test_validation_images_that_a_model_may_have_seen_are_cautioned_of(config, l
 )
 def test_data_of_one_fingerprint_may_be_split_by_another_rule(split, rule, cautious):
     config = OLD | ({"split": rule} if rule else {})
-    manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "fingerprint": "aaaa", "counts": VALID}
+    manifest = manifest_of(split=split, counts=VALID)
     assert bool(seen(config).caution("candidate", manifest)) == cautious
 
 
@@ -150,13 +146,7 @@ def test_data_of_one_fingerprint_may_be_split_by_another_rule(split, rule, cauti
     ],
 )
 def test_test_images_that_a_model_may_have_seen_are_cautioned_of(config, listed, cautious):
-    manifest = {
-        "dataset": "osie",
-        "source": "gs://b/osie",
-        "split": "shuffle",
-        "fingerprint": "a",
-        "counts": TESTED,
-    }
+    manifest = manifest_of(split="shuffle", fingerprint="a", counts=TESTED)
     sentence = seen(config, listed, {"aaaa": 0.0}).caution("current default", manifest)
     assert bool(sentence) == cautious
     assert not cautious or sentence.startswith("The current default was trained on osie too.")
@@ -165,9 +155,8 @@ def test_test_images_that_a_model_may_have_seen_are_cautioned_of(config, listed,
 @pytest.mark.parametrize(("share", "cautious"), [(None, True), (0.3, True), (0.5, False), (0.6, False)])
 @pytest.mark.parametrize("split", ["shuffle", "given"])
 def test_a_model_that_held_out_fewer_images_is_cautioned_of(share, cautious, split):
-    manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "test_share": 0.5, "counts": TESTED}
+    manifest = manifest_of(split=split, test_share=0.5, counts=TESTED)
     config = OLD | ({} if share is None else {"test_share": share})
-    manifest["fingerprint"] = "aaaa"
     assert bool(seen(config, (), {"aaaa": 0.5}).caution("current default", manifest)) == cautious
 
 

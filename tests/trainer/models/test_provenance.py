@@ -67,8 +67,7 @@ def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data,
 
 
 def test_scores_on_other_data_are_told_apart():
-    datasets = {name: {"manifest": config} for name, config in (("osie", REAL), ("sample-maps", SAMPLE))}
-    (notice,) = provenance.of_evaluation({"datasets": datasets, "model_configs": {"candidate": REAL}})
+    (notice,) = provenance.of_evaluation({"candidate": REAL}, {"osie": REAL, "sample-maps": SAMPLE})
     assert notice.startswith("The scores on sample-maps are of generated shapes.")
 
 

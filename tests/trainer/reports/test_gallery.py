@@ -52,7 +52,7 @@ def images(page):
 
 
 def test_images_are_sorted_by_any_metric(page, evaluation):
-    scores = {each["image"]: each["scores"] for each in evaluation["datasets"]["salicon"]["pictures"]}
+    scores = {each.image: each.scores for each in evaluation.datasets["salicon"].pictures}
     metric, order = page.locator(".gallery").first.locator("select").all()
     for name, which, sign in (("nss", "best", -1), ("sim", "worst", 1), ("kld", "best", 1)):
         metric.select_option(name)

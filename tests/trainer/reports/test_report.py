@@ -81,13 +81,13 @@ def page(evaluated, tmp_path_factory):
 
 
 def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, evaluation):
-    salicon = evaluation["datasets"]["salicon"]
-    models = salicon["models"]
+    salicon = evaluation.datasets["salicon"]
+    models = salicon.models
     shown = iter(page.cells)
     for metric in METRICS:
         for model in models:
             text, classes = next(shown)
-            low, high = salicon["intervals"][model][metric]
+            low, high = salicon.intervals[model][metric]
             if shown_interval := score_tables.interval_text(metric, (low, high)):
                 assert next(shown)[0] == shown_interval
             assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
@@ -100,8 +100,8 @@ def test_report_is_one_file_with_the_decision_and_the_origins(page, evaluation):
     assert "Not decided" in page.text
     assert "this dataset has only maps" in page.text
     assert page.text.count('<th scope="row">train.epochs</th>') == 1
-    assert evaluation["reason"].replace("'", "&#39;") in page.text
-    version, commit = evaluation["code_version"].split("+")
+    assert evaluation.reason.replace("'", "&#39;") in page.text
+    version, commit = evaluation.code_version.split("+")
     for fact in ("gs://bucket/salicon", "0123abcd", "train.epochs", f"<dd>{version}</dd>", f"<dd>{commit}</dd>"):
         assert fact in page.text
     assert re.search(r"<dt>Date</dt><dd>20\d\d-\d\d-\d\d \d\d:\d\d UTC</dd>", page.text)
@@ -118,15 +118,17 @@ def test_report_is_one_file_with_the_decision_and_the_origins(page, evaluation):
         ({"promote": True, "model_configs": {}, "run": "msinet-1"}, False, "Would become the default"),
     ],
 )
-def test_report_opens_with_the_verdict(changes, registers, headline):
-    both = {"passed_baseline": True, "model_configs": {"candidate": None, "champion": None}}
-    assert report.headline(both | changes, registers)[1] == headline
+def test_report_opens_with_the_verdict(changes, registers, headline, evaluation):
+    both = {"passed_baseline": True, "end": "", "model_configs": {"candidate": None, "champion": None}}
+    assert report.headline(dataclasses.replace(evaluation, **(both | changes)), registers)[1] == headline
 
 
 def test_names_are_escaped(evaluation, store, tmp_path):
-    del evaluation["datasets"]["fixationadd1000"]
-    evaluation["reason"] = "The default, `<script>alert(1)</script>`, stays."
-    evaluation["datasets"]["salicon"]["manifest"]["source"] = "gs://<b>bold</b>"
+    del evaluation.datasets["fixationadd1000"]
+    salicon = evaluation.datasets["salicon"]
+    manifest = dataclasses.replace(salicon.manifest, source="gs://<b>bold</b>")
+    evaluation.datasets["salicon"] = dataclasses.replace(salicon, manifest=manifest)
+    evaluation = dataclasses.replace(evaluation, reason="The default, `<script>alert(1)</script>`, stays.")
     report.write_report(store(tmp_path, evaluation), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "The default, <code>&lt;script&gt;alert(1)&lt;/script&gt;</code>, stays." in text
@@ -182,9 +184,9 @@ def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path)
     text = (tmp_path / "report.html").read_text()
     assert text.count("Compared with people</h3>") == 1  # of the two datasets, one has observers
     assert "10 images with 5 observers each" in text
-    shares = evaluation["datasets"]["salicon"]["ceiling"]["leave_one_out"]["shares"]
+    shares = evaluation.datasets["salicon"].ceiling.leave_one_out.shares
     for model in ("candidate", "champion"):
-        low, high = (round(100 * shares[model]["nss"][end]) for end in ("low", "high"))
+        low, high = (round(100 * getattr(shares[model]["nss"], end)) for end in ("low", "high"))
         assert f"({low} to {high})".replace("-", confidence.MINUS) in text
     assert "Undefined for sAUC" in text
     rows = re.findall(r'class="reach-name"><b>([^<]+)</b>.*?<small>([^<]+)</small>', text)

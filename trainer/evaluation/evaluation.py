@@ -1,0 +1,331 @@
+"""An evaluation: what it holds in memory, and in its folder. EVALUATION is written and read here alone.
+
+Loads no NumPy, so that a registry can read an evaluation without it.
+"""
+
+import dataclasses
+import pathlib
+from typing import Any, ClassVar
+
+from typing_extensions import TypedDict
+
+from trainer.data.prepared_data import Manifest
+from trainer.io import files
+from trainer.io.files import StrPath
+from trainer.network.model_folder import EVALUATION, ImageSize, ModelConfig
+
+PREDICTIONS = "predictions"
+"""Folder of the images in the report."""
+SHIPPED_MAP = "shipped_map.png"
+"""The candidate's map of an image of the package, which an endpoint must return; absent without an endpoint."""
+KNOWN = "known_images.zip"
+"""The images that decided, with their recordings, for the next candidate (`trainer.evaluation.known`)."""
+RECORDED = "recorded.csv"
+"""The images of a model's data: the lines of `prepared_data.IMAGES`, and which data they are of."""
+CONFIDENCE = 0.95
+"""Level of an interval, unless another one is asked for."""
+KNOWN_LEVEL = 0.9
+"""Level of the interval of the gain on known images. A candidate that is equal there is called worse in one case
+of twenty, which is the safe side."""
+LONG = ("shards", "originals", "objects")
+"""Fields of a manifest that an evaluation leaves out: they have one entry for each shard and source object."""
+
+Scores = dict[str, float]
+"""Metric -> value; a metric that cannot be computed is absent."""
+Interval = list[float]
+"""Lower and upper end."""
+Intervals = dict[str, Interval | None]
+"""Metric -> confidence interval of the mean; None for too few images."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Gain:
+    """How much better one model is than another on the same images; positive is better in every metric."""
+
+    mean: float
+    low: float | None
+    """Lower end of the confidence interval of the mean; None for fewer than `confidence.MIN_IMAGES` images."""
+    high: float | None
+    p_value: float
+    """Two-sided p-value of a paired t-test; it is below 1 - level exactly if the interval excludes 0."""
+    n_images: int
+    better_on: int
+    worse_on: int
+    level: float = dataclasses.field(default=CONFIDENCE, kw_only=True)
+    """Confidence level of the interval."""
+    of_groups: bool = dataclasses.field(default=False, kw_only=True)
+    """Whether images belong together, so that `n_images` counts groups, and an image of its own as one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """How far a model comes on the way from one score to another: 0 at the start, 1 at the end, or beyond."""
+
+    share: float | None
+    """None if the end is not certainly better than the start, or there are too few images."""
+    low: float | None
+    """Lower end of the confidence interval; None with `share`."""
+    high: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The two numbers by which fixations become a prediction."""
+
+    blur: float
+    """Standard deviation of the Gaussian, divided by the longer side."""
+    bias: float
+    """Share of the centre bias, 0..1."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldOutScores:
+    """The scores of models and of people against the same held-out people."""
+
+    means: dict[str, Scores]
+    """Model, centre bias or `per_image.OBSERVERS` -> mean scores."""
+    intervals: dict[str, Intervals]
+    shares: dict[str, dict[str, Share]]
+    """Model -> metric -> how far it comes from the centre bias to people."""
+    choices: dict[str, list[Choice]]
+    """Metric -> the choices with which people predict best: one, or two for the halves of a test set."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CeilingScores:
+    """The ceiling of a dataset (`trainer.evaluation.ceiling`)."""
+
+    n_images: int
+    n_chosen_of: int
+    """Number of the images among which they were chosen."""
+    n_too_few: int
+    """Number of chosen images with fewer than two observers, which are left out."""
+    n_observers: tuple[int, float, int]
+    """The fewest observers of an image, the median, and the most."""
+    truth_blur: float
+    n_units: int
+    """Number of the images, with those of a group as one."""
+    leave_one_out: HeldOutScores
+    split_half: HeldOutScores
+
+
+@dataclasses.dataclass(frozen=True)
+class NoCeiling:
+    """A dataset has observers, and no ceiling."""
+
+    absent: str
+    """Why there is none, as a sentence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pages:
+    """The images that a model predicted as pages."""
+
+    n_images: int
+    image_size: ImageSize
+    """The model's input size for them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """An image of the report."""
+
+    group: str
+    """Why it is shown: `best`, `median`, `worst`, `gains`, `losses`, or with a metric, such as `best nss`."""
+    image: str
+    scores: dict[str, Scores]
+    files: dict[str, str]
+    """`stimulus`, `density` or a model -> path in the folder of the evaluation."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoredDataset:
+    """The scores on one dataset. What earlier versions left out has a default."""
+
+    has_fixations: bool
+    manifest: Manifest
+    """The prepared data, without the fields in LONG."""
+    models: dict[str, Scores]
+    """Model -> mean scores."""
+    intervals: dict[str, Intervals]
+    gains: dict[str, Gain]
+    """Metric -> gain of the candidate over the current default; empty without one."""
+    n_images: int
+    n_units: int
+    """Number of the images, with those of a group as one: that of the values of every interval."""
+    pictures: list[Picture]
+    folder: str = ""
+    """Folder of the prepared data."""
+    center_bias: tuple[str, int] | None = None
+    """Fingerprint and number of the images of the centre bias; None if these are the training images."""
+    left_out: list[str] = dataclasses.field(default_factory=list)
+    """Names of the images that one of the models was trained on."""
+    worse: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    """Centre bias or current default -> the metrics in which the candidate is significantly worse."""
+    over_people: list[str] = dataclasses.field(default_factory=list)
+    """The metrics whose intervals hold for other images and other people, the rest for the same people."""
+    decisive_gain: Gain | None = None
+    """The gain that decides; None on another dataset, and without a current default."""
+    spread: float | None = None
+    """Standard deviation of the gains on images."""
+    could_find: float | None = None
+    """The mean gain that the decision finds half of the time."""
+    n_fixations: int = 0
+    """Fixations on the images that were scored."""
+    n_observers: int = 0
+    """The most observers of one of them; 0 if observers are not told apart."""
+    image_sizes: dict[str, ImageSize] = dataclasses.field(default_factory=dict)
+    """Model -> its input size, at which it answered."""
+    map_size: ImageSize = dataclasses.field(default_factory=list)
+    """The frame at whose scale maps were compared."""
+    runtime: str = ""
+    """What computed the maps, and in which precision."""
+    pages: dict[str, Pages] = dataclasses.field(default_factory=dict)
+    """Model -> the images that it saw as pages, at a size of their own; models without any are absent."""
+    ceiling: CeilingScores | NoCeiling | None = None
+    """None for a dataset without observers."""
+
+    @property
+    def origin_of_bias(self) -> tuple[str, int]:
+        """Fingerprint of the data that the centre bias is made of, and the number of its images there."""
+        return self.center_bias or (self.manifest.fingerprint, self.manifest.counts["train"])
+
+    def content(self) -> dict[str, Any]:
+        """The content for EVALUATION, without what is None."""
+        content = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        for name in LONG:
+            del content["manifest"][name]
+        return content
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """The gain of a candidate over the current default on the known images."""
+
+    verdict: str
+    """WORSE, NOT_WORSE, GONE or FORGOTTEN."""
+    n_images: int = 0
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float = KNOWN_LEVEL
+    n_shared: int = 0
+    """Number of the known images that are in the new data."""
+    n_changed: int = 0
+    """Number of those whose recordings are others now."""
+
+    WORSE: ClassVar[str] = "worse"
+    NOT_WORSE: ClassVar[str] = "not worse"
+    GONE: ClassVar[str] = "gone"
+    FORGOTTEN: ClassVar[str] = "forgotten"
+
+    @classmethod
+    def of(cls, gain: Gain, n_images: int, n_shared: int, n_changed: int) -> "Known":
+        """The gain, and whether it is significantly below 0."""
+        verdict = cls.WORSE if gain.high is not None and gain.high < 0 else cls.NOT_WORSE
+        return cls(verdict, n_images, gain.mean, gain.low, gain.high, gain.level, n_shared, n_changed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The scores of a candidate, and the decision whether it becomes the default.
+
+    What earlier versions left out has a default.
+    """
+
+    datasets: dict[str, ScoredDataset]
+    """Name -> scores; the dataset that decides is the first."""
+    decides: str
+    """Name of the dataset that decides."""
+    gate: str
+    gate_margin: float
+    gate_confidence: float
+    shown_confidence: float
+    """Level of the intervals that are shown."""
+    passed_baseline: bool
+    """Whether the candidate is at least as good as the centre bias."""
+    promote: bool
+    """Whether the candidate becomes the default."""
+    reason: str
+    """Why, in one or more sentences for people."""
+    model_configs: dict[str, dict[str, Any] | None]
+    """Model -> content of its MODEL_CONFIG, if it has one; without `champion` there is no current default."""
+    code_version: str
+    gate_on: str = ""
+    beats_champion: bool | None = None
+    """Whether the candidate is significantly better than the current default; None without one."""
+    end: str = ""
+    """How it ends, of `gate.PROMOTED` and the others."""
+    decided: bool = True
+    """Whether there were enough images that neither model was trained on."""
+    known: Known | None = None
+    """The gain on the images on which the current default was decided; None if there never were any."""
+    n_known: int = 0
+    """Number of the known images that the next candidate is compared on."""
+    model_folders: dict[str, str] = dataclasses.field(default_factory=dict)
+    decision: int = 0
+    """Number of the decision among those of the last year, from 1; 0 if it has none."""
+    data_warnings: list[str] = dataclasses.field(default_factory=list)
+    """Sentences about the data of the run."""
+    questions: list[str] | None = None
+    """Those among them that hold a promotion; None if nothing was asked."""
+    run: str = ""
+    """Name of the run of the pipeline; empty outside of one."""
+    date: str = ""
+
+    @classmethod
+    def read(cls, folder: StrPath, remedy: str) -> "Evaluation":
+        """Read the evaluation in a folder; raises `ContentError` as `parse` does."""
+        path = pathlib.Path(folder, EVALUATION)
+        return cls.parse(files.read_limited(path, remedy, files.NAMES_OF_IMAGES_BYTES), str(path), remedy)
+
+    @classmethod
+    def parse(cls, content: bytes, origin: str, remedy: str) -> "Evaluation":
+        """Parse the content of EVALUATION.
+
+        Args:
+            content: JSON.
+            origin: Name of the file in error messages.
+            remedy: End of the error message.
+
+        Raises:
+            ContentError: it is not JSON, a key is missing, or a value has another type.
+        """
+        value: _Form = files.parse_json(content, origin, remedy, _Form)
+        datasets = {name: _completed(each) for name, each in value["datasets"].items()}
+        evaluation: Evaluation = files.checked_json({**value, "datasets": datasets}, origin, remedy, cls)
+        return evaluation
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Write EVALUATION into a folder."""
+        others = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "datasets"
+        }
+        content = {
+            "datasets": {name: each.content() for name, each in self.datasets.items()},
+            **others,
+            "known": dataclasses.asdict(self.known) if self.known else None,
+        }
+        files.write_json(folder / EVALUATION, content)
+
+    @property
+    def deciding(self) -> ScoredDataset:
+        """The scores on the dataset that decides."""
+        return self.datasets[self.decides]
+
+
+class _Form(TypedDict):
+    """EVALUATION, as far as its values are not made into objects."""
+
+    datasets: dict[str, dict[str, Any]]
+    model_configs: dict[str, ModelConfig | None]
+
+
+def _completed(result: dict[str, Any]) -> dict[str, Any]:
+    """The results on a dataset with what their manifest leaves out, and what earlier versions did not know."""
+    completed = {"n_units": result.get("n_images"), **result}
+    if isinstance(manifest := result.get("manifest"), dict):
+        completed["manifest"] = {"shards": {}, "originals": [], "objects": [], **manifest}
+    if isinstance(ceiling := result.get("ceiling"), dict) and "n_images" in ceiling:
+        completed["ceiling"] = {"n_units": ceiling["n_images"], **ceiling}
+    return completed
