@@ -1,4 +1,4 @@
-"""Task that compares the fetched data with those of the current default before anything is trained."""
+"""Task that compares the fetched data with the data of the current default, before anything is trained."""
 
 from typing import NamedTuple
 
@@ -22,10 +22,14 @@ def check_data(
     test_data: dsl.Input[dsl.Dataset],
     report: dsl.Output[dsl.HTML],
 ) -> NamedTuple("Outputs", [("warnings", list), ("questions", list)]):  # type: ignore[valid-type]
-    """Ask the current default about the data, and write the report; fail if there are too few images or observers.
+    """Ask the current default about the data, and write the report.
 
-    `questions` are those of `warnings` that hold a promotion. With `data_gate=strict` they are a failure. So is a
-    training that does not fit its data, or a gate that cannot be measured on them: nothing has been trained yet.
+    `questions` are the `warnings` that hold a promotion. Nothing has been trained yet, so the task fails if
+
+    - there are too few images or observers,
+    - there are questions, with `data_gate=strict`,
+    - a training does not fit its data,
+    - the gate cannot be measured on the data. Example: `gate=nss` needs fixations.
     """
     from lifecycle.machines.settings import Target
     from lifecycle.machines.training_job import check_trainings

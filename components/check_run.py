@@ -57,10 +57,11 @@ def check_run(
         ("traffic", int),
     ],
 ):
-    """Check the parameters and all places that the run reads or writes; fail with all mistakes at once.
+    """Check the parameters and all places that the run reads or writes. Fail with all mistakes at once.
 
-    `compiled` has the parameters that the pipeline was compiled with, and `settings` those that override them and
-    that the form does not show. Output is empty if the registry already has the model of this run.
+    `compiled` has the parameters that the pipeline was compiled with. `settings` overrides them, and has what the
+    form does not show, such as {"finetune_epochs": 5}. Output is empty if the registry already has the model of
+    this run.
     """
     arguments = dict(locals())
     from lifecycle.machines.settings import Target

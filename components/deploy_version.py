@@ -1,4 +1,4 @@
-"""Task that deploys a version which became the default to an endpoint of Vertex AI."""
+"""Task that deploys a new default version to an endpoint of Vertex AI."""
 
 from kfp import dsl
 

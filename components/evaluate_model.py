@@ -23,23 +23,23 @@ def evaluate_model(
     registry: str = "",
     run: str = "",
 ) -> None:
-    """Evaluate a model on held-out images; fail if it is worse than a map that is the same for all images.
+    """Evaluate a model on held-out images. Fail if it is worse than a map that is the same for all images.
 
     Args:
         model: The model, from train-msinet.
-        finetune_data: Prepared data, whose validation images decide.
+        finetune_data: Prepared data. Its validation images decide.
         base_data: Prepared data of the training before, if there was one.
         test_data: Prepared data of a test set.
         settings: Settings of the gate as a JSON object, such as {"gate": "cc"}.
         evaluate_base: Whether to evaluate on the validation images of base_data too.
         data_warnings: Sentences about the data, for the report.
-        questions: Those of them that hold a promotion.
+        questions: The data_warnings that hold a promotion.
         model_name: Name of the model in the registry.
         registry: Registry whose default version the model is compared with, as gs://, vertex:// or a folder.
         run: Name of the run, for the report.
 
     Returns:
-        evaluation: All scores, those of each image too.
+        evaluation: All scores, and the scores of each image.
         metrics: Mean scores of the model and of the current default, and the gain with its interval.
         decision: Whether the model becomes the default, and why.
         report: The report, with pictures.

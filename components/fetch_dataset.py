@@ -21,12 +21,13 @@ def fetch_dataset(
     Args:
         dataset: Name of the dataset: salicon, mit1003, cat2000, dutomron, pascals, osie, osie-mouse, crowd, fiwi,
             fixationadd1000, ueyes, or custom for recordings of your own.
-        source: Its archive or folder at gs://, an archive at https://, or the word sample for generated pictures;
-            empty for the authors' own download.
-        image_size: Input size of the network as height x width in pixels; empty for the size of the dataset.
+        source: Its archive or folder at gs://, an archive at https://, or the word sample for generated pictures.
+            Empty for the authors' own download.
+        image_size: Input size of the network as height x width in pixels, such as 240x320. Empty for the size of
+            the dataset.
         settings: Other settings of the data as a JSON object, such as {"max_examples": 100}.
         test_of: Name of the dataset that is trained on, if this one is its test set.
-        fingerprint: Digest that the source must have, or any; if it is empty, nothing is fetched.
+        fingerprint: Digest that the source must have, or any. If it is empty, nothing is fetched.
 
     Returns:
         prepared: The dataset, resized and split.

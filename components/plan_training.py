@@ -47,9 +47,9 @@ def plan_training(
 ):
     """Check that the training fits its data and accelerator, and estimate time and cost.
 
-    `settings` are those of check_run. The output `settings` has those of the training as one value, with its batch
-    and precision. The model to fine-tune comes by its URI, since it is no artifact that may be missing
-    (`components`).
+    `settings` come from check_run. The output `settings` has the settings of the training as one value,
+    with a batch and a precision in place of 0 and `auto`. The model to fine-tune comes by its URI: an artifact
+    could not be missing (`components`).
     """
     from lifecycle.machines.settings import Target, TrainingSettings
     from lifecycle.machines.training_job import Folders, plan_step

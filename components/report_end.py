@@ -15,9 +15,9 @@ def report_end(
     only_failures: bool,
     status: dsl.PipelineTaskFinalStatus,
 ) -> None:
-    """Print how the run ended, and post it to the webhook whose address is in the secret `webhook`.
+    """Print how the run ended, and post it to the webhook. The secret `webhook` has its address.
 
-    The `registry` is that of the environment; `settings` may have another.
+    The `registry` comes from the environment. `settings` may have another, such as {"registry": "gs://b/models"}.
     """
     from lifecycle.runs.outcome import report
 

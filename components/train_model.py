@@ -19,8 +19,9 @@ def train_model(
 ) -> str:
     """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI.
 
-    `settings` has those of `trainer.training.settings.TrainConfig`. Checkpoints are below the folder `step` of
-    `checkpoint_dir`, or beside the model if that is empty. A base model has no SavedModel: it is only fine-tuned.
+    `settings` are fields of `trainer.training.settings.TrainConfig`, such as {"epochs": 10}. Checkpoints are below
+    the folder `step` of `checkpoint_dir`, or beside the model if `checkpoint_dir` is empty. A base model has no
+    SavedModel: it is only fine-tuned.
     """
     from lifecycle.machines.training_job import checkpoint_folder
     from trainer.errors import reported

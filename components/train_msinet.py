@@ -1,4 +1,4 @@
-"""Training of MSI-Net as a task of anybody's pipeline; ours plans the machines of a training first."""
+"""Training of MSI-Net as a task of anybody's pipeline. Our own pipeline plans the machines of a training first."""
 
 from kfp import dsl
 
@@ -24,10 +24,10 @@ def train_msinet(
 
     Args:
         dataset: Prepared data, from fetch-dataset.
-        base_model: Model to fine-tune; without it, the training starts from ImageNet's encoder.
+        base_model: Model to fine-tune. Without it, the training starts from ImageNet's encoder.
         recipe: Set of settings: paper, best or small.
         epochs: Passes over the training images.
-        batch_size: Images in one training step; 0 for the default of the devices.
+        batch_size: Images in one training step. 0 for the default of the devices.
         learning_rate: Learning rate of a batch of one image.
         precision: float32, bfloat16, float16, or auto for what the devices are fast at.
         seed: Start of the random numbers.

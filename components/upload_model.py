@@ -28,7 +28,7 @@ def upload_model(
 
     `registered` is the version in the registry. On Kubeflow only its metadata name it, since the launcher refuses
     an output outside of the run's folder. Output is the endpoint to deploy it to: `endpoint` for a new default,
-    otherwise empty.
+    and empty for a challenger.
     """
     from lifecycle.registry.register import fetched_of, lineage, open_registry, pipeline_job, register, resource_of
     from trainer.errors import reported

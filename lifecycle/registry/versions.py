@@ -55,6 +55,25 @@ class Version:
         return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
 
     @property
+    def run(self) -> str:
+        """Name of the run that added it. Empty if its record does not say it."""
+        return str(self.record.get("lineage", {}).get("run", ""))
+
+    @property
+    def end(self) -> str:
+        """What the gate decided about it, such as `promoted` or `held`.
+
+        Empty for a version that another program registered.
+        """
+        if end := self.record.get("end"):
+            return str(end)
+        if "promote" not in self.record:
+            return ""
+        if self.record["promote"]:
+            return "promoted"
+        return "challenger" if self.record.get("decided", True) else "not decided"
+
+    @property
     def model_config(self) -> dict[str, Any] | None:
         """MODEL_CONFIG of the model; None for a version that another program registered."""
         config: dict[str, Any] | None = self.record.get("lineage", {}).get("model")

@@ -1,7 +1,8 @@
 """What Argo Workflows knows of a run on Kubeflow, asked from a pod of the run.
 
-Kubeflow hands a state to the last task that is often behind: it stays RUNNING when all others have ended well, or
-when a pod was lost. The workflow knows which tasks failed, and their logs say why.
+Kubeflow tells the last task of a run the state of the others. This state is often behind: it stays RUNNING when
+all other tasks have ended well, or when a pod was lost. The workflow knows which tasks failed, and their logs say
+why.
 """
 
 import base64
@@ -20,7 +21,9 @@ TIMEOUT_S = 20.0
 
 
 def failed_in_workflow(name: str) -> dict[str, str]:
-    """Task that failed -> why, in the workflow `name` in the namespace of this pod; empty if none did.
+    """Task that failed -> why, in the workflow `name` in the namespace of this pod. Empty if none failed.
+
+    Example: `{"check-run": "unknown accelerator 'l5'; did you mean 'l4'?"}`.
 
     Raises an exception of `kubernetes` or urllib3 if the cluster cannot be asked.
     """
@@ -66,6 +69,9 @@ def failed_nodes(status: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def task_of(place: str) -> str:
-    """The name of the task whose driver or executor has this node name in a workflow."""
+    """The name of the task to which a driver or an executor belongs.
+
+    `place` is the name of its node in a workflow. Example: of `root.check-run-driver`, `check-run`.
+    """
     *_, above, last = (part.partition("(")[0] for part in place.split("."))
     return above if last == "executor" else last.removesuffix("-driver")

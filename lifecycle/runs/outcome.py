@@ -1,11 +1,11 @@
-"""How a run of the pipeline ended: promoted or not and why, unchanged, or what failed and why."""
+"""How a run ended, and the message about it: promoted or not and why, unchanged, or what failed and why."""
 
 import contextlib
 import dataclasses
 import datetime
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lifecycle.registry.address import VERTEX, Address
@@ -17,26 +17,74 @@ from lifecycle.vertex.run import failed_tasks, titles_of_job
 from trainer.models.model_names import DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
 
-PROMOTED, CHALLENGER, UNDECIDED = "promoted", "challenger", "not decided"
+PROMOTED, CHALLENGER = "promoted", "challenger"
 UNCHANGED, FAILED = "unchanged", "failed"
 JOB = r"projects/([^/]+)/locations/([^/]+)/pipelineJobs/([^/]+)"
-"""Resource name of a run on Vertex AI."""
+"""Resource name of a run on Vertex AI. Example: `projects/p/locations/us-central1/pipelineJobs/msinet-2026`."""
 SUCCEEDED = ("SUCCEEDED", "COMPLETE")
 """States of all tasks if none failed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class End:
-    """How a run ended."""
+    """How a run ended, and the message about it.
+
+    Example: `End("msinet@3", "challenger", "The current default stays: KLD worse by 0.1.")`.
+    """
 
     model: str
     """Name of the model, or the version that the run added, such as `msinet@3`."""
     result: str
-    """PROMOTED, CHALLENGER, UNDECIDED or UNCHANGED, or FAILED and the task."""
+    """UNCHANGED, FAILED and the task, or what the gate decided (`Version.end`). Example: `failed at Data`."""
     why: str
     """One or more sentences."""
     earlier: str = ""
-    """A sentence about the last move of the default before; empty if there was none."""
+    """A sentence about the last move of the default before this run. Empty if there was none."""
+
+    @classmethod
+    def of_version(cls, registry: Registry, name: str, version: Version) -> "End":
+        """The end of a run that has added `version` of the model `name`.
+
+        The registry may have moved the default since the gate decided. So `result` is
+
+        - PROMOTED if the version is the default, or was it,
+        - CHALLENGER if the gate promoted it, but it never became the default,
+        - what the gate decided in all other cases.
+        """
+        result, why = version.end, str(version.record.get("reason", ""))
+        if registry.aliases(name).get(DEFAULT) == version.number:
+            result = PROMOTED
+        elif result == PROMOTED:
+            moves = registry.default_moves(name)
+            was_default = any(move.version == version.number for move in moves)
+            result, why = PROMOTED if was_default else CHALLENGER, f"{why} {what_followed(version, moves)}".strip()
+        return cls(f"{name}@{version.number}", result, why, _earlier(registry, name, version.number))
+
+    @classmethod
+    def of_failure(
+        cls, registry: Registry, name: str, tasks: Mapping[str, str], version: Version | None = None
+    ) -> "End":
+        """The end of a run that failed.
+
+        Args:
+            registry: Where the model is registered.
+            name: Name of the model.
+            tasks: Title of each task that failed -> why.
+            version: The version that the run had added before it failed; None if it had added none.
+        """
+        added = [f"Version {version.number} is registered nevertheless."] if version else []
+        why = " ".join(filter(None, [*tasks.values(), *added])) or "The run's page says why."
+        return cls(name, failed_at(tasks), why, _earlier(registry, name))
+
+    @classmethod
+    def of_unchanged(cls, registry: Registry, name: str) -> "End":
+        """The end of a run that found nothing to train."""
+        default = registry.aliases(name).get(DEFAULT, PRETRAINED_VERSION)
+        why = (
+            "A version was made of the same data, settings, code and start, and how it compares with the default, "
+            f"version {default}, is known."
+        )
+        return cls(name, UNCHANGED, why, _earlier(registry, name))
 
     @property
     def is_failure(self) -> bool:
@@ -45,60 +93,24 @@ class End:
 
     @property
     def text(self) -> str:
-        """The message."""
+        """The message. Example: `msinet: failed at Data. There are too few images.`"""
         return " ".join(filter(None, (f"{self.model}: {self.result}.", self.why, self.earlier)))
 
+    def post(self, run: str, address: Callable[[], str]) -> str:
+        """Post the message and the name of the run to a webhook. Returns what went wrong, or "" if nothing did.
 
-def decided(record: Mapping[str, Any]) -> str:
-    """What the gate decided about the version with this record."""
-    if end := record.get("end"):
-        return str(end)
-    if record.get("promote"):
-        return PROMOTED
-    return CHALLENGER if record.get("decided", True) else UNDECIDED
-
-
-def version_of(run: str, versions: Iterable[Version]) -> Version | None:
-    """The version that a run has added; None if it has added none."""
-    return next((each for each in versions if each.record.get("lineage", {}).get("run") == run), None)
+        `address` finds the address of the webhook. It may raise `UserError`.
+        """
+        return webhook.post(f"{self.text}\nRun {run}", address)
 
 
 def failed_at(titles: Iterable[str]) -> str:
-    """The result of a run that failed at the tasks with these titles."""
+    """The result of a run that failed at the tasks with these titles. Example: `failed at Data, Evaluation`."""
     return f"{FAILED} at {', '.join(titles)}" if any(titles) else FAILED
 
 
-def of_version(registry: Registry, name: str, version: Version) -> End:
-    """The end of a run that has added `version` of the model `name`."""
-    result, why = decided(version.record), str(version.record.get("reason", ""))
-    if registry.aliases(name).get(DEFAULT) == version.number:
-        result = PROMOTED
-    elif result == PROMOTED:
-        moves = registry.default_moves(name)
-        was_default = any(move.version == version.number for move in moves)
-        result, why = PROMOTED if was_default else CHALLENGER, f"{why} {what_followed(version, moves)}".strip()
-    return End(f"{name}@{version.number}", result, why, earlier(registry, name, version.number))
-
-
-def of_failure(registry: Registry, name: str, tasks: Mapping[str, str], version: Version | None = None) -> End:
-    """The end of a run that failed: title of each failed task -> why; it may have added `version` before."""
-    added = [f"Version {version.number} is registered nevertheless."] if version else []
-    why = " ".join(filter(None, [*tasks.values(), *added])) or "The run's page says why."
-    return End(name, failed_at(tasks), why, earlier(registry, name))
-
-
-def of_unchanged(registry: Registry, name: str) -> End:
-    """The end of a run that found nothing to train."""
-    default = registry.aliases(name).get(DEFAULT, PRETRAINED_VERSION)
-    why = (
-        f"A version was made of the same data, settings, code and start, and how it compares with the default, "
-        f"version {default}, is known."
-    )
-    return End(name, UNCHANGED, why, earlier(registry, name))
-
-
-def earlier(registry: Registry, name: str, number: int | None = None) -> str:
-    """A sentence about the last move of the default to a version other than `number`; empty if there was none."""
+def _earlier(registry: Registry, name: str, number: int | None = None) -> str:
+    """A sentence about the last move of the default to a version other than `number`. Empty if there was none."""
     moves = registry.default_moves(name)
     place = next((place for place in reversed(range(len(moves))) if moves[place].version != number), None)
     if place is None:
@@ -118,34 +130,35 @@ def earlier(registry: Registry, name: str, number: int | None = None) -> str:
 
 
 def report(model: str, location: str, run: str, status: Any, secret: str, only_failures: bool) -> None:
-    """Print how a run ended, and post it; what goes wrong is printed, because it is no reason to fail a run.
+    """Print how a run ended, and post it. What goes wrong is printed too: it is no reason to fail a run.
 
     Args:
         model: Name of the model.
         location: Its registry.
         run: Name of the run in the registry.
-        status: `dsl.PipelineTaskFinalStatus` of all other tasks. On Kubeflow the workflow that it names is asked.
-        secret: Secret of Secret Manager with the address of the webhook; empty if `webhook.VARIABLE` has it.
+        status: `dsl.PipelineTaskFinalStatus` of all other tasks. On Kubeflow it names the workflow to ask.
+        secret: Secret of Secret Manager with the address of the webhook. Empty if the environment variable
+            WEBHOOK_VARIABLE has the address.
         only_failures: Whether only the end of a run that failed is posted.
     """
     job = re.fullmatch(JOB, status.pipeline_job_resource_name or "")
     end = _end(model, location, run, status, job)
     link = f": {vertex_api.run_link(Address(job[1], job[2]), job[3])}" if job else ""
-    text = f"{end.text}\nRun {run}{link}"
-    print(text)
+    print(f"{end.text}\nRun {run}{link}")
     if only_failures and not end.is_failure:
         return
 
     def address() -> str:
         if not secret:
-            return os.environ.get(webhook.VARIABLE, "")
+            return os.environ.get(webhook.WEBHOOK_VARIABLE, "")
         return webhook.read_secret(secret, Address(secret.split("/")[1], "global", _endpoint(location)))
 
-    if wrong := webhook.post(text, address):
+    if wrong := end.post(f"{run}{link}", address):
         print(f"warning: the webhook did not take this message: {wrong}")
 
 
 def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | None) -> End:
+    """How a run ended, asked at its service and its registry. What cannot be asked for becomes part of `why`."""
     tasks, state = {"": status.error_message or ""}, status.state
     try:
         if state == "FAILED" and job:
@@ -154,18 +167,18 @@ def _end(model: str, location: str, run: str, status: Any, job: re.Match[str] | 
             from kubernetes.client import ApiException  # type: ignore[import-untyped]
             from urllib3.exceptions import HTTPError
 
-            # Otherwise the state, which may be behind, is all there is.
+            # Otherwise the state is all there is. It may be behind.
             with contextlib.suppress(ApiException, HTTPError):
                 tasks = argo.failed_in_workflow(status.pipeline_job_resource_name)
                 state = "FAILED" if tasks else "SUCCEEDED"
         registry = open_registry(location)
-        version = version_of(run, registry.versions(model))
+        version = next((each for each in registry.versions(model) if each.run == run), None)
         if state == "FAILED":
-            return of_failure(registry, model, tasks, version)
+            return End.of_failure(registry, model, tasks, version)
         if version is not None:
-            return of_version(registry, model, version)
+            return End.of_version(registry, model, version)
         is_unchanged = state in SUCCEEDED  # else cancelled
-        return of_unchanged(registry, model) if is_unchanged else of_failure(registry, model, {})
+        return End.of_unchanged(registry, model) if is_unchanged else End.of_failure(registry, model, {})
     except Exception as error:
         result = "succeeded" if state in SUCCEEDED else failed_at(tasks)
         return End(model, result, f"{' '.join(tasks.values())} More is not known: {error}".strip())
@@ -181,5 +194,5 @@ def _failed_tasks(region: Address, name: str) -> dict[str, str]:
 
 
 def _endpoint(location: str) -> str:
-    """The address of the API that a registry names; empty for the public one."""
+    """The address of the API that a registry names. Empty for the public one."""
     return Address.at(location).endpoint if location.startswith(VERTEX) else ""

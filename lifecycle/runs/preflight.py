@@ -1,4 +1,4 @@
-"""The first task of a run: it settles the settings, and asks for all that the run reads and writes.
+"""The first task of a run. It settles the settings, and asks for all that the run reads and writes.
 
 It finds all mistakes at once, before anything is fetched or trained.
 """
@@ -35,38 +35,41 @@ from trainer.training.settings import TrainConfig
 MODEL_CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, AcceleratorConfig)
 """Settings that a model depends on."""
 SOURCE_FIELDS = ("source", "test_source")
-"""Fields of theirs that say where data is: a model depends on the content of data, not on its address."""
+"""Fields of MODEL_CONFIGS that say where data is. A model depends on the content of data, not on its address."""
 
 
 class CheckedRun(NamedTuple):
-    """The outputs of the first task, `components/check_run.py`, for the others.
+    """The outputs of the first task, `components/check_run.py`, for the other tasks.
 
-    kfp takes strings, numbers and dicts. Settings that a task has no input of its own for are one dict.
+    kfp takes strings, numbers and dicts. The settings of a training are one dict, because a task has no input for
+    each of them.
     """
 
     Output: str
-    """`digest_of_run`; empty if the registry already has the model of this run. kfp.local resolves an output in a
-    condition (`dsl.If`) only if it has this name."""
+    """`digest_of_run`. Empty if the registry already has the model of this run.
+
+    kfp.local resolves an output in a condition (`dsl.If`) only if it has this name.
+    """
     registry: str
     checkpoint_dir: str
     data: dict[str, Any]
     """`RunSettings.shared_data`."""
     data_gate: dict[str, Any]
     base_training: dict[str, Any]
-    """`TrainingSettings.by_name` of base training; empty if there is none."""
+    """`TrainingSettings.by_name` of base training. Empty if there is none."""
     finetune_training: dict[str, Any]
     evaluation: dict[str, Any]
     """Settings of the evaluation, by their names in `EvaluateConfig`."""
     evaluate_base: bool
     base_model: str
-    """Path or address of the model to fine-tune; empty if the run trains one."""
+    """Path or address of the model to fine-tune. Empty if the run trains one."""
     base_model_digest: str
     base_version: str
-    """NAME@NUMBER of the base model if it is named by its version or alias in the registry; otherwise empty."""
+    """Version of the base model, such as `msinet@3`. Empty if `base_model_uri` names no version or alias."""
     weights_digest: str
-    """Digest of the initial weights of base training; empty if they are not a file."""
+    """Digest of the initial weights of base training. Empty if they are not a file."""
     base_digest: str
-    """Digest of the source of the base data; empty if the run does not need them."""
+    """Digest of the source of the base data. Empty if the run does not need them."""
     finetune_digest: str
     test_digest: str
     endpoint: str
@@ -79,22 +82,24 @@ def check_run(
     """Check everything that can be checked before data is fetched, and return what the other tasks need.
 
     Args:
-        arguments: The arguments of the compiled pipeline, as of `Values.form`.
-        compiled: Parameters that the pipeline was compiled with, those of the environment.
+        arguments: The arguments of the compiled pipeline, as `Values.form` makes them.
+        compiled: Parameters that the pipeline was compiled with, from the environment.
         target: The platform of the run.
         run: Id of the run.
 
     Raises:
-        UserError: parameters are wrong; the registry or the folder of checkpoints cannot be written; or a source,
-            the base model, the initial weights, an image or the endpoint is not there. `MistakesError` has a line
-            for each.
+        UserError: `MistakesError` has a line for each mistake:
+
+            - Parameters are wrong.
+            - The registry or the folder of checkpoints cannot be written.
+            - A source, the base model, the initial weights, an image or the endpoint is not there.
     """
     template, passed = Values.converted(compiled), Values.of_form(arguments)
     defaults = {**DEFAULTS, **template}
     values = Values({**defaults, **passed})
-    # A console sends all fields of its form, and submit those that differ; people fill in some of them.
+    # People fill in some fields. A console sends all fields of its form, and submit sends the fields that differ.
     typed = [name for name in passed if name not in CONSOLE_FIELDS or passed[name] != defaults[name]]
-    # Those that submit sets back from the template's value to the default are for a recipe to set.
+    # A recipe sets what submit sets back from the template's value to the default.
     reset = {name for name in passed if passed[name] == DEFAULTS[name] != defaults[name]}
     given = {name: value for name, value in {**template, **passed}.items() if name not in reset}
     checks = Checks()
@@ -119,7 +124,7 @@ def check_run(
         _join_experiment(Address.at(pipeline.registry), pipeline.experiment, run)
     for name, title in DATA.items():
         print(f"{title}: {'found' if data_digests[name] else 'not needed'}")
-    # What an alias names may move; `version_made_of` compares the versions.
+    # An alias may name another version later. `version_made_of` compares the versions.
     named = pipeline.base_model_uri if start.base_version else start.base_model_digest
     digest = digest_of_run(values, *data_digests.values(), named, start.weights_digest)
     return CheckedRun(
@@ -140,7 +145,10 @@ def check_run(
 
 
 def check_writable(checkpoint_dir: str) -> None:
-    """Raise `UserError` if checkpoints could not be saved; empty for a folder beside the output of a training."""
+    """Raise `UserError` if checkpoints could not be saved.
+
+    An empty `checkpoint_dir` means a folder beside the output of a training.
+    """
     if not checkpoint_dir:
         return
     try:
@@ -150,7 +158,7 @@ def check_writable(checkpoint_dir: str) -> None:
 
 
 def _find_data(values: Values, checks: Checks) -> dict[str, str]:
-    """The digest of the source of each dataset of DATA; empty for one that the run does not need."""
+    """The digest of the source of each dataset of DATA. Empty for a dataset that the run does not need."""
     from trainer.data import fetch  # loads NumPy
 
     digests = dict.fromkeys(DATA, "")
@@ -162,7 +170,7 @@ def _find_data(values: Values, checks: Checks) -> dict[str, str]:
 
 
 class _Start(NamedTuple):
-    """What the first training starts from; fields as in `CheckedRun`."""
+    """What the first training starts from. The fields are as in `CheckedRun`."""
 
     base_model: str = ""
     base_model_digest: str = ""
@@ -171,7 +179,7 @@ class _Start(NamedTuple):
 
 
 def _find_start(values: Mapping[str, Value]) -> _Start:
-    """The base model, or the digest of the initial weights; raises `UserError` if they are not there."""
+    """The base model, or the digest of the initial weights. Raises `UserError` if they are not there."""
     from trainer.models import weight_sources  # loads NumPy
 
     if uri := str(values["base_model_uri"]):
@@ -196,7 +204,7 @@ def _say_who_is_root(plans: Mapping[str, TrainingPlan]) -> None:
 
 
 def _check_images(run: PlannedRun, checks: Checks) -> None:
-    """Collect an error for each image that Artifact Registry does not have. Other answers count as an image."""
+    """Collect an error for each image that Artifact Registry does not have. Any other answer is printed."""
     registry = str(run.values["registry"])
     if not registry.startswith(VERTEX):
         return
@@ -214,9 +222,10 @@ def _check_images(run: PlannedRun, checks: Checks) -> None:
 
 
 def _join_experiment(region: Address, experiment: str, run: str) -> None:
-    """Make a run of Vertex AI part of an experiment, which is created if there is none of this name.
+    """Make a run of Vertex AI part of an experiment. It is created if there is none of this name.
 
-    Both are contexts of Vertex ML Metadata, as `aiplatform.PipelineJob.submit(experiment=...)` makes them.
+    Run and experiment are contexts of Vertex ML Metadata, as
+    `aiplatform.PipelineJob.submit(experiment=...)` makes them.
     """
     from google.api_core.exceptions import Conflict
     from google.cloud.aiplatform_v1 import MetadataServiceClient
@@ -240,7 +249,10 @@ def _join_experiment(region: Address, experiment: str, run: str) -> None:
 
 
 def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
-    """The `digest_of_inputs` of the settings, and of the digests of the data and of the start of the training."""
+    """The digest of all that a model is made of: its settings, and the digests of its data and of its start.
+
+    Example: another `seed` makes another digest, another address of the same data does not.
+    """
     made_of = {
         name: values[name]
         for name, parameter in PARAMETERS.items()
@@ -250,7 +262,7 @@ def digest_of_run(values: Mapping[str, Value], *digests: str) -> str:
 
 
 def _is_unchanged(digest: str, base_version: str, pipeline: PipelineConfig) -> bool:
-    """Whether the registry has the model of a run with this digest and start, and the decision about it."""
+    """Whether the registry has the model of a run with this digest and start, and knows the decision about it."""
     version = version_made_of(digest, base_version, open_registry(pipeline.registry), pipeline.model_name)
     if version:
         print(f"unchanged: version {version.number} of {pipeline.model_name} already is this model")

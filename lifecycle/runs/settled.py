@@ -1,9 +1,12 @@
 """The settings of a run, made once of its parameters: recipes, accelerators and precisions are settled here.
 
 `submit`, a local run and the first task of any run call `settle`. It finds all mistakes at once, needs no network
-and takes no time. The first task hands its result on, and nobody applies a recipe afterwards. What only the data
-can tell is settled by `lifecycle.machines.training_job.fit_to_data`, and what only the devices can tell by
-`trainer.training.train.Job.resolve`.
+and takes no time. The first task hands its result on, and nobody applies a recipe afterwards.
+
+Two things are settled later:
+
+- `lifecycle.machines.training_job.fit_to_data` settles what only the data can tell, such as the batch.
+- `trainer.training.train.Job.resolve` settles what only the devices can tell.
 """
 
 import dataclasses
@@ -49,18 +52,18 @@ class RunSettings:
     """The settings of each part of a run."""
 
     data: Mapping[str, FetchConfig]
-    """The datasets that the run needs, of DATA."""
+    """The datasets that the run needs, by `base`, `finetune` and `test`."""
     trainings: Mapping[str, TrainingSettings]
-    """The training steps, of STEPS; without base training if there is a model in its place."""
+    """The training steps, by `base` and `finetune`. There is no base training if a model takes its place."""
     data_gate: DataGateConfig
     evaluation: EvaluateConfig
     pipeline: PipelineConfig
     plans: Mapping[str, TrainingPlan] = dataclasses.field(default_factory=dict)
-    """The plan of each training step, for its dataset in the table of datasets; none in a local run."""
+    """The plan of each training step, for its dataset in the table of datasets. A local run has none."""
 
     @property
     def shared_data(self) -> dict[str, Any]:
-        """The settings that all datasets share, by their names in `FetchConfig`."""
+        """The settings that all datasets share, by their names in `FetchConfig`. Example: `max_examples`."""
         (any_data, *_) = self.data.values()
         return {name: value for name, value in vars(any_data).items() if name not in PER_STEP}
 
@@ -75,17 +78,20 @@ def settle(
     """Return the settings of a run on `platform` with these parameters.
 
     Args:
-        values: All parameters, by name; those that are missing have their defaults.
+        values: All parameters, by name. One that is missing has its default.
         platform: vertex, kubeflow or local.
-        location: Region of Vertex AI that must offer the accelerators; any if empty.
-        given: Parameters that people gave, if they are not all; none of them may contradict the recipe, not even
-            with its default value.
-        typed: Names of those that a person gave for this run; each must have an effect.
+        location: Region of Vertex AI that must offer the accelerators. Any region if empty.
+        given: Parameters that people gave, if they did not give all of `values`. None may contradict the recipe,
+            not even with its default value.
+        typed: Names of the parameters that a person gave for this run. Each must have an effect.
 
     Raises:
-        UserError: the run could not have these parameters: one is wrong, data has no source, machines cannot reach
-            an address, or a training does not fit its machines or exceeds `timeout_hours`. `MistakesError` has a
-            line for each.
+        UserError: The run could not have these parameters. `MistakesError` has a line for each mistake:
+
+            - A parameter is wrong.
+            - A dataset has no source. Example: `custom` without `finetune_source`.
+            - Machines cannot reach an address. Example: a folder of yours, on Vertex AI.
+            - A training does not fit its machines, or exceeds `timeout_hours`.
     """
     checks = Checks()
     with checks.collect():
@@ -107,9 +113,10 @@ def validate(
     given: Mapping[str, Value] | None = None,
     typed: Collection[str] = (),
 ) -> RunSettings:
-    """Return the settings as far as they depend on no place and no machine: arguments as for `settle`.
+    """Return the settings as far as they depend on no place and no machine. Arguments are as for `settle`.
 
-    Raises `UserError` for wrong values, and for those that `platform` does not support; any does if it is empty.
+    Raises `UserError` for wrong values, and for values that `platform` does not support. An empty `platform`
+    supports all.
     """
     given = values if given is None else given
     values = Values(values).complete
@@ -162,7 +169,7 @@ def validate(
 
 
 def _validate_test_set(values: Values) -> None:
-    """Raise `UserError` unless there is a test set if the gate needs one, and it is not what is trained on."""
+    """Raise `UserError` if the gate needs a test set that is missing, or if the test set is data of a training."""
     held_out = values.config(HeldOutConfig, "")
     if not held_out.test_dataset:
         check(
@@ -190,7 +197,7 @@ def _validate_test_set(values: Values) -> None:
 
 
 def require_sources(values: Values) -> None:
-    """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
+    """Raise `UserError` unless every dataset that the run needs has a source that may be fetched."""
     for name in values.datasets:
         config = values.data(name)
         check(
@@ -239,8 +246,8 @@ def _check_addresses(platform: str, values: Values) -> None:
 def _on_machines(settings: RunSettings, platform: str, location: str) -> RunSettings:
     """The settings with the accelerator and the precision of each training, and its plan.
 
-    Raises `UserError` if a training does not fit its machines or exceeds `timeout_hours`. A dataset with
-    `allow_partial_data` or `max_examples` is planned as a complete one, and its time is not checked.
+    Raises `UserError` if a training does not fit its machines or exceeds `timeout_hours`. With
+    `allow_partial_data` or `max_examples`, the plan is for the complete dataset, and its time is not checked.
     """
     trainings, plans = {}, {}
     checks = Checks()
@@ -250,7 +257,7 @@ def _on_machines(settings: RunSettings, platform: str, location: str) -> RunSett
             plan = make_plan(each.machines, each.training, data_size(data), location=location, platform=platform)
             if platform == "vertex" and not (data.max_examples or data.allow_partial_data):
                 timeout_of(plan, each.job.timeout_hours)
-            # The batch is that of the data, which nobody has counted yet.
+            # The batch depends on the number of images, which nobody has counted yet.
             training = dataclasses.replace(each.training, precision=plan.training.precision)
             trainings[step], plans[step] = TrainingSettings(training, plan.machines, each.job), plan
     checks.raise_errors()

@@ -1,4 +1,4 @@
-"""Posts a message to a webhook such as Slack's. Its address is a secret: it is in no message and no template."""
+"""Posts a message to a webhook such as Slack's. Its address is a secret: no message and no template has it."""
 
 import base64
 import threading
@@ -8,21 +8,22 @@ from collections.abc import Callable
 from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError
 
-VARIABLE = "MSINET_WEBHOOK"
+WEBHOOK_VARIABLE = "MSINET_WEBHOOK"
 """Environment variable with the address, on this machine and in a pod of Kubeflow."""
 LIMIT_S = 30.0
 PAUSE_S = 2.0
-"""Time before the second and last attempt."""
+"""Time before the second attempt, which is the last."""
 
 
 def post(text: str, address: Callable[[], str], limit_s: float = LIMIT_S) -> str:
-    """Post {"text": `text`} and return what went wrong; empty if nothing did.
+    """Post {"text": `text`} and return what went wrong, such as `it answers 404`. Empty if nothing did.
 
-    A thread does it, because requests limits the time of each read, not that of all, nor the search for a host.
+    A thread does it. The library requests limits the time of each read, but not of all reads together, nor of the
+    search for a host.
 
     Args:
         text: The message.
-        address: Finds the address; it may raise `UserError`.
+        address: Finds the address. It may raise `UserError`.
         limit_s: How long to wait for both.
     """
     outcomes = [f"no answer within {limit_s:g} s"]
@@ -43,7 +44,7 @@ def _post(text: str, address: Callable[[], str], limit_s: float) -> str:
             reply = requests.post(url, json={"text": text}, timeout=limit_s, allow_redirects=False)
         except UserError as error:
             return f"its address cannot be read ({error})"
-        except Exception as error:  # whose text may have the address
+        except Exception as error:  # its text may have the address
             wrong = type(error).__name__
             continue
         if reply.status_code // 100 == 2:
@@ -55,9 +56,9 @@ def _post(text: str, address: Callable[[], str], limit_s: float) -> str:
 
 
 def read_secret(name: str, region: vertex_api.VertexRegion) -> str:
-    """The content of a secret of Secret Manager, projects/P/secrets/S, in its latest version if `name` has none.
+    """The content of a secret of Secret Manager. Raises `UserError` if it cannot be read.
 
-    Raises `UserError` if it cannot be read.
+    Example: `projects/p/secrets/hook` names its latest version, `projects/p/secrets/hook/versions/2` another.
     """
     version = name if "/versions/" in name else f"{name}/versions/latest"
     with vertex_api.reported_errors(name):

@@ -26,7 +26,6 @@ from lifecycle.registry.register import open_registry
 from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.versions import DefaultMove, Version, is_rolled_back, numbered, what_followed
 from lifecycle.registry.vertex_registry import VertexRegistry
-from lifecycle.runs import outcome
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import UsageError, check, printable
 from trainer.evaluation.metric_table import METRICS
@@ -112,7 +111,7 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
 
     path = pathlib.Path(f"{name}_history.html")
     entries = [
-        history_page.Entry(each.number, each.created, _end(each), each.record, what_followed(each, moves))
+        history_page.Entry(each.number, each.created, each.end, each.record, what_followed(each, moves))
         for each in versions
         if each.number != PRETRAINED_VERSION
     ]
@@ -120,11 +119,6 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
         path, name, place, entries, [history_page.Move(each.since, each.version, each.by_person) for each in moves]
     )
     print(path.absolute())
-
-
-def _end(version: Version) -> str:
-    """What came of a version, in the words of `outcome`; empty for one that another program registered."""
-    return outcome.decided(version.record) if version.record.keys() & {"end", "promote"} else ""
 
 
 def _tell(version: Version) -> bool:
@@ -191,7 +185,7 @@ def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:
 
 def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[DefaultMove]) -> tuple[str, ...]:
     record = version.record
-    end = _end(version) or UNKNOWN
+    end = version.end or UNKNOWN
     end += ", rolled back" if is_rolled_back(version, moves) else ""
     return (
         f"{name}@{version.number}",

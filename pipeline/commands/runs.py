@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Version
-from lifecycle.runs import outcome
+from lifecycle.runs.outcome import UNCHANGED, failed_at
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
 from pipeline.commands.parameter_flags import add_environment
@@ -157,11 +157,12 @@ def _result(job: Any, run: str, versions: Callable[[str, str], list[Version]]) -
     """How a run on Vertex AI ended, and why; `versions` returns those of a registry and a model."""
     if state_of(job) != runs.SUCCEEDED:
         failed = state_of(job) == FAILED
-        return outcome.failed_at(failed_tasks(job, titles_of_job(job))) if failed else state_of(job), []
+        return failed_at(failed_tasks(job, titles_of_job(job))) if failed else state_of(job), []
     arguments = dict(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
     values = Template(message_as_json(job)["pipelineSpec"]).values(arguments)
-    version = outcome.version_of(run, versions(values["registry"], values["model_name"]))
+    known = versions(values["registry"], values["model_name"])
+    version = next((each for each in known if each.run == run), None)
     if version is not None:
-        return f"{values['model_name']}@{version.number}: {outcome.decided(version.record)}", _why(version)
-    added = any(task.task_name == "upload-model" and state_of(task) == runs.SUCCEEDED for task in tasks_of(job))
-    return "its version was removed" if added else outcome.UNCHANGED, []
+        return f"{values['model_name']}@{version.number}: {version.end}", _why(version)
+    is_added = any(task.task_name == "upload-model" and state_of(task) == runs.SUCCEEDED for task in tasks_of(job))
+    return "its version was removed" if is_added else UNCHANGED, []

@@ -1,1 +1,1 @@
-"""The pipeline: its tasks and arrows, its form, environments and compiled files; nothing is run or sent here."""
+"""The pipeline: its tasks and arrows, its form, environments and compiled files. Nothing is run or sent here."""

@@ -12,7 +12,7 @@ from trainer.training.settings import TrainConfig
 
 
 def check_region(location: str) -> None:
-    """Raise `UserError` unless `location` is empty or has the form of a region."""
+    """Raise `UserError` unless `location` is empty or has the form of a region, such as `us-central1`."""
     check(
         not location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", location) is not None,
         f"location is {location!r}; write a region, such as us-central1{nearest(location, known_regions())}",
@@ -20,16 +20,16 @@ def check_region(location: str) -> None:
 
 
 def known_regions() -> set[str]:
-    """The regions with an accelerator; there is no table of all others."""
+    """The regions with an accelerator. There is no table of all other regions."""
     return {region for row in accelerators.ACCELERATORS.values() for region in row.chip.regions}
 
 
 def compare_accelerators(
     machines: Mapping[str, Any], training: TrainConfig, data: DataSize, *, location: str = ""
 ) -> dict[str, TrainingPlan | str]:
-    """For each accelerator, its plan or the reason why it does not fit; arguments as for `make_plan`.
+    """For each accelerator, its plan or the reason why it does not fit. Arguments are as for `make_plan`.
 
-    `machines` are the fields of `AcceleratorConfig` other than the accelerator.
+    `machines` are the fields of `AcceleratorConfig` other than the accelerator, such as {"workers": 2}.
     """
 
     def attempt(name: str) -> TrainingPlan | str:

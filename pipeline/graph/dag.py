@@ -1,4 +1,4 @@
-"""The DAG of the pipeline, the same on all targets except for the tasks of a training step.
+"""The DAG of the pipeline. It is the same on all targets except for the tasks of a training step.
 
 check_run                                                   all that can be checked; never cached
      |                                                      all below is a branch, which is not taken if the
@@ -56,7 +56,7 @@ from components.report_end import report_end
 from components.train_model import train_model
 from components.upload_model import upload_model
 from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS, STEPS
-from lifecycle.runs.webhook import VARIABLE
+from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
 from trainer.training.host import SHARED_MEMORY
@@ -80,17 +80,25 @@ RETRIES = {
     "import-model": 2,
     "upload-model": 2,
 }
-"""Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
-recognises a run that it already has. Not the check of the data, the evaluation and the deployment, which fail on
-purpose. A job of Vertex AI is launched again only if the service refused it (docs/adr/0006); once there is one, it
-is restarted by the service: on Spot machines six times, as often as a training on Kubeflow."""
+"""Task -> how often it is retried, except on this machine.
+
+- upload_model may run twice, because a registry recognises a run that it already has.
+- The check of the data, the evaluation and the deployment are not retried. They fail on purpose.
+- A job of Vertex AI is launched again only if the service refused it (docs/adr/0006). Once there is a job, the
+  service restarts it: on Spot machines six times, as often as a training on Kubeflow.
+"""
 MAX_RETRY_TIME = {"kubeflow": "7d"}
-"""Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
-task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
-v4.0.5): it must be longer than any training."""
+"""Target -> for how long after its start a task may be retried, if not for kfp's hour.
+
+It must be longer than any training. Argo Workflows retries no task that fails later, and stops a retry when this
+time is over (workflow/controller/operator.go:1028-1095 of v4.0.5).
+"""
 RUN = {"kubeflow": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
-"""Target -> what identifies a run, if not its name. On Kubeflow people choose the name, and may choose it twice
-(kubeflow/pipelines 2.17.0, backend/src/v2/driver/resolve.go:437); a registry has each run once."""
+"""Target -> what identifies a run, if not its name.
+
+On Kubeflow people choose the name, and may choose it twice (kubeflow/pipelines 2.17.0,
+backend/src/v2/driver/resolve.go:437). A registry has each run once.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +113,7 @@ class TrainingStepInputs:
     """Digest of the weights. Caching needs it, because files can change behind the same address."""
     dataset: PipelineChannel
     base_model_uri: PipelineChannel | str
-    """URI of the model to fine-tune; empty for base training."""
+    """URI of the model to fine-tune. Empty for base training."""
     data_check: dsl.PipelineTask
     """Task that ends before the plan starts, so that a mistake in any data is found before hours of training."""
 
@@ -126,9 +134,10 @@ class TrainingStepInputs:
         return task.set_caching_options(cached).set_display_name(f"{STEPS[self.name]}: plan")
 
     def train(self, plan: dsl.PipelineTask, accelerator: PipelineChannel | str) -> dsl.PipelineTask:
-        """The task that trains with the settings of `plan`, on the devices it finds if `accelerator` is empty.
+        """The task that trains with the settings of `plan`.
 
-        These devices then tell what a batch size of 0 and a precision of `auto` mean.
+        If `accelerator` is empty, it trains on the devices that it finds. They then tell what a batch size of 0
+        and a precision of `auto` mean. Example: on an L4, `auto` is bfloat16.
         """
         start = {}  # kfp takes no None for an artifact
         if self.base_model_uri:
@@ -147,7 +156,7 @@ class TrainingStepInputs:
 
 
 TrainingStep = Callable[[TrainingStepInputs, Environment], dsl.PipelineTask]
-"""Creates the tasks of one training step and returns the last, with outputs `model` and `Output` (its URI)."""
+"""Creates the tasks of one training step and returns the last. It has outputs `model` and `Output` (its URI)."""
 
 
 def local(step: TrainingStepInputs, environment: Environment) -> dsl.PipelineTask:
@@ -180,7 +189,7 @@ def kubeflow(step: TrainingStepInputs, environment: Environment) -> dsl.Pipeline
 
 
 def vertex(step: TrainingStepInputs, environment: Environment) -> dsl.PipelineTask:
-    """A custom job, which gets its machines at run time and writes its model to the workspace of the plan.
+    """A custom job. It gets its machines at run time and writes its model to the workspace of the plan.
 
     All three tasks are cached, because the same image, data and settings give the same model. A cached plan names
     the workspace of an earlier run, where a job that failed resumes from its checkpoints.
@@ -216,7 +225,7 @@ assert tuple(TARGETS) == TARGET_NAMES
 
 
 def build_pipeline(env: Environment) -> Any:
-    """The pipeline for the target of `env`; its parameters are the same on all targets.
+    """The pipeline for the target of `env`. Its parameters are the same on all targets.
 
     `env` also has the names of the images, the addresses to notify, and the defaults of parameters.
     """
@@ -248,7 +257,7 @@ def build_pipeline(env: Environment) -> Any:
 def _train_and_register(
     env: Environment, parameters: Mapping[str, PipelineChannel], run_check: dsl.PipelineTask, run: str
 ) -> None:
-    """The tasks of a run with something new, which the task `run_check` has found."""
+    """The tasks of a run in which the task `run_check` has found something new."""
     fetch_base = fetch_dataset(
         dataset=parameters["base_dataset"],
         source=parameters["base_source"],
@@ -347,9 +356,10 @@ def _train_and_register(
 def _notify_on_exit(
     env: Environment, parameters: Mapping[str, PipelineChannel], registry: str, run: str
 ) -> Iterator[None]:
-    """Context for all tasks; when they end, failed or not, people are told as `env` says.
+    """Context for all tasks. When they end, failed or not, people are told as `env` says.
 
-    `env.notify` gets Vertex AI's e-mail, which says no more than the state. `env.webhook` gets our message.
+    `env.notify` gets Vertex AI's e-mail. It says the state, and no more. `env.webhook` gets our message, such as
+    `msinet@3: promoted.` with the reason.
     """
     ends = []
     if env.webhook:
@@ -367,7 +377,7 @@ def _notify_on_exit(
 
             secret, key = env.webhook.removeprefix(KUBERNETES).split("/")
             # Optional: a pod without its secret would wait for it, and the run would not end.
-            kubernetes.use_secret_as_env(message_task, secret, {key: VARIABLE}, optional=True)
+            kubernetes.use_secret_as_env(message_task, secret, {key: WEBHOOK_VARIABLE}, optional=True)
         ends.append(message_task.set_display_name("Message"))
     if env.notify:
         from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
@@ -378,7 +388,7 @@ def _notify_on_exit(
         return
     with dsl.ExitHandler(ends[0], name="Run") as handler:
         yield
-    for other in ends[1:]:  # kfp refuses an exit handler in another; this compiles to the same as an exit task
+    for other in ends[1:]:  # kfp refuses an exit handler in another. This compiles to the same as an exit task
         other.after(handler).ignore_upstream_failure()
 
 
@@ -416,7 +426,7 @@ def _base_model(
     fetch_base: dsl.PipelineTask,
     data_check: dsl.PipelineTask,
 ) -> PipelineChannel:
-    """The URI of the model to fine-tune: a trained one, or the one that `base_model_uri` names.
+    """The URI of the model to fine-tune: a model that the run trains, or the model that `base_model_uri` names.
 
     Tasks pass its URI, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's server
     before 2026 (docs/adr/0008).

@@ -1,8 +1,12 @@
 """Environments: where a pipeline runs and with which parameters. Each is one TOML file in configs/.
 
-The values of a run's parameters are those of its environment, then those that a user passes. The source `sample`
-brings the settings of configs/sample.toml, because those of real data are for thousands of images. A recipe
-replaces the settings that came before it. This is the only module that knows the names of the images.
+A run's parameters have the values of its environment. What a user passes overrides them. Two parameters bring
+others (`layered`):
+
+- The source `sample` brings the settings of configs/sample.toml. Other settings are for thousands of images.
+- A recipe replaces the settings that came before it.
+
+This is the only module that knows the names of the images.
 """
 
 import dataclasses
@@ -16,7 +20,7 @@ from lifecycle.machines.plan import check_outside_pod
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
-from lifecycle.runs.webhook import VARIABLE
+from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from lifecycle.vertex.api import check_api_address
 from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
@@ -30,8 +34,11 @@ from trainer.training.settings import TrainConfig
 PIPELINE_NAME = "msinet"
 IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")
 COMMON_IMAGES = ("cpu", "serving")
-"""Images that every run on Vertex AI needs: tasks run in the first, and the registry copies the other with each
-version (`ModelContainerSpec.image_uri` of the API)."""
+"""Images that every run on Vertex AI needs.
+
+Tasks run in the first. The registry copies the other with each version: `ModelContainerSpec.image_uri` of the
+API.
+"""
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 SAMPLE_FILE = str(CONFIGS / f"{SAMPLE}.toml")
 GUIDE = "docs/vertex.md, step 2"
@@ -50,52 +57,59 @@ STARTS = {
     "kubeflow": "write its file with `python -m pipeline compile --env {0} --output {0}.yaml`, and upload it to "
     "Kubeflow (docs/kubeflow.md)",
 }
-"""Target -> how to run the pipeline there, with the name of the environment to insert."""
+"""Target -> how to run the pipeline there. The name of the environment is to be inserted."""
 KUBERNETES = "kubernetes:"
 """Prefix of the name of a Kubernetes secret."""
 KEY_TYPES: dict[str, tuple[type, str]] = {
     "notify": (list, "a list of strings"),
     "labels": (dict, "a table of strings"),
 }
-"""Keys of a TOML file whose values are not strings -> their type and its description."""
+"""Keys of a TOML file with values that are no strings -> their type and its description."""
 RESOURCE_PATTERN = "projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?"
 """Pattern of the name of a secret of Secret Manager."""
 WEBHOOKS = {"vertex": RESOURCE_PATTERN, "kubeflow": f"{RESOURCE_PATTERN}|{KUBERNETES}[^/]+/[^/]+"}
-"""Target -> pattern of the name of the secret that has the address of a webhook."""
+"""Target -> pattern of the name of a secret. The secret has the address of a webhook."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """Where a pipeline runs; the fields are the keys of its TOML file."""
+    """Where a pipeline runs. The fields are the keys of its TOML file.
+
+    Example: `target = "vertex"` needs `project`, `location`, `bucket`, `image_repository` and `image_tag`.
+    """
 
     name: str
     target: str = "local"
     project: str = ""
     location: str = ""
     bucket: str = ""
-    """`gs://` prefix of what the pipeline writes; on Kubeflow also the folder where `volume_claim` is mounted."""
+    """`gs://` prefix of what the pipeline writes, or on Kubeflow the folder where `volume_claim` is mounted."""
     models: str = ""
-    """Vertex AI: `gs://` folder of registered versions, in a bucket that keeps what is deleted; `models` in the
-    bucket if empty."""
+    """Vertex AI: `gs://` folder of registered versions, in a bucket that keeps what is deleted.
+
+    If empty, it is `models` in `bucket`.
+    """
     volume_claim: str = ""
-    """Kubeflow: PersistentVolumeClaim that every task mounts at `bucket`; none if empty."""
+    """Kubeflow: PersistentVolumeClaim that every task mounts at `bucket`. None if empty."""
     service_account: str = ""
-    """Account that runs the pipeline; the project's default account if empty."""
+    """Account that runs the pipeline. The project's default account if empty."""
     network: str = ""
-    """VPC network to peer with, as projects/NUMBER/global/networks/NAME; none if empty."""
+    """VPC network to peer with, as projects/NUMBER/global/networks/NAME. None if empty."""
     image_repository: str = ""
     image_tag: str = "latest"
     build_service_account: str = ""
-    """Account that builds the images; the default account of Cloud Build if empty."""
+    """Account that builds the images. The default account of Cloud Build if empty."""
     template_repository: str = ""
     """Artifact Registry repository of compiled pipelines, as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY."""
     endpoint: str = ""
-    """Address of the API; the public one of the location if empty."""
+    """Address of the API. The public one of the location if empty."""
     notify: Sequence[str] = ()
     """Vertex AI: e-mail addresses that are notified when a run ends (at most three)."""
     webhook: str = ""
-    """Secret with the address of a webhook that a message is posted to when a run ends: projects/P/secrets/S of
-    Secret Manager, or on Kubeflow kubernetes:SECRET/KEY."""
+    """Secret with the address of a webhook. A message is posted there when a run ends.
+
+    Examples: projects/P/secrets/S of Secret Manager, or on Kubeflow kubernetes:SECRET/KEY.
+    """
     webhook_on: str = "all"
     """Which ends are posted: `all` or `failure`."""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -123,23 +137,26 @@ class Environment:
             f"notify is {', '.join(self.notify)}, but only Vertex AI sends e-mails, not target {self.target}",
         )
 
-        # Not named: somebody may have written the address itself, which is a secret.
+        # The value is not named: somebody may have written the address itself, a secret.
         check(
             not self.webhook or re.fullmatch(WEBHOOKS.get(self.target, ""), self.webhook) is not None,
             "webhook is not the name of a secret; put the address of the webhook into one, and write "
             "projects/PROJECT/secrets/SECRET for Secret Manager, or kubernetes:SECRET/KEY on Kubeflow. On this "
-            f"machine, the environment variable {VARIABLE} has the address",
+            f"machine, the environment variable {WEBHOOK_VARIABLE} has the address",
         )
         check_choice("webhook_on", self.webhook_on, ("all", "failure"))
 
     def require_target(self, target: str) -> None:
-        """Raise `UserError`, which says how to run on the environment's target, unless that is `target`."""
+        """Raise `UserError` unless the environment is for `target`. It says how to run in this environment."""
         start = STARTS[self.target].format(self.name)
         check(self.target == target, f"environment {self.name} is for target {self.target}, not {target}; {start}")
 
     @property
     def derived(self) -> dict[str, Value]:
-        """Parameters that follow from the other keys; the environment's own parameters override them."""
+        """Parameters that follow from the other keys. The environment's own parameters override them.
+
+        Example: on Kubeflow, bucket `gs://b` makes the registry `gs://b/models`.
+        """
         if self.target == "kubeflow":
             return {"registry": f"{self.bucket}/models", "checkpoint_dir": f"{self.bucket}/checkpoints"}
         if self.target != "vertex":
@@ -160,7 +177,10 @@ class Environment:
         return self.image_of("cpu")
 
     def image_of(self, kind: str) -> str:
-        """Full name of the image for cpu, gpu or tpu, or of the one that serves models (`serving`)."""
+        """Full name of the image for cpu, gpu or tpu, or of the image that serves models (`serving`).
+
+        Example: `us-central1-docker.pkg.dev/p/msinet/msinet-gpu:v1`.
+        """
         name = f"{IMAGE.removesuffix('cpu')}{kind}:{self.image_tag}"
         return "/".join(filter(None, (self.image_repository, name)))
 
@@ -200,12 +220,14 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
 
 
 def layered(*layers: Mapping[str, Value]) -> Values:
-    """The values of all layers; a later layer overrides those before it.
+    """The values of all layers. A later layer overrides those before it.
 
-    A layer that chooses the sample dataset as the source of a step that is trained also sets the sample's other
-    settings of this step, except those that the layer or a recipe sets. A layer that chooses a recipe takes this
-    recipe's settings out of earlier layers. Settings of the same layer or a later one stay, and
-    `lifecycle.runs.settled.validate` refuses those that contradict the recipe.
+    Two parameters bring others:
+
+    - The source `sample` of a step that is trained brings the sample's other settings of this step. Settings of
+      the same layer and of a recipe win over them. Example: `base_source=sample base_epochs=9` trains 9 epochs.
+    - A recipe takes its own settings out of earlier layers. Settings of the same layer or a later one stay, and
+      `lifecycle.runs.settled.validate` refuses settings that contradict the recipe.
     """
     values = Values()
     for layer in layers:
@@ -222,7 +244,7 @@ def layered(*layers: Mapping[str, Value]) -> Values:
 
 
 def _recipe_settings(recipe: str) -> set[str]:
-    """Names of the parameters that a recipe sets, of any training step; none of an unknown one."""
+    """Names of the parameters that a recipe sets, of any training step. An unknown recipe sets none."""
     row = RECIPES.get(recipe, Recipe(""))
     return {
         name
@@ -235,6 +257,9 @@ def _recipe_settings(recipe: str) -> set[str]:
 
 
 def sample_settings(step: str) -> dict[str, Value]:
-    """The parameters with which `step` trains on the sample dataset; base training has those of both steps too."""
+    """The parameters with which `step` trains on the sample dataset.
+
+    Base training also has the parameters that both steps share.
+    """
     values = load_environment(SAMPLE_FILE).parameters
     return {name: value for name, value in values.items() if (PARAMETERS[name].step or "base") == step}

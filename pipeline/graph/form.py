@@ -1,7 +1,7 @@
 """The form of the compiled pipeline: its fields, as the consoles of Vertex AI and Kubeflow show them.
 
-A console shows fields in alphabetical order, so their prefixes group them. It has neither the commands nor the
-files of this project, so the texts are for a person who has only the form.
+A console shows fields in alphabetical order, so their prefixes group them: `base_dataset` is beside `base_source`.
+It has neither the commands nor the files of this project, so the texts are for a person who has only the form.
 """
 
 import inspect
@@ -30,7 +30,10 @@ SOURCE = (
 
 
 def descriptions(location: str = "") -> dict[str, str]:
-    """The text of each field, with the time and cost of accelerators in a region; in any if it is empty."""
+    """The text of each field. An empty `location` means any region.
+
+    The time and cost of accelerators are for this region.
+    """
     known = ", ".join(datasets.DATASETS)
     return {
         "accelerator": f"Machine of both trainings. {_accelerators(location)}",
@@ -63,8 +66,9 @@ def descriptions(location: str = "") -> dict[str, str]:
 
 
 def _accelerators(location: str) -> str:
-    """The usual accelerators with the longest time and the highest price of fine-tuning on 1,000 images, cheapest
-    first.
+    """The usual accelerators, cheapest first, with the longest time and the highest price of a fine-tuning.
+
+    It is on 1,000 images. Example: `l4 (8 min, 0.13 USD), t4 (10 min, 0.14 USD)`.
     """
     data = data_size(Values().data("finetune"))
     compared = compare_accelerators({}, TrainConfig(batch_size=0), data, location=location)
@@ -78,7 +82,7 @@ def _accelerators(location: str) -> str:
 
 
 def signature(defaults: Mapping[str, Value]) -> inspect.Signature:
-    """The signature of the pipeline function; `defaults`, by parameter name, override those of the settings."""
+    """The signature of the pipeline function. `defaults`, by parameter name, override the defaults of settings."""
     by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD
     fields = [
         inspect.Parameter(
@@ -90,6 +94,6 @@ def signature(defaults: Mapping[str, Value]) -> inspect.Signature:
 
 
 def docstring(summary: str, location: str = "") -> str:
-    """The docstring of the pipeline function, from which KFP reads the description of each field."""
+    """The docstring of the pipeline function. KFP reads the description of each field from it."""
     lines = [f"    {name}: {text}" for name, text in descriptions(location).items()]
     return "\n".join([summary, "", "Args:", *lines])

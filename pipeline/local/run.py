@@ -29,7 +29,8 @@ from rich.text import Text
 
 from lifecycle.registry.address import VERTEX
 from lifecycle.registry.register import open_registry
-from lifecycle.runs import outcome, webhook
+from lifecycle.runs.outcome import End, failed_at
+from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from trainer.data.downloads.queries import Queries
@@ -347,27 +348,28 @@ def _returned(run: Run, task: str) -> dict[str, Any] | None:
 
 
 def tell_end(run: Run, failed: dict[str, str], console: Console) -> None:
-    """Print how a finished run ended, keep any end with the run, and post it if `webhook.VARIABLE` has an address.
+    """Print how a finished run ended, keep any end with the run, and post it.
 
-    `failed` is the title of each task that failed, and why.
+    It is posted if the environment variable WEBHOOK_VARIABLE has an address. `failed` has the title of each task
+    that failed, and why it failed.
     """
     try:
         registry = open_registry(str(run.parameters.get("registry", "")))
         if not run.finished:
-            end = outcome.of_failure(registry, run.model_name, failed)
+            end = End.of_failure(registry, run.model_name, failed)
         elif _is_unchanged(run):
-            end = outcome.of_unchanged(registry, run.model_name)
+            end = End.of_unchanged(registry, run.model_name)
         else:
             number = int(_registered(run)["version"])
             version = next(each for each in registry.versions(run.model_name) if each.number == number)
-            end = outcome.of_version(registry, run.model_name, version)
+            end = End.of_version(registry, run.model_name, version)
     except UserError as error:
-        end = outcome.End(run.model_name, "succeeded" if run.finished else outcome.failed_at(failed), str(error))
+        end = End(run.model_name, "succeeded" if run.finished else failed_at(failed), str(error))
     dataclasses.replace(run, result=f"{end.model}: {end.result}", ended=now()).save()
     if run.finished:  # why it failed is said already
         _print_fact(console, "Message", end.text)
-    address = os.environ.get(webhook.VARIABLE)
-    if address and (wrong := webhook.post(f"{end.text}\nRun {_shown(run.folder)}", lambda: address)):
+    address = os.environ.get(WEBHOOK_VARIABLE)
+    if address and (wrong := end.post(_shown(run.folder), lambda: address)):
         _print_fact(console, "Warning", f"the webhook did not take this message: {wrong}")
 
 
