@@ -50,7 +50,7 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
     has_same_people = bool(paired.comparable) and not paired.changed
     added = None
     if paired.n_before and not manifest.is_test_set:
-        added = statistics.read_statistics(folder, without={pair.now["digest"] for pair in paired.pairs})
+        added = statistics.read_statistics(folder, without={pair.now.digest for pair in paired.pairs})
     if added and added["images"] == now["images"]:
         added = None
     decided_on = str(default.record.get("decided_on", "")) if default else ""

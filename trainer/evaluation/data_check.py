@@ -19,7 +19,7 @@ from trainer.errors import some
 from trainer.evaluation import per_image, witness
 from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION
-from trainer.evaluation.recorded import Compared, Line, key_of
+from trainer.evaluation.recorded import Compared, Line
 from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
 from trainer.io.progress import Tracker
@@ -58,7 +58,7 @@ def ask_about(folder: StrPath, default: StrPath, compared: Compared, decided: bo
     manifest = Manifest.load(folder)
     if provenance.is_sample(vars(manifest)):
         return []
-    added = {key_of(line) for line in compared.added} if compared.n_before else set()
+    added = {line.key for line in compared.added} if compared.n_before else set()
     scores = _scores(folder, manifest, default, compared) if decided and compared.n_before else NO_SCORES
     found = list(_about_pairs(compared, scores))
     asked = list(_ask(folder, manifest, default, _chosen(compared.now, added)))
@@ -81,7 +81,7 @@ def _about_pairs(compared: Compared, scores: "_Scores") -> Iterator[Finding]:
         yield Finding(text, is_large=False)
     if changed := compared.changed:
         how = compared.how()
-        names = some([pair.now["image"] for pair in changed])
+        names = some([pair.now.image for pair in changed])
         n_comparable = len(compared.comparable)
         text = f"the recordings of {len(changed):,} of the {n_comparable:,} images that were there before "
         text += f"have changed ({names})" + (f": {how}" if how else "")
@@ -135,14 +135,14 @@ def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Com
     decided_on = next(iter(per_image.read_scores(table, "restore it").values()))  # what decides is written first
     then = dict(zip(decided_on.images, decided_on.scores[CANDIDATE][LEAD].tolist(), strict=True))
     split = manifest.held_out
-    held_out = {line["image"] for line in compared.now if line["split"] == split}
+    held_out = {line.image for line in compared.now if line.split == split}
     pairs = {
-        pair.now["image"]: then[pair.before["image"]]
+        pair.now.image: then[pair.before.image]
         for pair in compared.pairs
-        if (pair.now["split"], pair.before["split"]) == (split, split) and pair.before["image"] in then
+        if (pair.now.split, pair.before.split) == (split, split) and pair.before.image in then
     }
     old = sorted(pairs, key=splits.position)[:MOST_SCORED] if compared.changed else []
-    added = [line["image"] for line in compared.added if line["split"] == split]
+    added = [line.image for line in compared.added if line.split == split]
     new = sorted(added, key=splits.position)[:MOST_SCORED]
     now = _score(folder, manifest, default, held_out, {*old, *new})
     return _Scores(
@@ -177,8 +177,8 @@ def _predictor(default: str) -> Any:
 def _chosen(lines: Sequence[Line], added: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """The images that the default is asked about: about as many added ones as others."""
     groups: list[list[tuple[str, str]]] = [[], []]
-    for line in sorted(lines, key=lambda line: splits.position(line["digest"])):
-        groups[key_of(line) in added].append(key_of(line))
+    for line in sorted(lines, key=lambda line: splits.position(line.digest)):
+        groups[line.key in added].append(line.key)
     n_added = min(len(groups[1]), max(MOST_ASKED // 2, MOST_ASKED - len(groups[0])))
     return {*groups[1][:n_added], *groups[0][: MOST_ASKED - n_added]}
 

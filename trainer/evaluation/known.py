@@ -61,14 +61,14 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
     """
     split = Manifest.load(folder).held_out
     old = recorded.read_lines(before) if before is not None else []
-    new = [line for line in recorded.read_lines(folder) if line["split"] == split and line["image"] in names]
+    new = [line for line in recorded.read_lines(folder) if line.split == split and line.image in names]
     lines = [*old, *recorded.compare(new, old).added]
-    ordered = sorted({line["digest"] for line in lines}, key=splits.position)[:MOST]
+    ordered = sorted({line.digest for line in lines}, key=splits.position)[:MOST]
     kept: dict[str, _Image] = {}
     for source, listed in ((before, old), (folder, new)):
-        wanted = {line["image"] for line in listed if line["digest"] in ordered}
+        wanted = {line.image for line in listed if line.digest in ordered}
         for image in _held_out(source, wanted) if source is not None else ():
-            kept.setdefault(image.line["digest"], image)
+            kept.setdefault(image.line.digest, image)
     chosen, n_bytes = [], 0
     for digest in ordered:
         n_bytes += len(kept[digest].original.file)
@@ -113,7 +113,7 @@ def open_known(model: StrPath) -> pathlib.Path | None:
 def _held_out(folder: StrPath, names: Collection[str] | None = None) -> Iterator[_Image]:
     """The held-out images of prepared data with these names; all of them if None."""
     manifest = Manifest.load(folder)
-    lines = {row["image"]: row for row in recorded.read_lines(folder) if row["split"] == manifest.held_out}
+    lines = {line.image: line for line in recorded.read_lines(folder) if line.split == manifest.held_out}
     for example, original in tfrecords.read_held_out(folder):
         if names is None or example.name in names:
             yield _Image(example, original, lines[example.name], manifest.as_seen, manifest.has_fixations)
@@ -126,7 +126,7 @@ def _write(folder: pathlib.Path, images: list[_Image]) -> None:
     has_observers = has_fixations and all(len(image.example.observers) for image in images)
     bias = np.zeros((center_bias.FOLDS, *center_bias.SIZE))
     names: set[str] = set()
-    columns = dict.fromkeys(column for image in images for column in image.line)
+    columns = dict.fromkeys(column for image in images for column in image.line.cells)
     with (
         tfrecords.ShardWriter(folder, TEST, len(images), SIZE) as shards,
         tfrecords.ShardWriter(folder, ORIGINALS, len(images), SIZE) as originals,
@@ -136,9 +136,9 @@ def _write(folder: pathlib.Path, images: list[_Image]) -> None:
         listed.writeheader()
         for index, image in enumerate(images):
             example, original = image.example, image.original
-            name = example.name if example.name not in names else f"{image.line['digest'][:8]}/{example.name}"
+            name = example.name if example.name not in names else f"{image.line.digest[:8]}/{example.name}"
             names.add(name)
-            listed.writerow({**image.line, "split": TEST, "image": name})
+            listed.writerow({**image.line.cells, "split": TEST, "image": name})
             pixels = decode.decode_stimulus(Member(name, name, lambda file=original.file: file), image.as_seen)  # type: ignore[misc]
             content = original.file if image.as_seen == as_seen else _png(pixels)
             size = example.original_size

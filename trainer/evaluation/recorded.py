@@ -28,8 +28,29 @@ LEAST_MOVED = 0.01
 NEEDED = ("split", "image", "digest", "hash", "recording")
 """Columns that are compared."""
 
-Line = Mapping[str, str]
-"""A line of IMAGES: column -> cell."""
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of IMAGES: an image and its recording."""
+
+    split: str
+    image: str
+    digest: str
+    hash: str
+    recording: str
+    cells: Mapping[str, str]
+    """All columns in their order, those above too. Data of earlier versions have fewer."""
+
+    @classmethod
+    def of(cls, cells: Mapping[str, str]) -> "Line":
+        """The line with these cells."""
+        split, image, digest, hash_, recording = (cells[column] for column in NEEDED)
+        return cls(split, image, digest, hash_, recording, cells)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Split and name of the image."""
+        return self.split, self.image
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +63,12 @@ class Pair:
     @property
     def is_of_one_size(self) -> bool:
         """Whether the picture has the size that it had: positions in a cropped or scaled one are others."""
-        return all(self.now.get(side) == self.before.get(side) for side in ("pixels", "aspect"))
+        return all(self.now.cells.get(side) == self.before.cells.get(side) for side in ("pixels", "aspect"))
 
     @property
     def has_changed(self) -> bool:
         """Whether a person's recording of before is not there now."""
-        return bool(Counter(self.before["recording"].split()) - Counter(self.now["recording"].split()))
+        return bool(Counter(self.before.recording.split()) - Counter(self.now.recording.split()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +81,7 @@ class Compared:
     n_before: int
     """Number of images that the model's data had."""
     found: frozenset[tuple[str, str]]
-    """`key_of` those of them that are there."""
+    """The keys of those that are there."""
 
     @property
     def now(self) -> list[Line]:
@@ -85,10 +106,10 @@ class Compared:
     def how(self) -> str:
         """Say how the recordings changed, as a clause; empty if they did not change in one way."""
         changed = self.changed
-        elsewhere = {pair.before["recording"]: pair.before["image"] for pair in self.pairs}
-        moved = [pair for pair in changed if pair.now["recording"] in elsewhere]
+        elsewhere = {pair.before.recording: pair.before.image for pair in self.pairs}
+        moved = [pair for pair in changed if pair.now.recording in elsewhere]
         if len(moved) >= FEWEST_ALIKE * len(changed):
-            names = [f"{pair.now['image']} has that of {elsewhere[pair.now['recording']]}" for pair in moved]
+            names = [f"{pair.now.image} has that of {elsewhere[pair.now.recording]}" for pair in moved]
             return f"they are now those of other images ({some(names)})"
         clauses = []
         for column, side, words in (
@@ -112,7 +133,7 @@ class Compared:
 
 def write_recorded(path: pathlib.Path, data: Mapping[str, StrPath]) -> None:
     """Write the images of a model's data: `data` is its name, such as `finetune` -> prepared folder."""
-    lines = [{"data": name, **line} for name, folder in data.items() for line in read_lines(folder)]
+    lines = [{"data": name, **line.cells} for name, folder in data.items() for line in read_lines(folder)]
     columns = dict.fromkeys(column for line in lines for column in line)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns)
@@ -131,7 +152,7 @@ def read_recorded(model: StrPath) -> dict[str, list[Line]]:
         return {}
     found: dict[str, list[Line]] = {}
     for line in _read(path, "remove it, then the data are not compared image by image"):
-        found.setdefault(line.get("data", ""), []).append(line)
+        found.setdefault(line.cells.get("data", ""), []).append(line)
     return found
 
 
@@ -148,7 +169,7 @@ def _read(path: pathlib.Path, remedy: str) -> list[Line]:
         raise UserError(f"{path} cannot be read ({error}): {remedy}") from None
     for column in NEEDED:
         check(all(line.get(column) is not None for line in lines), f"{path} has no {column}: {remedy}")
-    return list(lines)
+    return [Line.of(line) for line in lines]
 
 
 def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
@@ -160,51 +181,42 @@ def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
     by_digest: dict[str, list[Line]] = {}
     by_name = {}
     for line in before:
-        by_digest.setdefault(line["digest"], []).append(line)
+        by_digest.setdefault(line.digest, []).append(line)
         by_name[_name_and_size(line)] = line
-    rest = [line for line in now if line["digest"] not in by_digest]
-    hashes = [line["hash"] for line in rest], [line["hash"] for line in before]
+    rest = [line for line in now if line.digest not in by_digest]
+    hashes = [line.hash for line in rest], [line.hash for line in before]
     twins = copies.match(*hashes, mirrored=False)  # else positions would be mirrored, too
-    copied = {key_of(line): before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
+    copied = {line.key: before[twin] for line, twin in zip(rest, twins, strict=True) if twin is not None}
     pairs, added = [], []
     for line in now:
-        same = copied.get(key_of(line))
-        if line["digest"] in by_digest:
-            same = _likest(line, by_digest[line["digest"]])
-        elif same is None and not line["hash"] and line.get("pixels"):
+        same = copied.get(line.key)
+        if line.digest in by_digest:
+            same = _likest(line, by_digest[line.digest])
+        elif same is None and not line.hash and line.cells.get("pixels"):
             same = by_name.get(_name_and_size(line))
         if same is None:
             added.append(line)
         else:
             pairs.append(Pair(line, same))
-    there = {pair.before["digest"] for pair in pairs}
-    return Compared(
-        pairs, added, len(before), frozenset(key_of(line) for line in before if line["digest"] in there)
-    )
-
-
-def key_of(line: Line) -> tuple[str, str]:
-    """Split and name of an image."""
-    return line["split"], line["image"]
+    there = {pair.before.digest for pair in pairs}
+    return Compared(pairs, added, len(before), frozenset(line.key for line in before if line.digest in there))
 
 
 def _name_and_size(line: Line) -> tuple[str, ...]:
     return (
-        str(pathlib.PurePosixPath(line["image"]).with_suffix("")),
-        line.get("pixels", ""),
-        line.get("aspect", ""),
+        str(pathlib.PurePosixPath(line.image).with_suffix("")),
+        line.cells.get("pixels", ""),
+        line.cells.get("aspect", ""),
     )
 
 
 def _likest(line: Line, others: Sequence[Line]) -> Line:
     """Of lines with the same pixels, the one with the same name, else with the same recording, else the first."""
-    return max(
-        others, key=lambda other: (other["image"] == line["image"], other["recording"] == line["recording"])
-    )
+    return max(others, key=lambda other: (other.image == line.image, other.recording == line.recording))
 
 
 def _columns(pairs: Sequence[Pair], column: str) -> tuple[np.ndarray, np.ndarray]:
     """A feature of the images of pairs now and before, where it is known."""
-    known = [pair for pair in pairs if pair.now.get(column) and pair.before.get(column)]
-    now, before = ([float(getattr(pair, when)[column]) for pair in known] for when in ("now", "before"))
+    known = [pair for pair in pairs if pair.now.cells.get(column) and pair.before.cells.get(column)]
+    now, before = ([float(getattr(pair, when).cells[column]) for pair in known] for when in ("now", "before"))
     return np.array(now), np.array(before)

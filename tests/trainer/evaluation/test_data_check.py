@@ -160,7 +160,10 @@ def test_a_few_changed_recordings_and_missing_images_are_said_and_hold_nothing(h
     assert f"1 of the {N} images" in found.text
     assert "17.png" in found.text
     before = recorded.read_recorded(default)["finetune"]
-    more = [{**line, "digest": f"gone-{i}", "image": f"gone-{i}.png", "hash": ""} for i, line in enumerate(before)]
+    more = [
+        dataclasses.replace(line, digest=f"gone-{i}", image=f"gone-{i}.png", hash="")
+        for i, line in enumerate(before)
+    ]
     for n_gone, is_large in ((3, False), (12, True)):
         (found,) = beside(honest, default, [*before, *more[:n_gone]])
         assert (f"{n_gone} of the" in found.text, found.is_large) == (True, is_large)

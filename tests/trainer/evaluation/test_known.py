@@ -158,7 +158,7 @@ def test_an_image_stays_as_it_was_known_and_a_bounded_number_is_kept(default, wr
         assert known.write_known(path, folder, names_in(folder)[index:], before if index else None) == 7
         (tmp_path / f"m{index}").mkdir()
         shutil.copy(path, tmp_path / f"m{index}" / KNOWN)
-        names.append([line["image"] for line in recorded.read_lines(known.open_known(tmp_path / f"m{index}"))])
+        names.append([line.image for line in recorded.read_lines(known.open_known(tmp_path / f"m{index}"))])
     assert names[0] == names[1]
     assert known.write_known(tmp_path / "none.zip", wrong, [], None) == 0
     assert not (tmp_path / "none.zip").exists()

@@ -8,6 +8,7 @@ from scipy.ndimage import gaussian_filter
 from trainer.data import copies
 from trainer.errors import UserError
 from trainer.evaluation import recorded
+from trainer.evaluation.recorded import Line
 
 N = 20
 
@@ -28,10 +29,14 @@ def lines(seed=0, **changes):
     return made
 
 
+def compare(now, before):
+    return recorded.compare([Line.of(line) for line in now], [Line.of(line) for line in before])
+
+
 def test_the_same_recordings_have_not_changed_and_people_may_be_added():
     now = [{**line, "recording": f"c{i} {line['recording']}", "fixations": "60"} for i, line in enumerate(lines())]
     now.append({**now[0], "image": "new.png", "digest": "other"})
-    compared = recorded.compare(now, lines())
+    compared = compare(now, lines())
     assert (len(compared.pairs), len(compared.added), compared.n_gone, compared.changed) == (N, 1, 0, [])
 
 
@@ -39,7 +44,7 @@ def changed(change, which=range(N)):
     now = lines()
     for index in which:
         now[index] = {**now[index], "recording": f"other{index}", **change(now[index])}
-    return recorded.compare(now, lines())
+    return compare(now, lines())
 
 
 @pytest.mark.parametrize(
@@ -64,13 +69,13 @@ def test_recordings_of_other_images_are_named():
     now, before = lines(), lines()
     for index in range(4):
         now[index] = {**now[index], "recording": before[(index + 1) % 4]["recording"]}
-    compared = recorded.compare(now, before)
-    assert [pair.now["image"] for pair in compared.changed] == [f"{index}.png" for index in range(4)]
+    compared = compare(now, before)
+    assert [pair.now.image for pair in compared.changed] == [f"{index}.png" for index in range(4)]
     assert "0.png has that of 1.png" in compared.how()
 
 
 def test_images_that_are_gone_are_counted():
-    compared = recorded.compare(lines()[: N // 2], lines())
+    compared = compare(lines()[: N // 2], lines())
     assert (compared.n_before, compared.n_gone) == (N, N // 2)
 
 
@@ -99,18 +104,18 @@ def test_recordings_of_cropped_and_mirrored_copies_are_not_compared():
         sizes = {"pixels": f"{size[0] * size[1]}", "aspect": f"{size[1] / size[0]:.6g}"}
         return lines()[0] | {"image": name, "digest": name, "hash": hash_, "recording": f"of-{name}", **sizes}
 
-    compared = recorded.compare([line(name) for name in shown], [line("plain")])
-    assert [pair.now["image"] for pair in compared.pairs] == ["plain", "cropped", "encoded"]
-    assert [pair.now["image"] for pair in compared.changed] == ["encoded"]
-    assert [each["image"] for each in compared.added] == ["mirrored"]
+    compared = compare([line(name) for name in shown], [line("plain")])
+    assert [pair.now.image for pair in compared.pairs] == ["plain", "cropped", "encoded"]
+    assert [pair.now.image for pair in compared.changed] == ["encoded"]
+    assert [each.image for each in compared.added] == ["mirrored"]
     assert compared.n_gone == 0
 
 
 def test_a_picture_under_several_names_has_a_recording_under_each():
     before = [*lines(), lines()[0] | {"image": "again.png", "recording": "other"}]
-    compared = recorded.compare(before, before)
+    compared = compare(before, before)
     assert (compared.changed, compared.n_gone, compared.added) == ([], 0, [])
-    compared = recorded.compare(before[1:], before)  # the picture is still there, under its other name
+    compared = compare(before[1:], before)  # the picture is still there, under its other name
     assert (compared.changed, compared.n_gone) == ([], 0)
 
 
@@ -119,10 +124,10 @@ def test_sparse_pictures_that_were_encoded_again_are_known_by_their_names():
     now = [
         line | {"image": line["image"].replace(".png", ".jpg"), "digest": f"j{line['digest']}"} for line in before
     ]
-    compared = recorded.compare(now, before)
+    compared = compare(now, before)
     assert (len(compared.pairs), compared.added, compared.n_gone, compared.changed) == (N, [], 0, [])
     resized = [line | {"pixels": "1"} for line in now]
-    assert len(recorded.compare(resized, before).added) == N
+    assert len(compare(resized, before).added) == N
 
 
 @pytest.mark.parametrize("content", [b"data,split,image\nfinetune,train,a.png\n", b"\xff\xfe\x00", b"data"])
