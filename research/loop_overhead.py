@@ -18,7 +18,6 @@ import time
 
 import tensorflow as tf
 
-from trainer.data import batches
 from trainer.data.fetch import fetch_dataset
 from trainer.data.prepared_data import Manifest
 from trainer.data.settings import FetchConfig
@@ -78,7 +77,7 @@ def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> _Tra
 def _measure(training: _TrainingAlone, repeats: int) -> tuple[list[float], list[float]]:
     """Seconds of each repeat of the loop and of the bare step, after a warm-up of both."""
     config, images, network = training.config, training.data.train, training.network
-    batch = next(iter(batches.training_batches(images, config.batch_size, seed=0, epoch=0)))
+    batch = next(iter(images.training_batches(config.batch_size, seed=0, epoch=0)))
 
     @tf.function(autograph=False)  # type: ignore[untyped-decorator]
     def take(batch: step.Batch) -> tf.Tensor:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from trainer.data import batches, tfrecords
+from trainer.data import tfrecords
 from trainer.data.batches import Split
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
@@ -100,8 +100,7 @@ class Loop:
             progress, epoch = self.progress, self.progress.epoch
             # The seed and the epoch decide the order of the images, so that a resumed epoch goes on at its step.
             iterator = self.devices.iterate(
-                batches.training_batches,
-                self.data.train,
+                self.data.train.training_batches,
                 config.batch_size,
                 config.seed,
                 epoch,
@@ -154,7 +153,7 @@ class Loop:
     def validate(self, epoch: int) -> float:
         """Compute the mean loss over the validation images."""
         count, batch_size = self.data.manifest.counts["valid"], self.config.batch_size
-        iterator = self.devices.iterate(batches.validation_batches, self.data.valid, batch_size)
+        iterator = self.devices.iterate(self.data.valid.validation_batches, batch_size)
         total, done, steps_left = 0.0, 0, -(-count // batch_size)
         with Tracker(f"validation, epoch {epoch + 1}/{self.config.epochs}", count, "images") as tracker:
             while steps_left:
@@ -181,7 +180,7 @@ class Loop:
         if not bad.size:
             return
         bad_step, config = first_step + int(bad[0]), self.config
-        order = batches.epoch_order(len(self.data.train), config.seed, epoch)
+        order = self.data.train.order(config.seed, epoch)
         indices = set(order[bad_step * config.batch_size : (bad_step + 1) * config.batch_size].tolist())
         names = [
             example.name

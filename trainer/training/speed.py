@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.data.batches import Split, training_batches
+from trainer.data.batches import Split
 from trainer.data.prepared_data import Manifest
 from trainer.io.package_version import code_version
 from trainer.io.progress import Tracker
@@ -69,7 +69,7 @@ def _train(job: Job, network: Network, steps: int) -> tuple[str, float]:
     config, devices = job.config, job.devices
     compiled = compile_steps(devices, network, config)
     images = _images(job.manifest)
-    iterator = devices.iterate(training_batches, images, config.batch_size, config.seed, epoch=0, flip=config.flip)
+    iterator = devices.iterate(images.training_batches, config.batch_size, config.seed, epoch=0, flip=config.flip)
 
     def timed(chunk: int) -> float:
         start = time.monotonic()

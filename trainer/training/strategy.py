@@ -101,8 +101,7 @@ class Devices:
         """Return the batches of a dataset for all replicas of this machine, each on its own device.
 
         Args:
-            dataset: a function of `trainer.data.batches`; it also gets `n_replicas_here`, `first_replica` and
-                `n_replicas`.
+            dataset: a method of a `Split`. It also gets `n_replicas_here`, `first_replica` and `n_replicas`.
             arguments: its arguments.
             settings: its named arguments.
         """

@@ -9,7 +9,7 @@ import pytest
 
 from tests.prepared import write_prepared
 from trainer.data import tfrecords
-from trainer.data.batches import Split, epoch_flips, epoch_order, training_batches, validation_batches
+from trainer.data.batches import Split, epoch_flips
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 
@@ -137,19 +137,19 @@ def test_records_of_another_size_and_damaged_shards_are_refused(tmp_path):
 
 def test_an_epoch_has_each_image_once_in_an_order_of_its_own(train):
     first, again, second, other = (
-        np.concatenate(indices(training_batches(train, 7, seed, epoch)))
+        np.concatenate(indices(train.training_batches(7, seed, epoch)))
         for seed, epoch in ((1, 0), (1, 0), (1, 1), (2, 0))
     )
     assert sorted(first) == list(range(N_TRAIN))
     np.testing.assert_array_equal(first, again)
-    np.testing.assert_array_equal(first, epoch_order(N_TRAIN, 1, 0))
+    np.testing.assert_array_equal(first, train.order(1, 0))
     assert not np.array_equal(first, second)
     assert not np.array_equal(first, other)
 
 
 def test_batches_hold_the_images_of_their_indices_and_leave_out_what_does_not_fill_one(train):
     for batch_size in (1, 4, 16):  # gathered several at a time, and one
-        batches = elements(training_batches(train, batch_size, 3, 0))
+        batches = elements(train.training_batches(batch_size, 3, 0))
         assert len(batches) == N_TRAIN // batch_size
         for batch in batches:
             np.testing.assert_array_equal(batch["stimulus"], train.stimulus[batch["index"]])
@@ -161,25 +161,25 @@ def test_the_slices_of_all_replicas_are_the_batch_of_one(train, n_replicas, work
     here = n_replicas // workers
     shares = [
         np.reshape(
-            indices(training_batches(train, 8, 5, 2, 0, here, worker * here, n_replicas)), (-1, 8 // workers)
+            indices(train.training_batches(8, 5, 2, 0, here, worker * here, n_replicas)), (-1, 8 // workers)
         )
         for worker in range(workers)
     ]
-    np.testing.assert_array_equal(np.concatenate(shares, axis=1), indices(training_batches(train, 8, 5, 2)))
+    np.testing.assert_array_equal(np.concatenate(shares, axis=1), indices(train.training_batches(8, 5, 2)))
 
 
 @pytest.mark.parametrize(("n_replicas_here", "first_replica", "n_replicas"), [(1, 0, 1), (2, 2, 4)])
 def test_skipping_resumes_the_epoch(train, n_replicas_here, first_replica, n_replicas):
     replicas = n_replicas_here, first_replica, n_replicas
-    whole = indices(training_batches(train, 8, 5, 2, 0, *replicas))
+    whole = indices(train.training_batches(8, 5, 2, 0, *replicas))
     for steps in (1, 5, N_TRAIN // 8):
-        assert indices(training_batches(train, 8, 5, 2, steps, *replicas)) == whole[steps * n_replicas_here :]
+        assert indices(train.training_batches(8, 5, 2, steps, *replicas)) == whole[steps * n_replicas_here :]
 
 
 @pytest.mark.parametrize(("batch_size", "n_replicas"), [(1, 1), (4, 1), (4, 4), (11, 1), (16, 4), (32, 8)])
 def test_validation_has_each_image_once_and_is_padded_with_zeros(valid, batch_size, n_replicas):
     of_replicas = [
-        elements(validation_batches(valid, batch_size, 1, each, n_replicas)) for each in range(n_replicas)
+        elements(valid.validation_batches(batch_size, 1, each, n_replicas)) for each in range(n_replicas)
     ]
     steps = -(-N_VALID // batch_size)
     assert [len(each) for each in of_replicas] == [steps] * n_replicas
@@ -195,12 +195,12 @@ def test_validation_has_each_image_once_and_is_padded_with_zeros(valid, batch_si
 
 def test_shapes_are_known_and_the_same_in_every_epoch(train, valid):
     for batch_size in (2, 32):
-        specs = [training_batches(train, batch_size, 1, epoch, epoch, 1, 0, 2).element_spec for epoch in range(3)]
+        specs = [train.training_batches(batch_size, 1, epoch, epoch, 1, 0, 2).element_spec for epoch in range(3)]
         assert specs[0] == specs[1] == specs[2]
         each = batch_size // 2
         shapes = {"index": (each,), "stimulus": (each, 32, 40, 3), "density": (each, 32, 40, 1)}
         assert {key: tuple(spec.shape) for key, spec in specs[0].items()} == shapes
-        validation = validation_batches(valid, batch_size, 1, 0, 2).element_spec
+        validation = valid.validation_batches(batch_size, 1, 0, 2).element_spec
         assert {key: tuple(spec.shape) for key, spec in validation.items()} == {**shapes, "mask": (each,)}
 
 
@@ -213,7 +213,7 @@ def test_shapes_are_known_and_the_same_in_every_epoch(train, valid):
 def mirrored(split, batch_size, epoch=0, seed=9, skip_steps=0, **replicas):
     """Index -> stimulus and density of one epoch with mirrored images."""
     seen = {}
-    batches = training_batches(split, batch_size, seed, epoch, skip_steps, flip=True, **replicas)
+    batches = split.training_batches(batch_size, seed, epoch, skip_steps, flip=True, **replicas)
     for batch in batches.as_numpy_iterator():
         for index, stimulus, density in zip(batch["index"], batch["stimulus"], batch["density"], strict=True):
             seen[int(index)] = stimulus, density
