@@ -28,13 +28,13 @@ from trainer.tools import check, shown
 
 WEB = ("http", "https")
 INLINE = ("about", "blob", "data")
-"""Schemes of addresses whose content comes from the page itself."""
+"""Schemes of addresses with content of the page itself."""
 LOCAL_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home.arpa", "localdomain")
 """Last parts of names that only a machine's own network knows, such as metadata.google.internal."""
 METADATA = ("168.63.129.16", "192.0.0.192")
 """Addresses that count as global, and are the metadata servers of Azure and Oracle Cloud."""
 VARIABLE = "CHROME_PATH"
-"""Environment variable with the path of the browser; Lighthouse has the same."""
+"""Environment variable with the path of the browser. Lighthouse has the same."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """Programs to look for on the PATH."""
 MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
@@ -46,7 +46,7 @@ PICTURE = "image/"
 QUIET_MS = 5000
 """Longest time, in milliseconds, that a loaded page may go on fetching before its picture is taken."""
 MAX_HEIGHT_PX = 16_384
-"""Largest height of a picture; Chromium repeats the page below it."""
+"""Largest height of a picture. Chromium repeats the page below it."""
 SCRIPT = (pathlib.Path(__file__).parent / "browser.js").read_text().rstrip().rstrip(";")
 
 
@@ -54,7 +54,7 @@ class Shown(NamedTuple):
     """What a browser shows at an address."""
 
     content: bytes
-    """A PNG of a page; where the address is a picture, that picture in its own format."""
+    """A PNG of a page. Where the address is a picture, that picture in its own format."""
     found: Sequence["Found"]
     """The elements of each selector."""
     is_page: bool
@@ -227,7 +227,7 @@ def _reason(error: Error) -> str:
 
 @functools.cache
 def peers_of(host: str) -> tuple[str, ...]:
-    """Return the IP addresses of a host name; none if it does not resolve here, as behind a proxy."""
+    """Return the IP addresses of a host name. There are none if it does not resolve here, as behind a proxy."""
     try:
         return tuple({str(found[4][0]) for found in socket.getaddrinfo(host, None)})
     except (OSError, UnicodeError):
@@ -259,7 +259,10 @@ def may_load(page: str, address: str, resolve: Callable[[str], Iterable[str]] = 
 
 
 def _is_public(host: str) -> bool:
-    """Whether a name, or an IP address in any spelling, can be that of a machine of the public internet."""
+    """Whether a machine of the public internet can have this name, or IP address in any spelling.
+
+    For example, `127.1` and `0x7f000001` are this machine's own addresses, and not public.
+    """
     name = host.rstrip(".").lower()
     try:
         address = ipaddress.ip_address(socket.inet_ntoa(socket.inet_aton(name)))  # also 127.1 and 0x7f000001

@@ -37,17 +37,17 @@ class Design:
     label: str
     """Name of the design for people."""
     pixels: Pixels
-    """(h, w, 3) RGB; of a page, a pixel of CSS is one pixel."""
+    """(h, w, 3) RGB. On a page, a pixel of CSS is one pixel."""
     size: tuple[int, int]
-    """(height, width) in pixels to which the regions refer; the map is resized to it."""
+    """(height, width) in pixels to which the regions refer. The map is resized to it."""
     regions: tuple[Region, ...] = ()
     """The part of each element of a page that is in its picture, in whole pixels."""
     is_page: bool = False
     """Whether it is the picture of a page that a browser took."""
     png: bytes | None = None
-    """Content of the PNG that the browser wrote of a page; None for a picture."""
+    """Content of the PNG that the browser wrote of a page. None for a picture."""
     input: Input | None = None
-    """The file of a picture; None for a page."""
+    """The file of a picture. None for a page."""
 
     @property
     def resized(self) -> Pixels:
@@ -58,7 +58,11 @@ class Design:
 
 
 def parse_element(text: str) -> Element:
-    """Parse `NAME=SELECTOR` or `SELECTOR`; `#buy` is named `buy`, any other selector by itself.
+    """Parse `NAME=SELECTOR` or `SELECTOR`. `#buy` is named `buy`, any other selector by itself.
+
+    Example:
+        >>> parse_element("buy=form .submit")
+        Element(name='buy', selector='form .submit')
 
     Raises:
         UserError: there is no selector.
@@ -78,7 +82,7 @@ def read_all(
 ) -> list[Design]:
     """Read the design and, if there is one, its baseline.
 
-    Rectangles are at the same place in both, in pixels of the first, as in `compare`; so they need the
+    Rectangles are at the same place in both, in pixels of the first, as in `compare`. So they need the
     same aspect ratio. Elements are found on each page.
 
     Args:

@@ -18,7 +18,7 @@ Map = npt.NDArray[np.floating]
 Pixels = npt.NDArray[np.uint8]
 INK, PAPER = (24, 24, 27), (255, 255, 255)
 FONT = pathlib.Path(__file__).parent / "DejaVuSans.ttf"
-"""Font with the letters of most languages, for the names of files; Pillow's own font has only those of English."""
+"""Font with the letters of most languages, for the names of files. Pillow's own font has English letters alone."""
 CLEAR_MOVED = 0.12
 """Smallest clear change of a whole map, measured as `Change.CLEAR_SHARE` was."""
 TEXTS = ("region", "requirement", "verdict")
@@ -101,7 +101,7 @@ def compare_designs(
         seconds: name of a region -> where it is in the second, in its pixels, if it is elsewhere there.
         output: PNG to write, or None: the difference over the second design, after each screen of each map was
             divided by its mean.
-        kind: as which both are predicted, of KINDS; empty for that of the first.
+        kind: as which both are predicted, of KINDS. Empty for the first one's.
     """
     size = images[0].shape[:2]
     kind = model.kind_of(images[0], kind, designs[0].is_page())
@@ -119,13 +119,15 @@ def compare_designs(
 
 
 def relative(map: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Return a map (h, w) divided by its mean; of a long page, each screen divided by the mean of that screen."""
+    """Return a map (h, w) divided by its mean. Each screen of a long page is divided by its own mean."""
     parts = [map[rows] for rows in screens_of(map.shape)]
     return np.concatenate([part / max(part.mean(), 1e-12) for part in parts])
 
 
 def share_moved(before: npt.NDArray[np.floating], after: npt.NDArray[np.floating]) -> float:
     """Return the share of the attention, 0..1, that is elsewhere in the second of two maps (h, w) of one size.
+
+    For example, it is 0 for two equal maps, and 1 for two maps that are nowhere both above 0.
 
     Of a long page, it is the mean over its screens.
     """
@@ -174,7 +176,10 @@ def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Image.I
 
 
 def shortened(text: str, font: ImageFont.FreeTypeFont, width_px: int) -> str:
-    """Return the text, its middle replaced by an ellipsis if it is wider than `width_px`."""
+    """Return the text, its middle replaced by an ellipsis if it is wider than `width_px`.
+
+    Example: `a-long-name.png` becomes `a-lo….png`.
+    """
     n_kept = len(text)
     short = text
     while font.getlength(short) > width_px and n_kept > 2:
@@ -184,7 +189,7 @@ def shortened(text: str, font: ImageFont.FreeTypeFont, width_px: int) -> str:
 
 
 def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
-    """Make a table of the regions of two designs, the one whose share grows most first."""
+    """Make a table of the regions of two designs, the largest growth of a share first."""
     table = text_table("region", *map(printable, names), "change")
     for change in sorted(changes, key=lambda change: -change.share):
         table.add_row(

@@ -38,16 +38,16 @@ MEASURES = {SHARE: PERCENT, "peak": PERCENT, "ratio": NUMBER, "rank": RANK, DROP
 """Measure of a region -> how the limit of a requirement on it is written."""
 SYNTAX = "NAME>=8%, NAME.rank<=2 or NAME.ratio>1.5, in quotes, since a shell takes < and > for itself"
 ROUNDING = 1e-6
-"""Largest difference at which a value equals its limit; maps have seven digits."""
+"""Largest difference at which a value equals its limit. Maps have seven digits."""
 DIGITS, MOST_DIGITS = 1, 6
 """Decimals of a number in messages: usually, and at most, where fewer would make it look like its limit."""
 JSON_SCHEMA = 2
 """Version of what `CheckResult.as_json` returns: it grows if a key goes away, or means something else."""
 PASSED, FAILED = "pass", "FAIL"
 PASSED_COLOR, FAILED_COLOR, PLAIN_COLOR = (122, 220, 250), (255, 138, 76), PAPER
-"""Colours of regions that pass, that fail, and without a requirement; colour-blind people tell them apart."""
+"""Colours of regions that pass, that fail, and without a requirement. Colour-blind people tell them apart."""
 MOST_FONT_PX = 28
-"""Largest height of a label's font; larger labels hide what is beside a small region."""
+"""Largest height of a label's font. Larger labels hide what is beside a small region."""
 ROLES = ("design", "baseline")
 Box = tuple[int, int, int, int]
 """The sides (left, top, right, bottom) of a rectangle in pixels."""
@@ -58,7 +58,10 @@ Box = tuple[int, int, int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Requirement:
-    """A requirement on one measure of a region; `str` gives the text of `--require` without spaces."""
+    """A requirement on one measure of a region.
+
+    `str` gives the text of `--require` without spaces, such as `button.rank<=2`.
+    """
 
     region: str
     measure: str
@@ -66,7 +69,7 @@ class Requirement:
     operator: str
     """One of OPERATORS."""
     limit: float
-    """Limit of the measure; percentages are 0..1."""
+    """Limit of the measure. Percentages are 0..1."""
 
     def __str__(self) -> str:
         measured = "" if self.measure == SHARE else f".{self.measure}"
@@ -84,7 +87,7 @@ class Requirement:
 
 
 def all_requirements(texts: Sequence[str], max_drop: str, regions: Collection[str]) -> list[Requirement]:
-    """Collect the requirements, each once; `--max-drop` is for regions without a required drop of their own.
+    """Collect the requirements, each once. `--max-drop` is for regions without a required drop of their own.
 
     Raises:
         UserError: as `parse_requirement`.
@@ -98,11 +101,11 @@ def all_requirements(texts: Sequence[str], max_drop: str, regions: Collection[st
 
 
 def parse_requirement(text: str, regions: Collection[str]) -> Requirement:
-    """Parse `REGION[.MEASURE]OPERATOR LIMIT`; the measure is the share if none is named.
+    """Parse `REGION[.MEASURE]OPERATOR LIMIT`. The measure is the share if none is named.
 
     Args:
         text: such as `button>=8%` or `button.rank <= 2`.
-        regions: the names of all regions; they may contain any character.
+        regions: the names of all regions. They may contain any character.
 
     Raises:
         UserError: it has another syntax, or names another region, or its limit is out of range.
@@ -120,7 +123,7 @@ def parse_requirement(text: str, regions: Collection[str]) -> Requirement:
 
 
 def _limit(what: str, measure: str, text: str) -> float:
-    """Parse the limit of a measure, percentages to 0..1; messages call the text that has it `what`."""
+    """Parse the limit of a measure, percentages to 0..1. Messages call the text that has it `what`."""
     kind = MEASURES[measure]
     is_percent = text.endswith("%")
     try:
@@ -137,7 +140,12 @@ def _limit(what: str, measure: str, text: str) -> float:
 
 
 def measure_text(measure: str, value: float, digits: int = DIGITS) -> str:
-    """Format a value of a measure with at most `digits` decimals, without zeros at the end."""
+    """Format a value of a measure with at most `digits` decimals, without zeros at the end.
+
+    Example:
+        >>> measure_text("share", 0.0812), measure_text("ratio", 1.5), measure_text("rank", 2)
+        ('8.1%', '1.5', '2')
+    """
     if MEASURES[measure] == RANK:
         return f"{value:.0f}"
     scale, sign = (100, "%") if MEASURES[measure] == PERCENT else (1, "")
@@ -160,11 +168,11 @@ class Verdict:
     requirement: Requirement
     measured: Measure
     before: Measure | None
-    """Measures of the same region in the baseline; None without a baseline."""
+    """Measures of the same region in the baseline. None without a baseline."""
 
     @property
     def value(self) -> float:
-        """The value of the required measure, percentages as 0..1; a drop is negative where the share has grown."""
+        """The value of the required measure, percentages as 0..1. A drop is negative where the share has grown."""
         if self.requirement.measure == DROP:
             assert self.before is not None
             # What had no attention has none to lose.
@@ -192,7 +200,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """A sentence with the measured value and the required one."""
+        """A sentence with both values, such as `button has a share of 6.2%, but at least 8% is required`."""
         required = self.requirement
         if required.measure == SCREEN:
             has = f"is on screen {self.value_text}"
@@ -286,9 +294,9 @@ class CheckResult:
 def judge_designs(
     model: Model, designs: Sequence[Design], requirements: Sequence[Requirement], kind: str = ""
 ) -> CheckResult:
-    """Judge the first design; a second one is its baseline. All requirements are judged, whatever comes of one.
+    """Judge the first design. A second one is its baseline. All requirements are judged, whatever comes of one.
 
-    Both are predicted as one `kind`, of KINDS; if it is empty, as that of the first.
+    Both are predicted as one `kind`, of KINDS. If it is empty, the first design decides.
     """
     kind = model.kind_of(designs[0].pixels, kind, designs[0].is_page)
     measured = []
@@ -321,7 +329,7 @@ def write_junit(path: str | os.PathLike[str], checked: CheckResult, properties: 
     Args:
         path: the file.
         checked: what the check found.
-        properties: of the run, such as the model; empty ones are left out.
+        properties: of the run, such as the model. Empty ones are left out.
     """
     counts = {"tests": str(len(checked.verdicts)), "failures": str(len(checked.failed)), "errors": "0"}
     suites = ElementTree.Element("testsuites", counts)
@@ -381,7 +389,7 @@ def draw_design(measured: MeasuredDesign, verdicts: Sequence[Verdict] = ()) -> P
 
     Args:
         measured: the design.
-        verdicts: on its regions; none for a baseline, whose regions are drawn with their shares alone.
+        verdicts: on its regions. None for a baseline: its regions are drawn with their shares alone.
 
     Returns:
         (h, w, 3) RGB, of the design's size.

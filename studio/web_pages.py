@@ -29,13 +29,18 @@ def is_address(name: str) -> bool:
 
 
 def is_page(name: str) -> bool:
-    """Return whether a design is an address, or a file of HTML with or without a #fragment."""
+    """Return whether a design is an address, or a file of HTML, such as `landing.html` or `landing.html#buy`."""
     lower = name.lower()
     return is_address(name) or lower.endswith(SUFFIXES) or lower.partition("#")[0].endswith(SUFFIXES)
 
 
 def label_of(name: str) -> str:
-    """Return the name of a page for messages: without a password, on one line."""
+    """Return the name of a page for messages: without a password, on one line.
+
+    Example:
+        >>> label_of("https://me:secret@example.com/a")
+        'https://example.com/a'
+    """
     scheme, separator, rest = name.partition("://")
     host, slash, path = rest.partition("/")
     return printable(f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}")
@@ -43,6 +48,10 @@ def label_of(name: str) -> str:
 
 def file_name(address: str) -> str:
     """Return a file name for the picture at an address: the picture's own, or host and path of a page with .png.
+
+    Example:
+        >>> file_name("https://example.com/shop/shoes")
+        'example.com-shop-shoes.png'
 
     Raises:
         UserError: it is no address that a browser could open.
@@ -60,7 +69,7 @@ def file_name(address: str) -> str:
 
 
 def _address_of(name: str) -> str:
-    """Return what the browser opens for an address or HTML file; raises `UserError` if there is no such file."""
+    """Return what the browser opens for an address or HTML file. Raises `UserError` if there is no such file."""
     if is_address(name):
         return name
     file, _, fragment = (name, "", "") if name.lower().endswith(SUFFIXES) else name.partition("#")

@@ -140,14 +140,27 @@ def test_the_studio_uses_the_python_api_and_the_tools_alone():
     assert imported == {"trainer.api", "trainer.tools"}
 
 
-def test_what_never_runs_in_a_pod_is_in_the_pipeline_alone():
-    """The tasks of a run lead to every module of `lifecycle`, and to none of `pipeline` or `studio`."""
-    graph = import_graph()
-    reached, ahead = set(), {module for module in graph if module.startswith("components")}
+def reached_from(graph, modules):
+    """The modules, and all that they import, directly or through others."""
+    reached, ahead = set(), set(modules)
     while ahead:
         module = ahead.pop()
         reached.add(module)
         ahead |= graph[module] - reached
+    return reached
+
+
+def test_predictions_need_nothing_that_downloads_or_imports_weights():
+    """Whoever runs `predict` gives it a model: `author:NAME` is resolved where the command line is read."""
+    reached = reached_from(import_graph(), ["trainer.commands.predict"])
+    above = ("trainer.data.downloads", "trainer.evaluation", "trainer.training", "trainer.models.author")
+    assert {module for module in reached if module.startswith((*above, "trainer.models.importing"))} == set()
+
+
+def test_what_never_runs_in_a_pod_is_in_the_pipeline_alone():
+    """The tasks of a run lead to every module of `lifecycle`, and to none of `pipeline` or `studio`."""
+    graph = import_graph()
+    reached = reached_from(graph, {module for module in graph if module.startswith("components")})
     shared = {module for module in graph if module.startswith("lifecycle.")}
     assert shared - reached == set()
     assert {module for module in reached if module.startswith(("pipeline", "studio"))} == set()

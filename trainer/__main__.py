@@ -54,7 +54,11 @@ def _refuse_moved(arguments: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command line; by default the arguments of the process."""
+    """Run a command line, by default the arguments of the process.
+
+    Example:
+        >>> main(["predict", "photo.jpg", "--output-dir", "maps"])
+    """
     with reported():
         _refuse_moved(sys.argv[1:] if arguments is None else arguments)
         parsed = _parser().parse_args(arguments)

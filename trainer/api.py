@@ -294,7 +294,7 @@ class Change:
 
     @property
     def clear(self) -> bool:
-        """Whether the shares differ by more than those of the same picture again."""
+        """Whether the shares differ by more than the same picture's do when it is saved again."""
         return self.is_clear(self.first.share, self.second.share)
 
     @classmethod

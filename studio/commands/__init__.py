@@ -1,1 +1,1 @@
-"""The subcommands of `python -m studio`, one file each, as those of `trainer.commands`."""
+"""The subcommands of `python -m studio`, one file each. Their form is as in `trainer.commands`."""

@@ -1,4 +1,4 @@
-"""Check that regions of a design get the attention that they need; for a team's pipeline.
+"""Check that regions of a design get the attention that they need, for a team's pipeline.
 
   python -m studio check design.png --region button:20,300,160,48 --require 'button>=8%'
   python -m studio check design.png --regions regions.json --baseline before.png --max-drop 20%
@@ -128,7 +128,7 @@ def _execute(parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Check a design; returns the content of --json."""
+    """Check a design. Returns the content of --json."""
     from rich.console import Console
 
     saved = read_regions(parsed.regions) if parsed.regions else []

@@ -36,7 +36,7 @@ from trainer.tools import (
 
 HELP = "compare two designs: which parts get more or less attention"
 JSON_SCHEMA = 2
-"""Version of what `--json` writes; it grows when a value changes its meaning or goes."""
+"""Version of what `--json` writes. It grows when a value changes its meaning or goes."""
 
 
 def configure(parser: Parser) -> None:
@@ -68,7 +68,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Compare two designs; returns the content of --json."""
+    """Compare two designs. Returns the content of --json."""
     from rich.console import Console
 
     regions = parse_regions(parsed.region)

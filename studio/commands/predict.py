@@ -4,9 +4,9 @@
   python -m studio predict https://example.com --full-page --output-dir maps --format png,overlay
   python -m studio predict landing.html --region button:20,300,160,48 --json regions.json
 
-PAGE is the address of a page or an image, or an HTML file; `python -m trainer predict` takes images. Pages are
+PAGE is the address of a page or an image, or an HTML file. `python -m trainer predict` takes images. Pages are
 opened as for `check`. The first command writes example.com-attention.png into the current folder, the attention in
-heat colours; the results of an HTML file are next to it. With --full-page, a long page gets a map for each of its
+heat colours. The results of an HTML file are next to it. With --full-page, a long page gets a map for each of its
 screens, since nobody sees it at once: what is measured is a part of the screen. A page that cannot be shown is
 reported on stderr with the reason, and the others are still predicted. The exit status is 1 if any page failed,
 else 0. A line on stderr says which model is used.

@@ -41,13 +41,13 @@ PICTURE, PAGE_KIND = Model.KINDS
 MAX_BYTES = 30_000_000
 """Size of the largest image that may be posted."""
 MAX_PIXELS = 50_000_000
-"""Pixels of the largest image. Nearly all phone cameras stay below; a map needs 650 MB while it is resized."""
+"""Pixels of the largest image. Nearly all phone cameras stay below. A map needs 650 MB while it is resized."""
 WHOLE = "whole"
-"""Value of the query's `screen` for the map of an image as one picture; empty is as `predict` does it."""
+"""Value of the query's `screen` for the map of an image as one picture. Empty is as `predict` does it."""
 DESKTOP, PHONE = "desktop", "phone"
 """The kinds of screen that `count_screens` knows. On a desktop an image is predicted as a page."""
 MAX_MAP_PX = 1024
-"""Longest side of the map for the page; a larger one would look the same."""
+"""Longest side of the map for the page. A larger one would look the same."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 GRACE_S = 5
 """Seconds to wait for a running prediction after Ctrl-C."""
@@ -109,8 +109,8 @@ def build_app(model: Model, hosts: Sequence[str], pages: PageConfig | None = Non
 
     Args:
         model: predicts one image at a time. The page shows its description, notice and hint.
-        hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
-        pages: how posted web addresses are opened, by this machine and from its network; None to refuse them.
+        hosts: allowed values of the header Host. `*` allows any. The list blocks DNS rebinding.
+        pages: how posted web addresses are opened, by this machine and from its network. None to refuse them.
     """
     app = _App(model, pages)
     routes = [
@@ -195,8 +195,8 @@ class _App:
         """Return the posted image's map for the page: little-endian float32 in 0..1, row by row.
 
         It is the map at the image's own size, reduced by `shrink_map`: sums over regions stay the same. The
-        headers have its size, that of the image, the number of screens, and as which kind it was seen. In the
-        query, `kind` asks for one, such as that of another image, and `page` says that a browser took the image.
+        headers have its size, the image's size, the number of screens, and as which kind it was seen. In the
+        query, `kind` asks for one, such as another image's, and `page` says that a browser took the image.
         """
 
         def respond(image: Pixels, full: NDArray[np.float32], n_screens: int, kind: str) -> Response:
@@ -217,7 +217,9 @@ class _App:
         return await self._respond(request, lambda image, full, n_screens, kind: _png(draw_grey(full)))
 
     async def overlay_png(self, request: Request) -> Response:
-        """Return a PNG of the map over the image; the query has the opacity, 0..1, and the view, heat or focus.
+        """Return a PNG of the map over the image. The query has the opacity, 0..1, and the view, heat or focus.
+
+        Example: `/overlay.png?view=focus&opacity=0.6`.
 
         The view focus is over a grey, darkened image, which gets its colours back towards the opacity 0.
         """
@@ -238,7 +240,7 @@ class _App:
         return await self._respond(request, respond)
 
     async def _respond(self, request: Request, respond: Respond) -> Response:
-        """Predict the posted image, and respond; raises `HTTPException` with a status and a reason."""
+        """Predict the posted image, and respond. Raises `HTTPException` with a status and a reason."""
         check_sender(request)
         screen = _one_of(request, "screen", ("", WHOLE, DESKTOP, PHONE), "")
         given = _one_of(request, "kind", ("", *Model.KINDS), "")
@@ -255,7 +257,7 @@ class _App:
         return await self._in_turn(request, work)
 
     async def _in_turn(self, request: Request, work: Callable[[], Response]) -> Response:
-        """Do the work of a request in a thread, after that of others; raises `HTTPException` with its reason."""
+        """Do the work of a request in a thread, after others' work. Raises `HTTPException` with its reason."""
         async with self.turn:
             if await request.is_disconnected():
                 return Response(status_code=CLIENT_LEFT)
@@ -266,7 +268,7 @@ class _App:
 
 
 def check_sender(request: Request) -> None:
-    """Refuse cross-origin requests of browsers; this page, and programs other than browsers, may send them.
+    """Refuse cross-origin requests of browsers. This page, and programs other than browsers, may send requests.
 
     A form of another site cannot send these content types, and its scripts need a preflight request for them.
 
@@ -284,7 +286,7 @@ def check_sender(request: Request) -> None:
 
 
 async def read_body(request: Request) -> bytes:
-    """Read the body of a request; its bytes are counted as they arrive.
+    """Read the body of a request. Its bytes are counted as they arrive.
 
     Raises:
         HTTPException: it has more than MAX_BYTES.
@@ -318,7 +320,7 @@ async def _colors_css(request: Request) -> Response:
 
 
 def _one_of(request: Request, name: str, values: Collection[str], default: str) -> str:
-    """Return a value of the query; raises `HTTPException` if it is not among `values`."""
+    """Return a value of the query. Raises `HTTPException` if it is not among `values`."""
     value = request.query_params.get(name, default)
     if value not in values:
         raise HTTPException(400, f"{name} must be one of {', '.join(filter(None, values))}")
@@ -340,7 +342,8 @@ async def _client_left(request: Request, error: Exception) -> Response:
 def shrink_map(map: NDArray[np.float32], n_screens: int) -> NDArray[np.float32]:
     """Average areas of a map (h, w) until its longer side has at most MAX_MAP_PX.
 
-    That of several screens has at most the square of MAX_MAP_PX values.
+    A map of several screens has at most the square of MAX_MAP_PX values. For example, a map of 1360 x 2560 pixels
+    becomes one of 544 x 1024.
     """
     height, width = map.shape
     scale = min(1, MAX_MAP_PX / (max(height, width) if n_screens == 1 else (height * width) ** 0.5))
@@ -368,12 +371,12 @@ def is_loopback(host: str) -> bool:
 
 
 def host_names(host: str) -> list[str]:
-    """Return the values of the header Host that a server on `host` accepts; `*` stands for any."""
+    """Return the values of the header Host that a server on `host` accepts. `*` stands for any."""
     return [*LOOPBACK_NAMES, host] if is_loopback(host) else ["*"]
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen on an address; port 0 chooses a free port.
+    """Listen on an address. Port 0 chooses a free port.
 
     Raises:
         UserError: the address or the port cannot be used.
@@ -408,7 +411,7 @@ def build_server(app: Starlette) -> uvicorn.Server:
 
 
 def serve_demo(model: Model, bound: socket.socket, host: str, open_browser: bool, pages: PageConfig) -> None:
-    """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready.
+    """Serve on the socket `bound` until Ctrl-C or SIGTERM. Prints the address when the page is ready.
 
     Where others can reach `host`, no web addresses are opened for them.
     """

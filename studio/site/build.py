@@ -1,6 +1,6 @@
 """Writes the site: the files of the demo page, the model as an ONNX file, and the runtime for browsers from npm.
 
-`page/server.js` takes the place of the demo's module of that name, which alone speaks to a server; all else of the
+`page/server.js` takes the place of the demo's module of that name, which alone speaks to a server. All else of the
 page is the demo's. What the browser computes is compared with Python in the tests.
 """
 
@@ -79,7 +79,7 @@ def fetch_runtime() -> bytes:
 
 
 def _unpack(archive: bytes) -> dict[str, bytes]:
-    """The contents of RUNTIME_FILES, by name; raises `UserError` for another archive than the pinned one."""
+    """The contents of RUNTIME_FILES, by name. Raises `UserError` for another archive than the pinned one."""
     found = base64.b64encode(hashlib.sha512(archive).digest()).decode()
     check(
         found == SHA512,

@@ -17,7 +17,7 @@ from trainer.training.settings import TrainConfig
 HELP = "measure how fast this machine trains"
 SETTINGS = ("batch_size", "accumulation", "precision")
 RESULT = "benchmark result: "
-"""Begins the line of the result, which is JSON; in a log, other lines are around it."""
+"""Begins the line of the result, which is JSON. In a log, other lines are around it."""
 
 
 def configure(parser: Parser) -> None:

@@ -76,7 +76,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> str:
-    """Fetch the test set into `folder`, at the image size of the first dataset; returns `folder`."""
+    """Fetch the test set into `folder`, at the image size of the first dataset. Returns `folder`."""
     from trainer.data.fetch import fetch_dataset
     from trainer.data.prepared_data import Manifest
 

@@ -57,8 +57,8 @@ def write_maps(parsed: argparse.Namespace, find: "FindImages", choose: "Callable
         choose: returns the model of a name, and says on stderr which one answers, such as `find_answering`.
 
     Raises:
-        UserError: a flag or an image is wrong, before anything is written; or nothing more can be written.
-        SystemExit: with 1 if there is no map of an image, which stderr says; as `interrupted_status` after Ctrl-C.
+        UserError: a flag or an image is wrong, before anything is written. Or nothing more can be written.
+        SystemExit: with 1 if there is no map of an image, which stderr says. As `interrupted_status` after Ctrl-C.
     """
     try:
         summary = summarize(parsed.json, lambda: _write_maps(parsed, find, choose))
@@ -72,7 +72,7 @@ def write_maps(parsed: argparse.Namespace, find: "FindImages", choose: "Callable
 def _write_maps(
     parsed: argparse.Namespace, find: "FindImages", choose: "Callable[[str], Answering]"
 ) -> dict[str, Any]:
-    """Predict each image; returns the content of --json."""
+    """Predict each image. Returns the content of --json."""
     from trainer.prediction.predict import ImageResult, Maps
     from trainer.prediction.regions import parse_regions
 
@@ -102,7 +102,7 @@ def _write_maps(
 
 
 def _collect(predicted: Generator["ImageResult", None, None], count: int) -> list["ImageResult"]:
-    """Collect all results; shows the progress, and prints errors."""
+    """Collect all results, show the progress, and print errors."""
     from trainer.io.progress import Tracker
 
     results, failed = [], 0

@@ -78,7 +78,7 @@ def configure(parser: Parser) -> None:
 
 
 def parse_settings(text: str) -> TrainConfig:
-    """Type of the flag `--settings`: raises `UserError` for what is no JSON object of all settings."""
+    """Type of the flag `--settings`, such as `{"batch_size": 1, ...}`. Raises `UserError` unless all are there."""
     try:
         values = json.loads(text)
     except ValueError as error:
@@ -92,7 +92,7 @@ def parse_settings(text: str) -> TrainConfig:
 
 
 def chosen_settings(parsed: argparse.Namespace) -> TrainConfig:
-    """The settings of the flags with those of their recipe, or those of `--settings`, which are settled already.
+    """The settings of the flags, after their recipe. Or what `--settings` gives, which is settled already.
 
     Raises `UserError` for both, and for flags that contradict the recipe.
     """

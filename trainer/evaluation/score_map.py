@@ -26,7 +26,7 @@ def score(
         >>> score(saliency_map, fixations, blur_px=35)
         {'auc_judd': 0.86, 'nss': 1.92, 'cc': 0.81, 'kld': 0.42, 'sim': 0.69}
 
-    The metrics are those of the MIT/Tuebingen benchmark (Kümmerer et al. 2018). What is given decides which ones:
+    The metrics are defined as in the MIT/Tuebingen benchmark (Kümmerer et al. 2018). What is given decides which:
 
     - always: `auc_judd`, `nss`
     - with `density` or `blur_px`: `cc`, `kld` (in nats, lower is better), `sim`
@@ -34,8 +34,8 @@ def score(
     - with `baseline`: `information_gain` (in bits per fixation)
     - with both: `shuffled_auc_over_bias`, the shuffled AUC of the map divided by the baseline
 
-    Each is computed at the map's own size. `python -m trainer evaluate` computes those of densities at 240 x 320
-    pixels, so that they may differ a little from its.
+    Each is computed at the map's own size. `python -m trainer evaluate` computes `cc`, `kld` and `sim`
+    at 240 x 320 pixels, so that its scores may differ a little.
 
     Args:
         saliency_map: (h, w), of the image's size, such as `Model.predict` returns it. Its scale does not matter.
@@ -44,7 +44,7 @@ def score(
         density: (h, w), the map of fixations that somebody has blurred, 0 or above.
         blur_px: the standard deviation, in pixels, of the Gaussian that makes a density of `fixations`, as
             `fetch` does it. One degree of visual angle is usual, such as 35 pixels.
-        other_fixations: (m, 2), those of other images, each (y, x) scaled to pixels of this one.
+        other_fixations: (m, 2), where people looked in other images, each (y, x) scaled to pixels of this one.
         baseline: (h, w), a density that knows nothing of the image, such as the centre bias.
 
     Returns:
@@ -74,7 +74,7 @@ def score(
 
 
 def _scores(saliency_map: npt.ArrayLike, truth: dict[str, Any]) -> dict[str, float]:
-    """The scores for whose metrics `truth` suffices."""
+    """The scores in the metrics for which `truth` suffices."""
     names = [name for name, row in METRICS.items() if truth.keys() >= set(row.needs)]
     return {name: metrics.score(name, saliency_map, truth) for name in names}
 

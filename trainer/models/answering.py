@@ -15,7 +15,7 @@ EVIDENCE = (
     "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "
     "a fixation), posters (0.46) and most photographs (0.3 to 0.6), and less on charts."
 )
-"""What PRETRAINED must say about its maps; docs/model-card.md has the figures."""
+"""What PRETRAINED must say about its maps. docs/model-card.md has the figures."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +27,15 @@ class Answering:
     folder: pathlib.Path
     """The folder with the weights and MODEL_CONFIG."""
     version: str = ""
-    """The version of the registry; empty for a model that was asked for."""
+    """The version of the registry. Empty for a model that was asked for."""
     reason: str = ""
-    """Why the model answers in place of a registered one, for the terminal; empty if it does not."""
+    """Why the model answers in place of a registered one, for the terminal. Empty if it does not."""
 
     def __str__(self) -> str:
-        """The model's name, what it was trained on, and why it answers."""
+        """The model's name, what it was trained on, and why it answers.
+
+        For example, `msinet@2 (MSI-Net, trained on osie)`.
+        """
         return self._described(self.version, self.reason)
 
     @property
@@ -42,16 +45,16 @@ class Answering:
 
     @property
     def notice(self) -> str:
-        """What a model of the sample set must say about itself; empty for others."""
+        """What a model of the sample set must say about itself. Empty for others."""
         return provenance.of_folder(self.folder)
 
     @property
     def hint(self) -> str:
-        """How far its maps can be trusted, a sentence; empty if nothing is known."""
+        """How far its maps can be trusted, a sentence. Empty if nothing is known."""
         return EVIDENCE if self.name == PRETRAINED else ""
 
     def tell(self) -> str:
-        """What it must say about itself, also printed on stderr; empty if nothing."""
+        """What it must say about itself, also printed on stderr. Empty if nothing."""
         said = self.notice or self.hint
         if said:
             print(f"note: {said}", file=sys.stderr, flush=True)

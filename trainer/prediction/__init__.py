@@ -1,1 +1,1 @@
-"""Maps of images with a trained model: sizes, regions, colours, files; web pages and designs are in `studio`."""
+"""Maps of images with a trained model: sizes, regions, colours, files. Web pages and designs are in `studio`."""

@@ -28,14 +28,15 @@ class Input:
     name: str
     """Path or address of the image."""
     key: str
-    """Path below the folder on the command line, or the file name, with `/`; results are named after it.
+    """Path below the folder on the command line, or the file name, with `/`. Results are named after it.
 
-    It never leads out of a folder. It is empty if the input is known not to be an image.
+    For example, it is `more/3.png` for `photos/more/3.png` if the command line names `photos`. It never leads out
+    of a folder. It is empty if the input is known not to be an image.
     """
     read: Callable[[int], bytes]
-    """Reads the image from any thread; raises `UserError`, also if it has more bytes than the argument allows."""
+    """Reads the image, from any thread. Raises `UserError`, also if it has more bytes than the argument."""
     beside: str = ""
-    """Path after which results are named where no folder is given for them; empty for `name`."""
+    """Path after which results are named where no folder is given for them. Empty for `name`."""
     is_page: Callable[[], bool] = bool
     """Says whether the image, which has been read, is the picture of a page that a browser took."""
 
@@ -84,19 +85,24 @@ def protect(inputs: Sequence[Input], outputs: Iterable[str | os.PathLike[str]]) 
 
 
 def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> tuple[list[Input], list[str]]:
-    """List the images that a command line names: in its order, those of a folder sorted, each once.
+    """List the images that a command line names, each once, in its order. Images of a folder are sorted.
+
+    Example:
+        >>> images, skipped = find_inputs(["photo.jpg", "photos", "gs://bucket/more/**/*.png"])
 
     Args:
-        names: files; folders, which are searched with their subfolders; globs that the shell did not expand;
-            `gs://` objects, prefixes and globs. In a glob, `**` stands for any number of folders. In a folder or
-            below a prefix, hidden files and files without an image's suffix are skipped. A file that is named
-            itself, or matches a glob, is always taken.
-        output_dir: the folder of the results, which is not searched where it lies in another folder.
+        names: each one of these. A file that is named itself, or matches a glob, is always taken.
+
+            - a file, or a `gs://` object
+            - a folder with its subfolders, or a `gs://` prefix. Hidden files in it, and files without an image's
+              suffix, are skipped.
+            - a glob that the shell did not expand, also of `gs://`. `**` stands for any number of folders.
+        output_dir: the folder of the results. It is not searched where it lies in another folder.
 
     Returns:
-        The images, and the files that were skipped since their names do not end like an image's. A name that
-        leads to no image, and an object whose name leads out of the folder of the results are among the images, as
-        inputs that raise the reason when they are read.
+        The images, and the files that were skipped since their names do not end like an image's. The images
+        include names that lead to no image, and objects with names that lead out of the folder of the results.
+        They raise the reason when they are read.
 
     Raises:
         UserError: none of the names leads to an image.
@@ -118,7 +124,7 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
 
 
 def _list(name: str, skipped: list[str], output_dir: str) -> list[Input]:
-    """Return the images that a name leads to; raises `UserError` if there are none."""
+    """Return the images that a name leads to. Raises `UserError` if there are none."""
     try:
         place = stored_at(name)
         if isinstance(place, BucketPlace):
@@ -135,7 +141,7 @@ def _list(name: str, skipped: list[str], output_dir: str) -> list[Input]:
 
 
 def _unreadable(name: str, reason: str) -> Input:
-    """Return an input whose `read` raises `UserError(reason)`."""
+    """Return an input that cannot be read: `read` raises `UserError(reason)`."""
 
     def read(max_bytes: int) -> bytes:
         raise UserError(reason)
@@ -152,7 +158,12 @@ def _check_key(image: Input) -> Input:
 
 
 def _split_glob(pattern: str) -> tuple[str, list[str]]:
-    """Split a glob into the folder before the first wildcard, and the parts after it."""
+    """Split a glob into the folder before the first wildcard and the parts after it.
+
+    Example:
+        >>> _split_glob("photos/*/a.png")
+        ('photos/', ['*', 'a.png'])
+    """
     parts = pattern.rstrip("/").split("/")
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     if any("**" in part and part != "**" for part in parts):  # versions of Python differ here

@@ -22,7 +22,7 @@ RUN_PX = 8
 EDGE = 40
 """Least difference of brightness, 0..255, that is an edge."""
 DRAWN = 0.015
-"""Least product of the shares of flat places and of those that end at an edge in a drawn image.
+"""Least product, in a drawn image, of the share of flat places and the share of them that end at an edge.
 
 49 of 51 web pages of FiWI have more, also as JPEG, and 2 of 151 photographs of a screen's shape (research/log.md,
 2026-11-27 "Pages told from photographs").
@@ -39,7 +39,7 @@ def kind_of(image: NDArray[np.uint8], is_page: bool = False, n_screens: int = 0)
         image: (h, w, 3) RGB.
         is_page: whether somebody knows that it is the picture of a page, such as the browser that took it. Then a
             desktop's width is enough.
-        n_screens: into which it is cut, each of which has the shape; 0 to decide by its size.
+        n_screens: into how many screens it is cut. Each has the shape then. 0 to decide by its size.
     """
     height, width = image.shape[:2]
     if width < DESKTOP_PX:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_LEVEL = {"png": 255, "png16": 65535}
 """Format with grey levels -> largest level."""
 PIXELS_AT_ONCE = 48 * 10**6
-"""Most pixels that are decoded, restored or written at the same time; a larger image is processed alone.
+"""Most pixels that are decoded, restored or written at the same time. A larger image is processed alone.
 
 Each pixel takes about 15 bytes, in a TIFF of floats 24.
 """
@@ -49,9 +49,9 @@ class ImageResult:
     """Version of what `as_json` returns. It grows when a value changes its meaning or goes."""
     input: Input
     error: str = ""
-    """Reason why there is no map; empty for a success."""
+    """Reason why there is no map. Empty for a success."""
     size: tuple[int, int] | None = None
-    """(h, w) of the image, pixels; None if it cannot be read."""
+    """(h, w) of the image, pixels. None if it cannot be read."""
     kind: str = PICTURE
     """The kind, of KINDS, as which the image was predicted."""
     image_size: tuple[int, int] = (0, 0)
@@ -59,18 +59,18 @@ class ImageResult:
     written: Paths = dataclasses.field(default_factory=dict)
     measures: Sequence[Measure] = ()
     peak_at: tuple[int, int] = (0, 0)
-    """(y, x) of the map's peak (`regions.peak_of`), pixels of the image; of a long page, the first screen's."""
+    """(y, x) of the map's peak (`regions.peak_of`), pixels. On a long page, it is the first screen's."""
     focus: float = 0.0
     """Share of the attention on the tenth of the pixels that get most of it (`regions.focus`)."""
 
     @property
     def screens(self) -> int:
-        """The number of screens into which the image was cut; 1 for one that is not a long page."""
+        """The number of screens into which the image was cut. It is 1 for all but long pages."""
         assert self.size is not None
         return count_screens(self.size)
 
     def __str__(self) -> str:
-        """Where the attention is, such as `peak at x 420, y 310; 41% of the attention is on 10% of the image`."""
+        """Where the attention is: the place of the peak, and `focus`."""
         (y, x), screens = self.peak_at, self.screens
         cut, whole = (f", cut into {screens} screens", "each screen") if screens > 1 else ("", "the image")
         return f"peak at x {x}, y {y}{cut}; {self.focus:.0%} of the attention is on {FOCUS_AREA:.0%} of {whole}"
@@ -96,7 +96,7 @@ class ImageResult:
 
 @dataclasses.dataclass(frozen=True)
 class _Prepared:
-    """An image in the form of the network's inputs; its own pixels are no longer in memory."""
+    """An image in the form of the network's inputs. Its own pixels are no longer in memory."""
 
     input: Input
     paths: Paths
@@ -152,7 +152,7 @@ def predict_images(
         predictor: the network.
         inputs: the images.
         paths: the files to write for each image, by format.
-        config: how to read and draw; `paths` says what to write.
+        config: how to read and draw. `paths` says what to write.
         regions: to measure in each image.
 
     Yields:
@@ -170,14 +170,14 @@ def predict_images(
 
 
 def _predict(predictor: "Predictor", image: _Prepared | ImageResult) -> tuple[_Prepared, Map] | ImageResult:
-    """Pair an image with its predictions (n, H, W); a failure passes through."""
+    """Pair an image with its predictions (n, H, W). A failure passes through."""
     if isinstance(image, ImageResult):
         return image
     return image, predictor.predict_prepared(image.stimuli, image.kind)
 
 
 class _Budget:
-    """Limits the pixels that are in progress at once; one image may exceed the limit alone."""
+    """Limits the pixels that are in progress at once. One image may exceed the limit alone."""
 
     def __init__(self, pixels: int) -> None:
         self._free, self._users = pixels, 0
@@ -253,9 +253,12 @@ def name_results(
 ) -> list[Paths]:
     """Name the results of each image.
 
-    The results keep the layout of the input folders below `output_dir`; if that is empty, they lie next to the
+    The results keep the layout of the input folders below `output_dir`. If it is empty, they lie next to the
     images, or where `Input.beside` says. Each is named after its image without the suffix, or with it if several
     images would share the name. An input that is not an image has no results.
+
+    Example:
+        The format png of `a.jpg` is `maps/a.png`. If there is an `a.gif` too, it is `maps/a.jpg.png`.
 
     Raises:
         UserError: two results would be the same file, one would overwrite an image, or an image on Cloud Storage
@@ -284,7 +287,7 @@ def name_results(
 def write_result(
     path: pathlib.Path, format: str, map: Map, image: Pixels | None, config: PredictConfig = PREDICT_DEFAULTS
 ) -> None:
-    """Write a map (h, w), 0..1, in one of PREDICT_FORMATS; an overlay needs the image (h, w, 3)."""
+    """Write a map (h, w), 0..1, in one of PREDICT_FORMATS. An overlay needs the image (h, w, 3)."""
     with replacing(path, flushed=False) as partial:
         if format == "npy":
             write_array(partial, map)

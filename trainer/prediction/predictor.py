@@ -19,13 +19,18 @@ from trainer.prediction.screens import count_screens, rows_of_screens
 
 
 class Predictor:
-    """The network of a model folder, compiled once for each kind of images; any thread may call its methods."""
+    """The network of a model folder, compiled once for each kind of images. Any thread may call its methods.
+
+    Example:
+        >>> Predictor("models/msinet/1/assets.extra").predict(pixels).shape == pixels.shape[:2]
+        True
+    """
 
     def __init__(self, model_folder: str | os.PathLike[str], precision: str = "") -> None:
-        """Load the network; `precision` and errors are those of `trainer.network.inference.Inference`."""
+        """Load the network. `precision` and errors are as for `trainer.network.inference.Inference`."""
         self._folder, self._precision = pathlib.Path(model_folder), precision
         self.image_sizes = image_sizes_of(self._folder)
-        """Kind of images -> (H, W) of the network's input, pixels; PAGE only if its size is another one."""
+        """Kind of images -> (H, W) of the network's input, pixels. PAGE only if its size is another one."""
         self._networks: dict[str, Inference] = {}
         self._compiling = threading.Lock()
         self.runtime = self._network(PICTURE).runtime
@@ -38,7 +43,7 @@ class Predictor:
 
         Args:
             image: (h, w, 3) RGB.
-            asked: of KINDS, if somebody asks for it; empty to decide by the image, as `kinds.kind_of` does.
+            asked: of KINDS, if somebody asks for it. Empty to decide by the image, as `kinds.kind_of` does.
             is_page: an argument of `kinds.kind_of`.
             n_screens: likewise.
 
@@ -52,7 +57,10 @@ class Predictor:
         return asked or (kind_of(image, is_page, n_screens) if PAGE in self.image_sizes else PICTURE)
 
     def seen_as(self, kind: str) -> str:
-        """Say as which kind an image is predicted, and at which size; empty if all are predicted alike."""
+        """Say as which kind an image is predicted, and at which size. Empty if all are predicted alike.
+
+        Such as `seen as a page, at 288 x 512 pixels`.
+        """
         height, width = self.image_sizes[kind]
         return f"seen as a {kind}, at {height} x {width} pixels" if PAGE in self.image_sizes else ""
 
@@ -63,7 +71,7 @@ class Predictor:
 
         Args:
             image: (h, w, 3) RGB.
-            n_screens: into which it is cut; 0 to decide by its size, as `count_screens` does.
+            n_screens: into how many screens it is cut. 0 to decide by its size, as `count_screens` does.
             kind: of `image_sizes`.
 
         Returns:
@@ -83,9 +91,9 @@ class Predictor:
 
         Args:
             image: (h, w, 3) RGB.
-            n_screens: into which it is cut; 0 to decide by its size, as `count_screens` does.
-            size: (h, w) of the map, pixels; None for that of the image.
-            kind: of KINDS; empty to decide by the image, as `kind_of` does.
+            n_screens: into how many screens it is cut. 0 to decide by its size, as `count_screens` does.
+            size: (h, w) of the map, pixels. None for the image's own.
+            kind: of KINDS. Empty to decide by the image, as `kind_of` does.
 
         Returns:
             (h, w) in [0, 1]. On a long page, the largest value of each screen is 1.
@@ -100,7 +108,7 @@ class Predictor:
     def predict_prepared(self, batch: Any, kind: str = PICTURE) -> Map:
         """Predict the maps, (n, H, W) in [0, 1], of images (n, H, W, 3), 0..255, prepared as `kind`.
 
-        The maps are still padded; `restore` brings those of an image to its size.
+        The maps are still padded. `restore` brings the maps of an image to its size.
 
         Raises:
             UserError: a prediction is not finite.
@@ -123,7 +131,7 @@ class Predictor:
 
         Returns:
             (h, w) float32, not rounded, clipped to 0..1 because bicubic interpolation overshoots. Of several
-            screens, each has the largest value 1, and no rows are blended; a single one keeps its values.
+            screens, each has the largest value 1, and no rows are blended. A single one keeps its values.
         """
         if len(predictions) == 1:
             return _restored(predictions[0], size)

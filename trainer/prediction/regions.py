@@ -30,7 +30,7 @@ REMEDY = "give the JSON file of regions that the demo's page saves, or that `pre
 
 
 class MarkedRegion(TypedDict):
-    """An entry of the list that the demo's page saves; in pixels of its picture, from the top left."""
+    """An entry of the list that the demo's page saves, in pixels of its picture, from the top left."""
 
     picture: str
     """The picture that it was marked on: A or B."""
@@ -50,7 +50,7 @@ class WrittenRegion(TypedDict):
 
 
 class PredictedImage(TypedDict, total=False):
-    """An image in what `predict --json` writes; one that could not be read has no regions."""
+    """An image in what `predict --json` writes. One that could not be read has no regions."""
 
     regions: list[WrittenRegion]
 
@@ -106,7 +106,7 @@ class Region:
         """Return the region's rows and columns in an image of `size` (h, w), at least one pixel each.
 
         Raises:
-            UserError: it is not inside the image; the message calls that `image`.
+            UserError: it is not inside the image, which the message calls `image`.
         """
         height, width = size
         x, y, across, down = self.x, self.y, self.width, self.height
@@ -148,23 +148,23 @@ class Measure:
 
     region: Region
     share: float
-    """Part of the map's sum that falls into the region, 0..1; on a long page, the part of the screen's."""
+    """Part of the map's sum that falls into the region, 0..1. On a long page, it is a part of the screen's sum."""
     area: float
     """Part of the pixels of the image or screen that the region covers, 0..1."""
     ratio: float
-    """Share divided by area; 1 if attention were spread evenly."""
+    """Share divided by area. It is 1 if attention were spread evenly."""
     peak: float
     """Largest value in the region divided by the largest of the map or screen, 0..1."""
     peak_at: tuple[int, int]
     """(y, x) of the peak (`peak_of`) in the region, pixels of the image."""
     rank: int
-    """Place by share among the regions of the image or screen, 1 for the largest; equal ones have equal ranks."""
+    """Place by share among the regions of the image or screen, 1 for the largest. Equal ones have equal ranks."""
     screen: int | None = None
-    """Screen of a long page, 1 for the top, on which all this is measured; None if the image is not cut."""
+    """Screen of a long page, 1 for the top, on which all this is measured. None if the image is not cut."""
 
     @property
     def of_screen(self) -> str:
-        """What the share is a part of, such as ` of screen 2`; empty if it is the image."""
+        """What the share is a part of, such as ` of screen 2`. Empty if it is the image."""
         return f" of screen {self.screen}" if self.screen else ""
 
     def as_json(self) -> dict[str, Any]:
@@ -211,10 +211,10 @@ def _focus(map: npt.NDArray[np.floating]) -> float:
 
 
 def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
-    """Return (y, x) of the peak of a map (h, w), in pixels; of equal ones, the first from the top.
+    """Return (y, x) of the peak of a map (h, w), in pixels. Of equal peaks, it is the first from the top.
 
     It is the mean place of the values above PEAK_LEVEL of the largest one, weighted by how much they are above it,
-    within PEAK_RADIUS of it. The largest pixel alone would move by several when a map's last digits change; it is
+    within PEAK_RADIUS of it. The largest pixel alone would move by several when a map's last digits change. It is
     taken where the mean place is lower than PEAK_LEVEL.
     """
     y, x = (int(index) for index in np.unravel_index(map.argmax(), map.shape))
