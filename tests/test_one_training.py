@@ -6,6 +6,8 @@ import inspect
 import pathlib
 import re
 import textwrap
+from collections.abc import Iterator
+from typing import Any
 
 from trainer.training.checkpoints import Checkpoints
 
@@ -46,8 +48,9 @@ def meant(node, scope, owner):
     return getattr(meant(node.value, scope, owner), node.attr, OBJECTS.get(node.attr))
 
 
-def mentions(node):
+def mentions(node: ast.AST) -> Iterator[ast.expr]:
     """The names in a piece of code, in the order in which Python evaluates them: arguments before their call."""
+    parts: list[ast.AST] = list(ast.iter_child_nodes(node))
     if isinstance(node, ast.Call):
         parts = [*node.args, *(keyword.value for keyword in node.keywords), node.func]
         inner = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -55,8 +58,6 @@ def mentions(node):
     elif isinstance(node, ast.Name | ast.Attribute):
         yield node
         parts = []
-    else:
-        parts = ast.iter_child_nodes(node)
     for part in parts:
         yield from mentions(part)
 
@@ -70,7 +71,7 @@ def calls(function, seen, owner=None):
         yield ROWS[function]
     if inspect.isclass(function):
         function, owner = function.__init__, function
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    tree: Any = ast.parse(textwrap.dedent(inspect.getsource(function)))
     scope = dict(vars(inspect.getmodule(function)))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
