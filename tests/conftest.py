@@ -49,7 +49,7 @@ LONG = (
     "trainer/training/test_step.py",
     "test_serving.py",
     "lifecycle/registry/test_contract.py",
-    "trainer/models/test_saved_model.py",
+    "trainer/network/test_saved_model.py",
     "lifecycle/registry/test_folder_registry.py",
     "trainer/network/test_load.py",
     "trainer/io/test_untrusted.py",

@@ -18,14 +18,14 @@ import pytest
 
 from tests import tpu_runtime
 from tests.images import environment_of
-from trainer.models.saved_model import TOLERANCE
+from trainer.network.saved_model import TOLERANCE
 
 ROOT = pathlib.Path(__file__).parent.parent
 UV = (sys.executable, ROOT / "requirements" / "uv.py", "pip")
 PROGRAM = """
 import tensorflow
 import components.train_model, pipeline.graph.dag
-import trainer.evaluation.evaluate, trainer.models.saved_model, trainer.training.train
+import trainer.evaluation.evaluate, trainer.network.saved_model, trainer.training.train
 print(tensorflow.__version__)
 """
 """Computes nothing: with the variables of the tpu image, the first operation asks for a TPU."""

@@ -23,9 +23,9 @@ from tests.narrow import narrowed, unexported
 from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import write_json
-from trainer.models import saved_model
 from trainer.models.importing import convert_weights
 from trainer.models.weight_files import LocalWeights
+from trainer.network import saved_model
 from trainer.network.load import Trained
 from trainer.network.model_folder import MODEL_CONFIG
 

@@ -27,8 +27,7 @@ from tests.https import STORAGE, answered_by
 from tests.images import stages
 from tests.trainer import predictable
 from trainer.io.pictures import read_picture
-from trainer.models import saved_model
-from trainer.network import preprocess
+from trainer.network import preprocess, saved_model
 from trainer.network.load import Trained
 from trainer.network.model_folder import SIGNATURES
 

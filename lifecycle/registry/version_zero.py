@@ -23,8 +23,8 @@ def exported_pretrained() -> pathlib.Path:
 
     announce(f"exporting {PRETRAINED}, which takes half a minute")
     load_tensorflow()
-    from trainer.models.saved_model import write_saved_model
     from trainer.network.load import load_model, trained
+    from trainer.network.saved_model import write_saved_model
 
     source, folder = find.find_model(PRETRAINED), files.folder_for_now()
     config = files.read_json(

@@ -10,6 +10,7 @@ from trainer.io.files import read_json
 from trainer.models import provenance
 from trainer.models.model_names import PRETRAINED
 from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
+from trainer.network.networks import network_of
 
 EVIDENCE = (
     "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "
@@ -65,10 +66,14 @@ class Answering:
 
 
 def _origin(config: Mapping[str, Any] | None) -> str:
-    """What a model was trained on, by the content of its MODEL_CONFIG."""
+    """The network of a model and what it was trained on, by the content of its MODEL_CONFIG.
+
+    Example: `MSI-Net, trained on salicon, then on osie`.
+    """
+    title = network_of(config or {}).title
     if provenance.is_sample(config):
-        return f"MSI-Net, {provenance.MARK}"
-    return ", ".join(filter(None, ["MSI-Net", provenance.origin(config)]))
+        return f"{title}, {provenance.MARK}"
+    return ", ".join(filter(None, [title, provenance.origin(config)]))
 
 
 def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:

@@ -52,7 +52,7 @@ def write_saved_model(
         UserError: the model is damaged, nothing can be written, or the export gives other maps than the network.
     """
     load_tensorflow()
-    from trainer.models import saved_model
+    from trainer.network import saved_model
     from trainer.network.load import load_model, trained
 
     config = for_kind(_config(answering.folder, flip_prediction), kind)

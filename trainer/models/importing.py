@@ -104,8 +104,8 @@ def convert_weights(
         UserError, OSError: the output cannot be written.
     """
     from trainer.models import tensorflow_files
-    from trainer.models.saved_model import write_model  # here and below: TensorFlow is loaded now
     from trainer.network import load
+    from trainer.network.saved_model import write_model  # here and below: TensorFlow is loaded now
     from trainer.network.weights import ENCODER_ALONE
 
     contents = tensorflow_files.read_contents(local.path)

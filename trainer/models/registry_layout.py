@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from trainer.errors import UserError, shown
 from trainer.io.files import read_json
 from trainer.models.model_names import DEFAULT
-from trainer.network.model_folder import EVALUATION, LEFT_OUT, MODEL_CONFIG, PER_IMAGE, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, LEFT_OUT, MODEL_CONFIG, PER_IMAGE, WEIGHTS
 
 VERSION = "version.json"
 """Record of a version: metrics and lineage."""
@@ -26,8 +26,8 @@ KEPT = (EVALUATION, PER_IMAGE, LEFT_OUT)
 PRETRAINED_VERSION = 0
 """PRETRAINED as a version of any registered model: its default until a version is better. Others count from 1."""
 
-VERSION_EXTRA = "assets.extra"
-"""Folder inside a SavedModel that TensorFlow Serving ignores; a registered version keeps its model there."""
+VERSION_EXTRA = ASSETS_EXTRA
+"""Folder of a registered version that has its model; the rest of the version is a SavedModel."""
 PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
 """Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
 ALIASES = "aliases.json"

@@ -12,6 +12,8 @@ from trainer.network.architecture import Architecture
 from trainer.network.networks import network_of
 
 SAVED_MODEL = "saved_model"
+ASSETS_EXTRA = "assets.extra"
+"""Folder inside a SavedModel that TensorFlow Serving ignores."""
 WEIGHTS = "model.weights.h5"
 MODEL_CONFIG = "config.json"
 MODEL_REMEDY = "give the folder of a model that `train` wrote"

@@ -2,7 +2,7 @@
 
 The arithmetic is that of the reference (alexanderkroner/saliency, data.py): the aspect ratio is kept, sizes are
 rounded, and padding is symmetric. Shrinking averages areas, enlarging is bicubic; both are those of TensorFlow 1
-with aligned corners, in NumPy. `trainer.models.tensorflow_preprocess` is the same in TensorFlow operations, for
+with aligned corners, in NumPy. `trainer.network.tensorflow_preprocess` is the same in TensorFlow operations, for
 models that are exported to servers.
 """
 

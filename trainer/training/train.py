@@ -20,7 +20,6 @@ from trainer.io import runtime
 from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
 from trainer.io.package_version import code_version
 from trainer.models import weight_sources
-from trainer.models.saved_model import write_model
 from trainer.models.weight_files import read_in_worker
 from trainer.network import calibration
 from trainer.network.architecture import Architecture
@@ -35,6 +34,7 @@ from trainer.network.model_folder import (
     training_images,
 )
 from trainer.network.networks import DEFAULT, network_of
+from trainer.network.saved_model import write_model
 from trainer.training import accelerators, exits, host, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched

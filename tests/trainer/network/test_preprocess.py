@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.golden.inputs import SIZES, fixation_map, image
-from trainer.models import tensorflow_preprocess
-from trainer.network import preprocess
+from trainer.network import preprocess, tensorflow_preprocess
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 CASES = [pytest.param(k, *sizes, id="{}x{}-{}x{}".format(*sizes[0], *sizes[1])) for k, sizes in enumerate(SIZES)]

@@ -20,8 +20,7 @@ from tests.narrow import narrowed
 from tests.refused_pictures import LARGE, PNG, chunk, png_header
 from trainer.errors import UserError
 from trainer.io.pictures import MAX_SIDE_PX, read_picture
-from trainer.models import saved_model
-from trainer.network import preprocess
+from trainer.network import preprocess, saved_model
 from trainer.network.load import load_model
 from trainer.network.model_folder import SAVED_MODEL, WEIGHTS
 from trainer.network.msinet.keras_model import build_model

@@ -19,11 +19,9 @@ from PIL.ExifTags import Base
 from trainer.errors import UserError, first_line
 from trainer.io.files import replacing, write_json
 from trainer.io.pictures import MAX_PIXELS, MAX_SIDE_PX
-from trainer.models import tensorflow_preprocess
-from trainer.models.registry_layout import VERSION_EXTRA
-from trainer.network import hdf5_files, load, preprocess
+from trainer.network import hdf5_files, load, preprocess, tensorflow_preprocess
 from trainer.network.load import Trained
-from trainer.network.model_folder import MODEL_CONFIG, SAVED_MODEL, SIGNATURES, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, MODEL_CONFIG, SAVED_MODEL, SIGNATURES, WEIGHTS
 
 TOLERANCE = 1e-5
 """Maximum difference allowed between the model and its reloaded export."""
@@ -98,8 +96,8 @@ def write_saved_model(
         finally:
             _remove_generated_code()
         if notice:
-            (partial / VERSION_EXTRA).mkdir()
-            (partial / VERSION_EXTRA / NOTICE).write_text(f"{notice}\n")
+            (partial / ASSETS_EXTRA).mkdir()
+            (partial / ASSETS_EXTRA / NOTICE).write_text(f"{notice}\n")
         _verify(model, partial, image_size, default)
 
 
