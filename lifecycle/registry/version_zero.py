@@ -23,13 +23,8 @@ def exported_pretrained() -> pathlib.Path:
 
     announce(f"exporting {PRETRAINED}, which takes half a minute")
     load_tensorflow()
-    from trainer.network.load import load_model, trained
-    from trainer.network.saved_model import write_saved_model
+    from trainer.network.export import export_saved_model
 
     source, folder = find.find_model(PRETRAINED), files.folder_for_now()
-    config = files.read_json(
-        source / model_folder.MODEL_CONFIG, model_folder.MODEL_REMEDY, model_folder.ModelConfig
-    )
-    model = trained(load_model(source).network, model_folder.for_kind(config, model_folder.PICTURE))
-    write_saved_model(model, model_folder.image_size_of(source), folder / model_folder.SAVED_MODEL)
+    export_saved_model(source, folder / model_folder.SAVED_MODEL)
     return folder

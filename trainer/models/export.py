@@ -4,24 +4,12 @@ What is slow to import is imported in the function that needs it: only a SavedMo
 """
 
 import pathlib
-from typing import Any
 
 from trainer.errors import printable
-from trainer.io.files import read_json, replacing
 from trainer.io.runtime import load_tensorflow
 from trainer.models.answering import Answering
-from trainer.network.model_folder import (
-    EXPORT_FORMATS,
-    MODEL_CONFIG,
-    PICTURE,
-    ModelConfig,
-    architecture_of,
-    flips,
-    for_kind,
-    image_size_of,
-    image_sizes_of,
-    training_images,
-)
+from trainer.network import export
+from trainer.network.model_folder import EXPORT_FORMATS, PICTURE, image_size_of
 
 _, ONNX, ONNX_INT8, _ = EXPORT_FORMATS
 IMAGES = 3
@@ -52,12 +40,7 @@ def write_saved_model(
         UserError: the model is damaged, nothing can be written, or the export gives other maps than the network.
     """
     load_tensorflow()
-    from trainer.network import saved_model
-    from trainer.network.load import load_model, trained
-
-    config = for_kind(_config(answering.folder, flip_prediction), kind)
-    model = trained(load_model(answering.folder).network, config)
-    saved_model.write_saved_model(model, size, path, signature, answering.notice)
+    export.export_saved_model(answering.folder, path, kind, flip_prediction, size, signature, answering.notice)
 
 
 def write_onnx(
@@ -79,26 +62,11 @@ def write_onnx(
     Raises:
         UserError: the model's weights or its configuration are damaged.
     """
-    from trainer.network import calibration
-    from trainer.network.compact import expanded, quantized
-    from trainer.network.onnx_graph import encode_onnx
-    from trainer.network.weights import read_stored
-
-    folder = answering.folder
-    config = for_kind(_config(folder, flip_prediction), kind)
-    form = quantized if format == ONNX_INT8 else expanded
-    height, width = image_sizes_of(folder)[kind]
     metadata = {
         "description": printable(answering.description),
-        "image_size": f"{height}x{width}",
         "notice": answering.notice or answering.hint,
     }
-    network = architecture_of(folder)
-    content = encode_onnx(
-        network, form(read_stored(folder)), flips(config), calibration.of_config(config), metadata
-    )
-    with replacing(path) as partial:
-        partial.write_bytes(content)
+    export.export_onnx(answering.folder, path, kind, flip_prediction, format == ONNX_INT8, metadata)
 
 
 def write_compact(answering: Answering, path: pathlib.Path, flip_prediction: bool | None) -> str:
@@ -112,9 +80,7 @@ def write_compact(answering: Answering, path: pathlib.Path, flip_prediction: boo
     """
     import numpy as np
 
-    from trainer.network import compact
     from trainer.network.inference import Inference
-    from trainer.network.weights import read_weights
 
     folder = answering.folder
     size = image_size_of(folder)
@@ -122,19 +88,9 @@ def write_compact(answering: Answering, path: pathlib.Path, flip_prediction: boo
     patches = np.random.default_rng(0).integers(0, 256, (IMAGES, height, width, 3))
     images = patches.repeat(PATCH_PX, axis=1).repeat(PATCH_PX, axis=2)
     before = Inference(folder, size, "float32")(images)
-    config = _config(folder, flip_prediction)
-    compact.write_compact(read_weights(folder), path, config, training_images(folder))
+    export.export_compact(folder, path, flip_prediction)
     differences = np.abs(before - Inference(path, size, "float32")(images))
     return (
         f"the maps of {IMAGES} random images differ from those in float32 by at most {differences.max():.2g}, and "
         f"by {differences.mean():.2g} on average, on 0..1"
     )
-
-
-def _config(folder: pathlib.Path, flip_prediction: bool | None) -> dict[str, Any]:
-    """MODEL_CONFIG of the export."""
-    config: dict[str, Any] = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", ModelConfig)
-    for each in (config, *config.get("kinds", {}).values()):
-        if flip_prediction is not None and flip_prediction != flips(each):
-            each["settings"] = {**each.get("settings", {}), "flip_prediction": flip_prediction}
-    return config
