@@ -35,7 +35,7 @@ def evaluate_model(
         data_warnings: Sentences about the data, for the report.
         questions: The data_warnings that hold a promotion.
         model_name: Name of the model in the registry.
-        registry: Registry whose default version the model is compared with, as gs://, vertex:// or a folder.
+        registry: Registry, as gs://, vertex:// or a folder. The model is compared with its default version.
         run: Name of the run, for the report.
 
     Returns:

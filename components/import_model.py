@@ -9,7 +9,10 @@ from components import IMAGE
 def import_model(
     base_model_uri: str, dataset: str, image_size: str, fingerprint: str, model: dsl.Output[dsl.Model]
 ) -> str:
-    """Import the weights whose digest is `fingerprint`, the key for caching, and return the model's URI."""
+    """Import the weights with the digest `fingerprint`, and return the model's URI.
+
+    The digest is the key for caching.
+    """
     from trainer.errors import check, reported
     from trainer.models.weight_sources import import_model as import_weights
 

@@ -20,7 +20,7 @@ WITH_ASSIGNMENTS = ("run", "doctor", "submit", "compile")
 
 
 def run() -> int:
-    """Run the command line of this process; `trainer.errors.reported` reports its errors."""
+    """Run the command line of this process. `trainer.errors.reported` reports its errors."""
     with reported():
         return main(sys.argv[1:])
 
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 
 def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The parsed flags of the command, and its arguments of the form NAME=VALUE, unparsed.
+    """The parsed flags of the command, and its arguments of the form NAME=VALUE, such as `base_epochs=3`.
 
     Raises `UsageError` for an unknown flag, with the nearest known one.
     """

@@ -23,7 +23,7 @@ TIMEOUT_S = 20.0
 def failed_in_workflow(name: str) -> dict[str, str]:
     """Task that failed -> why, in the workflow `name` in the namespace of this pod. Empty if none failed.
 
-    Example: `{"check-run": "unknown accelerator 'l5'; did you mean 'l4'?"}`.
+    Example: `{"check-run": "there are 3 images"}`.
 
     Raises an exception of `kubernetes` or urllib3 if the cluster cannot be asked.
     """
@@ -62,7 +62,7 @@ def failed_nodes(status: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         place = re.sub(r"\(\d+\)$", "", node["name"])  # without the number of the attempt
         if node["type"] == "Pod":
             pods[place] = node
-        elif node["type"] == "Retry":  # of several attempts; there is none where nothing is retried
+        elif node["type"] == "Retry":  # of several attempts. There is none where nothing is retried
             ends[place] = node["phase"]
     failed = [place for place, pod in pods.items() if ends.get(place, pod["phase"]) in ("Failed", "Error")]
     return {task_of(place): pods[place] for place in failed}

@@ -70,7 +70,7 @@ class End:
             registry: Where the model is registered.
             name: Name of the model.
             tasks: Title of each task that failed -> why.
-            version: The version that the run had added before it failed; None if it had added none.
+            version: The version that the run had added before it failed, if any.
         """
         added = [f"Version {version.number} is registered nevertheless."] if version else []
         why = " ".join(filter(None, [*tasks.values(), *added])) or "The run's page says why."

@@ -273,8 +273,8 @@ class Values(dict[str, Value]):
     def data(self, name: str) -> FetchConfig:
         """The settings of a dataset: of a training step, or of the test set (`test`).
 
-        The test set has its own dataset and source. Its other settings are those of the fine-tuning data, such as
-        the image size.
+        The test set has its own dataset and source. It has the other settings of the fine-tuning data, such
+        as the image size.
         """
         if name != TEST:
             return self.config(FetchConfig, name)

@@ -1,6 +1,9 @@
-"""The subcommands of `python -m pipeline`, one file each; the work itself is in the packages beside.
+"""The subcommands of `python -m pipeline`, one file each. The work itself is in the packages beside.
 
-Each has `HELP`, one line; `configure(parser)`, which adds its flags; and `execute(parsed, assignments)`, which
-runs it and returns the exit status. `assignments` are the arguments of the form NAME=VALUE. Slow imports are in
-`execute`.
+Each has
+
+- `HELP`, one line,
+- `configure(parser)`, to add its flags,
+- `execute(parsed, assignments)`, to run it and return the exit status. `assignments` are the arguments of the form
+  NAME=VALUE, such as `base_epochs=3`. Slow imports are in `execute`.
 """

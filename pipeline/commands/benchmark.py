@@ -3,8 +3,8 @@ Measure the speed, memory and start of a training on accelerators of Vertex AI, 
 
 On each accelerator one custom job trains for --steps steps on images that it makes, at the image size, batch and
 precision of a run: it reads and writes no data. Time and price are shown first, and `yes` starts the jobs (--yes
-does not wait; --dry-run stops there). An accelerator that the region or your quota does not have, or that is sold
-out, is named and does not stop the others; the exit status is then 1.
+does not wait, and --dry-run stops there). An accelerator may be sold out, or your quota or the region may not have
+it. It is named and does not stop the others. The exit status is then 1.
 
 configs/measured.json keeps the results: `plan`, `submit` and the plan of a run prefer them to estimates at the
 same accelerator, batch and precision, and scale them by pixels for other image sizes. Images that you build

@@ -2,20 +2,23 @@
 
 Without --target, this writes all committed files: pipeline.yaml for Vertex AI, pipeline-kubeflow.yaml, and
 components/*.yaml, the tasks that other pipelines can use. The parameters of the environment become the defaults of
-the compiled pipeline; with --output, those that you pass override them. Write a parameter as --base-epochs 3 or
-base_epochs=3.
+the compiled pipeline. With --output, parameters that you pass override them. Write a parameter as --base-epochs 3
+or base_epochs=3.
 """
 
 import argparse
 import dataclasses
+import difflib
 import pathlib
+import re
+import tempfile
 from collections.abc import Sequence
 
 from lifecycle.runs.settled import validate
 from pipeline.commands.parameter_flags import add_parameters, passed_parameters
 from pipeline.graph import compiled
-from pipeline.graph.environment import layered, load_environment
-from trainer.errors import check, check_choice
+from pipeline.graph.environment import Environment, layered, load_environment
+from trainer.errors import UserError, check, check_choice
 from trainer.settings.flags import Parser
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
@@ -52,7 +55,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         validate({**environment.derived, **environment.parameters}, target, typed=passed)
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:
-            compiled.check_pipeline(environment, output)
+            check_pipeline(environment, output)
             print(f"{output} is up to date")
         else:
             compiled.write_pipeline(environment, output)
@@ -65,8 +68,42 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 def _compile_components(is_check: bool) -> None:
     environment, folder = load_environment("vertex"), pathlib.Path("components")
     if is_check:
-        compiled.check_components(environment, folder)
+        _check_components(environment, folder)
         print(f"{folder}/*.yaml are up to date")
         return
     for path in compiled.write_components(environment, folder):
         print(f"wrote {path}")
+
+
+# === Whether the committed files are up to date ===
+
+
+def _check_components(environment: Environment, folder: pathlib.Path) -> None:
+    """Raise `UserError` with the difference if a file in `folder` is not what its task compiles to."""
+    with tempfile.TemporaryDirectory() as temporary:
+        for path in compiled.write_components(environment, pathlib.Path(temporary)):
+            _check_golden(folder / path.name, path)
+
+
+def check_pipeline(environment: Environment, golden: pathlib.Path) -> None:
+    """Raise `UserError` with the difference if `golden` is not the pipeline that the code compiles to."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "pipeline.yaml"
+        compiled.write_pipeline(environment, path)
+        _check_golden(golden, path)
+
+
+def _check_golden(golden: pathlib.Path, written: pathlib.Path) -> None:
+    now = without_sdk_version(written.read_text()).splitlines()
+    if not golden.exists():
+        raise UserError(f"{golden} does not exist; `make compile` writes it")
+    committed = without_sdk_version(golden.read_text()).splitlines()
+    difference = list(difflib.unified_diff(committed, now, str(golden), "compiled now", lineterm="", n=1))
+    if difference:
+        shown = "\n".join(difference[:40])
+        raise UserError(f"{golden} is out of date; `make compile` updates it:\n{shown}")
+
+
+def without_sdk_version(text: str) -> str:
+    """Mask the version of the SDK in a compiled pipeline."""
+    return re.sub(r"(?m)^sdkVersion: .*$", "sdkVersion: any", text)

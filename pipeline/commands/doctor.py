@@ -1,12 +1,12 @@
 """\
 Ask Google Cloud for what a run on Vertex AI needs, and say what is missing and how to get it.
 
-Nothing is changed: APIs, roles, buckets, data, images and quota are only read. Parameters are those of the run
-that you plan, as for `submit`.
+Nothing is changed: APIs, roles, buckets, data, images and quota are only read. Give the parameters of the
+run that you plan, as for `submit`.
 
 --live runs one custom job on the accelerator, the only thing here that costs: it says its price and waits for
 `yes` (--yes does not wait). The job shows what cannot be seen from outside: user, limits, devices, mounts, and
-what works on the mount of Cloud Storage; and it trains one step.
+what works on the mount of Cloud Storage. It also trains one step.
 
 A line begins with ✓ for what is there, ✗ for what is missing, and ? for what could not be asked. The exit status
 is 1 if something is missing, and 0 otherwise.
@@ -59,7 +59,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 
 def _shown(title: str, findings: list[Finding]) -> list[Finding]:
-    """Print a group; a remedy comes after the first finding that it is for."""
+    """Print a group. A remedy comes after the first finding that it is for."""
     print(title)
     said = {""}
     for finding in findings:

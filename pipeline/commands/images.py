@@ -14,7 +14,6 @@ import subprocess
 from collections.abc import Sequence
 
 from pipeline.commands.parameter_flags import add_environment
-from pipeline.graph import environment as environments
 from pipeline.graph.environment import COMMON_IMAGES, IMAGE_KINDS, Environment, load_environment
 from trainer.errors import UserError, check, check_choice
 
@@ -22,7 +21,7 @@ HELP = "build the images on Cloud Build and publish the template"
 ROOT = pathlib.Path(__file__).parents[2]
 BUILD = "images/cloudbuild.yaml"
 PART = "build/cloudbuild.yaml"
-"""Where the build of some images is written; git ignores the folder."""
+"""Where the build of some images is written. Git ignores the folder."""
 MACHINES = {"e2-standard-2": 0.006, "e2-highcpu-8": 0.016, "e2-highcpu-32": 0.064}
 """Machine of a build -> USD a minute (cloud.google.com/build/pricing, November 2026).
 
@@ -31,7 +30,7 @@ The first is Cloud Build's default. A new project may be refused the others: its
 """
 DEFAULT_MACHINE = next(iter(MACHINES))
 MINUTES = 40
-"""Time of a build on the default machine; an estimate, from 5 minutes for the image for CPUs on two cores."""
+"""Time of a build on the default machine. It is estimated from 5 minutes for the image for CPUs on two cores."""
 REGIONS = "us-central1, us-west2, europe-west1, asia-east1, australia-southeast1 or southamerica-east1"
 """Where every project may build (cloud.google.com/build/docs/locations)."""
 
@@ -80,7 +79,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 
 def kinds_of(only: str) -> tuple[str, ...]:
-    """The images to build for the value of --only. Raises `UserError` for an unknown one."""
+    """The images to build for the value of --only. Raises `UserError` for an unknown image.
+
+    >>> kinds_of("gpu")
+    ('cpu', 'gpu', 'serving')
+    """
     chosen = only.split(",") if only else IMAGE_KINDS
     for kind in chosen:
         check_choice("image", kind, IMAGE_KINDS)
@@ -88,7 +91,7 @@ def kinds_of(only: str) -> tuple[str, ...]:
 
 
 def write_part(kinds: Sequence[str]) -> str:
-    """Write the build without the steps of other images than `kinds`; returns its path in the repository."""
+    """Write the build with the steps of the images `kinds` alone. Return its path in the repository."""
     import yaml
 
     build = yaml.safe_load((ROOT / BUILD).read_text())
@@ -111,7 +114,7 @@ def check_buildable(environment: Environment) -> None:
         bool(environment.template_repository),
         "template_repository is empty; add it to the TOML file of the environment",
     )
-    path = environments.CONFIGS / f"{environment.name}.toml"
+    path = ROOT / "configs" / f"{environment.name}.toml"
     check(
         path.is_file() and load_environment(environment.name) == environment,
         f"the build reads the environment from the source that it is sent; move it to {path}",

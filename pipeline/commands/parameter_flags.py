@@ -36,7 +36,7 @@ def add_parameters(parser: Parser) -> None:
 
 
 def confirmed(offer: str, is_agreed: bool, otherwise: str) -> bool:
-    """Say what something costs, and whether the user wants it; `otherwise` is printed if not."""
+    """Say what something costs, and return whether the user wants it. If not, print `otherwise`."""
     print(offer, flush=True)
     if is_agreed:
         return True
@@ -53,8 +53,11 @@ def confirmed(offer: str, is_agreed: bool, otherwise: str) -> bool:
 def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) -> Values:
     """The parameters passed as flags or as NAME=VALUE in `assignments`, converted to their types.
 
-    Raises `UserError` for an unknown name, with the nearest known one, for a value of the wrong type, and for a
-    parameter that is given twice.
+    Raises `UserError` for
+
+    - an unknown name, with the nearest known one,
+    - a value of the wrong type, such as `base_epochs=many`,
+    - a parameter that is given twice.
     """
     given = {name: getattr(parsed, name) for name in PARAMETERS}
     values = {name: value for name, value in given.items() if value is not None}

@@ -147,16 +147,19 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
 
 
 def _price_first(entry: TrainingPlan) -> tuple[float, float]:
-    """The key to sort by price, then by time, each at worst; unknown prices come last."""
+    """The key to sort by price, then by time, each at worst. Unknown prices come last."""
     return (math.inf if entry.most_cost_usd is None else entry.most_cost_usd, entry.most_hours)
 
 
 def _marks(
     word: str, plans: Mapping[str, TrainingPlan], estimates: Mapping[str, Estimate | None]
 ) -> dict[str, str]:
-    """The mark of each accelerator that may be the least: its best estimate is not above the least of the worst.
+    """The mark of each accelerator that may be the cheapest, or the fastest.
 
-    Chips of one kind reach the same share of their peak in any number, though it is not known which. So an
+    It may be if its best estimate is not above the lowest of the worst estimates. Example: of 1 to 4 USD, 3 to 5
+    USD and 5 to 9 USD, the first two may be the cheapest.
+
+    Chips of one kind reach the same share of their peak in any number, though the share is not known. So an
     accelerator is not marked if another number of its chips is better at both ends.
     """
     known = {name: each for name, each in estimates.items() if each}

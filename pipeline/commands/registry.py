@@ -2,16 +2,16 @@
 List the versions in the model registry, show one, draw their history, set the default, or let it answer alone.
 
 Version 0 of every model is `pretrained`, the model that comes with the package. It is the default until a version
-is better, and again after `set-default 0`; no registry holds it.
+is better, and again after `set-default 0`. No registry holds it.
 
 VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The list has
-each version's gain over the default of its day, with its interval, and what came of it; ! marks findings of the
+each version's gain over the default of its day, with its interval, and what came of it. ! marks findings of the
 check of the data. Scores of two versions are of different images: --json prints them, with the whole records.
 history writes MODEL_history.html: a page with the default's quality over time, and why each version became it or
 not.
 
 What serves the model follows the default: endpoints of Vertex AI to which a run has deployed, and the folder
-`serving` of other registries. promote gives it all traffic, and removes the versions before from there; with
+`serving` of other registries. promote gives it all traffic, and removes the versions before from there. With
 --endpoint, that endpoint follows the default from now on.
 """
 
@@ -41,7 +41,7 @@ COLUMNS = ("version", "date", "data", "gain", "over", "end", "alias", "place")
 BECOMES, BECAME = "The candidate becomes the default", "The candidate became the default"
 """How a reason of the gate begins, and how it is told afterwards. `gate.BECOMES` is the same, but loads SciPy."""
 UNKNOWN = "-"
-"""A cell of which nothing is known."""
+"""A cell about which nothing is known."""
 
 
 def configure(parser: Parser) -> None:
@@ -122,7 +122,7 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
 
 
 def _tell(version: Version) -> bool:
-    """Print what a user must know of a version that was trained on generated shapes; whether it was."""
+    """Print what a user must know of a version that was trained on generated shapes. Return whether it was."""
     notice = provenance.of_model(version.model_config)
     if notice:
         print(f"note: {notice}", file=sys.stderr)
@@ -142,7 +142,7 @@ def versions_table(
 def version_facts(
     name: str, version: Version, aliases: Mapping[str, int], moves: Sequence[DefaultMove]
 ) -> list[str]:
-    """A version in about ten lines, with what the `moves` of the default say of it; unknown facts are left out."""
+    """A version in about ten lines, with what the `moves` of the default say of it. Unknown facts are left out."""
     record, lineage = version.record, version.record.get("lineage", {})
     names = _aliases_of(version, aliases)
     folder = lineage.get("folder", "")
@@ -171,7 +171,7 @@ def version_as_json(name: str, version: Version, aliases: Mapping[str, int]) -> 
 
 
 def _metrics(version: Version) -> dict[str, dict[str, float]]:
-    """Dataset -> metric -> score; another program may have written other metrics, and other values."""
+    """Dataset -> metric -> score. Another program may have written other metrics, and other values."""
     return {
         dataset: {metric: score for metric, score in scores.items() if isinstance(score, (int, float))}
         for dataset, scores in version.record.get("metrics", {}).items()

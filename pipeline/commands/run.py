@@ -1,10 +1,10 @@
 """\
 Run the pipeline on this machine.
 
-Without --env, the environment is `sample` (a small synthetic dataset; minutes on two cores). If you name a
+Without --env, the environment is `sample` (a small synthetic dataset, minutes on two cores). If you name a
 dataset for a training step, or a source other than `sample`, it is `local` (the paper's settings). There, without
 a source or with an empty one, such as base_source=, a dataset is downloaded from its public source. Parameters
-that you pass override those of the environment, which override the defaults below; a recipe that you pass
+that you pass override the environment, and the environment overrides the defaults below. A recipe that you pass
 overrides each of its settings there. Write a parameter as --base-epochs 3 or base_epochs=3.
 
 The run's folder contains the log, the report and all outputs, except data that another run in the same folder has

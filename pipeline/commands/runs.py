@@ -1,7 +1,7 @@
 """\
-List, show or cancel runs on Vertex AI; with --summary, show how the last twelve runs ended, and why.
+List, show or cancel runs on Vertex AI. With --summary, show how the last twelve runs ended, and why.
 
-`show` without an id shows the latest run; with --wait it follows the run until it ends, like `submit --wait`.
+`show` without an id shows the latest run. With --wait it follows the run until it ends, like `submit --wait`.
 --summary and `show` also know the runs of this machine that have ended, with --env local.
 """
 
@@ -134,7 +134,7 @@ def _local_ends() -> Iterator[_End]:
 
 
 def _vertex_ends(environment: Environment) -> Iterator[_End]:
-    """As `_local_ends`, of the runs on Vertex AI that were started last."""
+    """How the last runs on Vertex AI ended, the latest first."""
     environment.require_target("vertex")
     versions = functools.cache(_versions)
     for listed in runs.latest(environment, PIPELINE_NAME, 2 * SUMMARY):
@@ -154,7 +154,10 @@ def _why(version: Version) -> list[str]:
 
 
 def _result(job: Any, run: str, versions: Callable[[str, str], list[Version]]) -> tuple[str, list[str]]:
-    """How a run on Vertex AI ended, and why; `versions` returns those of a registry and a model."""
+    """How a run on Vertex AI ended, such as `msinet@3: promoted`, and why.
+
+    `versions` returns the versions in a registry of a model.
+    """
     if state_of(job) != runs.SUCCEEDED:
         failed = state_of(job) == FAILED
         return failed_at(failed_tasks(job, titles_of_job(job))) if failed else state_of(job), []

@@ -1,8 +1,8 @@
 """\
-Schedule runs on Vertex AI: apply files; list, show, pause, resume or delete schedules.
+Schedule runs on Vertex AI: apply files, or list, show, pause, resume or delete schedules.
 
 A schedule is a file: schedules/NAME.toml is the schedule msinet-ENV-NAME (schedules/weekly.toml.example describes
-it). apply makes the schedules of the environment equal to the files, and shows first what differs; with --dry-run
+it). apply makes the schedules of the environment equal to the files, and shows first what differs. With --dry-run
 it changes nothing. Runs of one schedule never overlap: a run is skipped if the previous one has not ended. A run
 ends after a few minutes, without training, if a version was made of the same data, settings, code and start and
 was compared with the default (skip_unchanged = false trains in any case).
@@ -17,7 +17,7 @@ from typing import Any
 
 from lifecycle.vertex.run import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
-from pipeline.graph.environment import CONFIGS, Environment, load_environment
+from pipeline.graph.environment import Environment, load_environment
 from pipeline.vertex import runs, schedule, schedule_files, submit
 from trainer.errors import UsageError, check
 from trainer.settings.flags import Parser
@@ -26,7 +26,7 @@ HELP = "schedule runs on Vertex AI"
 ACTIONS = ("apply", "list", "show", "pause", "resume", "delete")
 REMOVED = ("create", "replace")
 """Actions that made a schedule from flags."""
-FOLDER = CONFIGS.parent / "schedules"
+FOLDER = pathlib.Path(__file__).parents[2] / "schedules"
 TIME = "%a %Y-%m-%d %H:%M %Z"
 
 
@@ -84,7 +84,10 @@ def _action(text: str) -> str:
 
 
 def _chosen(environment: Environment, name: str, every: bool) -> list[Any]:
-    """The schedule with a name or id, or without one all of the environment; only one unless `every`."""
+    """The schedule with this name or id. An empty name means all schedules of the environment.
+
+    Raises `UserError` if these are not exactly one, unless `every`.
+    """
     if name:
         return [schedule.find_schedule(environment, name)]
     own = [
@@ -126,7 +129,7 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
 
 
 def _summary(step: schedule_files.ScheduleChange) -> list[str]:
-    """Times, parameters and cost of a schedule that is made for the first time; nothing of another."""
+    """Times, parameters and cost of a schedule that is made for the first time. Nothing for another."""
     if step.action != schedule_files.CREATE or not step.wanted:
         return []
     when = step.wanted.plan.timing
@@ -138,7 +141,7 @@ def _summary(step: schedule_files.ScheduleChange) -> list[str]:
 def _warn_of_same_model(
     environment: Environment, made: Sequence[schedule.SchedulePlan], removed: Collection[str]
 ) -> None:
-    """Say of each schedule that is made which others train the same model; `removed` are those that end now."""
+    """Say of each schedule that is made which others train the same model. `removed` names those that end."""
     jobs = (
         {each.display_name: schedule.job_of(each) for each in schedule.list_schedules(environment)} if made else {}
     )
@@ -154,7 +157,7 @@ def _warn_of_same_model(
 
 
 def _next_run(entry: Any) -> datetime.datetime | None:
-    """When an active schedule starts its next run, as Vertex AI says; None for any other schedule."""
+    """When an active schedule starts its next run, as Vertex AI says. None for any other schedule."""
     return entry.next_run_time or None if state_of(entry) == "active" else None
 
 

@@ -1,11 +1,11 @@
 """\
 Start a run on Vertex AI, after every check that is possible in advance.
 
-Parameters that you pass override those of the environment, which override the template's defaults; a recipe that
-you pass overrides each of its settings there. Write a parameter as --base-epochs 3 or base_epochs=3. Without
+Parameters that you pass override the environment, and the environment overrides the template's defaults. A recipe
+that you pass overrides each of its settings there. Write a parameter as --base-epochs 3 or base_epochs=3. Without
 --template, the pipeline is compiled for the environment.
 
---wait shows the states of the tasks until the run ends; the exit status is then 0 if it succeeded, 1 if it failed,
+--wait shows the states of the tasks until the run ends. The exit status is then 0 if it succeeded, 1 if it failed,
 and 2 if it was cancelled. If a training gets no machine, and its accelerator is the first of several, another run
 tries the next one, unless --cache off would make it repeat a base training. Ctrl-C stops watching, but not the
 run.
@@ -63,7 +63,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 
 def _start(submission: submit.Submission, name: str) -> submit.Submission:
-    """Choose the accelerators of a run, check and start it in the environment `name`; return it as it was sent."""
+    """Choose the accelerators of a run, check it, and start it in the environment `name`. Return what was sent."""
     environment = submission.environment
     submission, passed_over = submit.choose_accelerator(submission)
     for line in (*passed_over, *submit.estimates(submission)):

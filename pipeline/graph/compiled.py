@@ -1,8 +1,7 @@
-"""The compiled pipeline: write, check, publish and load it; its parameters and the titles of its tasks."""
+"""The compiled pipeline: write it, publish it, load it, and read its parameters."""
 
 import copy
 import dataclasses
-import difflib
 import pathlib
 import re
 import tempfile
@@ -13,19 +12,23 @@ from components import NEVER_CACHED
 from lifecycle.runs.parameters import without_settings
 from lifecycle.vertex import api as vertex_api
 from pipeline.graph.environment import Environment
-from trainer.errors import UserError, check, nearest
+from trainer.errors import UserError, check, check_choice, nearest
 from trainer.io.files import read_yaml, replacing
 from trainer.settings.fields import as_type
 
 REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
 """Address of a repository of templates in Artifact Registry."""
 LOOPBACK = r"http://127\.0\.0\.1:\d+/.+"
-"""Address of one on this machine, as in tests; it gets no credentials."""
+"""Address of one on this machine, as in tests. It gets no credentials."""
 TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
 """Types of a compiled pipeline's parameters, by their names there."""
 CACHING = ("as-compiled", "on", "off")
+"""How a run takes results of tasks from the cache.
+
+Either as the pipeline was compiled, or of all tasks except NEVER_CACHED, or of none.
+"""
 UNCACHED = re.compile(rf"comp-({'|'.join(NEVER_CACHED)})(-\d+)?")
-"""Names of components whose results must never come from the cache."""
+"""Names of components with results that must never come from the cache. Example: `comp-check-run`."""
 VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
 WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
 
@@ -34,14 +37,19 @@ def write_pipeline(environment: Environment, output: pathlib.Path) -> None:
     """Compile the pipeline for `environment` and write it to `output`."""
     from kfp import compiler
 
+    with replacing(output) as partial:
+        compiler.Compiler().compile(pipeline_for(environment), str(partial))
+
+
+def pipeline_for(environment: Environment) -> Any:
+    """The pipeline for `environment`, as a function of its parameters. This call loads KFP, in seconds."""
     from pipeline.graph.dag import build_pipeline
 
-    with replacing(output) as partial:
-        compiler.Compiler().compile(build_pipeline(environment), str(partial))
+    return build_pipeline(environment)
 
 
 def write_components(environment: Environment, folder: pathlib.Path) -> list[pathlib.Path]:
-    """Compile the tasks that other pipelines can use, each to a file in `folder`; returns the files."""
+    """Compile the tasks that other pipelines can use. Each is a file in `folder`, such as `train_msinet.yaml`."""
     from kfp import compiler, dsl
 
     from components import evaluate_model, fetch_dataset, train_msinet
@@ -55,43 +63,36 @@ def write_components(environment: Environment, folder: pathlib.Path) -> list[pat
     return written
 
 
-def check_components(environment: Environment, folder: pathlib.Path) -> None:
-    """Raise `UserError` with the difference if a file in `folder` is not what its task compiles to."""
-    with tempfile.TemporaryDirectory() as temporary:
-        for path in write_components(environment, pathlib.Path(temporary)):
-            _check_golden(folder / path.name, path)
-
-
-def check_pipeline(environment: Environment, golden: pathlib.Path) -> None:
-    """Raise `UserError` with the difference if `golden` is not the pipeline that the code compiles to."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "pipeline.yaml"
-        write_pipeline(environment, path)
-        _check_golden(golden, path)
-
-
-def _check_golden(golden: pathlib.Path, written: pathlib.Path) -> None:
-    compiled = without_sdk_version(written.read_text()).splitlines()
-    if not golden.exists():
-        raise UserError(f"{golden} does not exist; `make compile` writes it")
-    committed = without_sdk_version(golden.read_text()).splitlines()
-    difference = list(difflib.unified_diff(committed, compiled, str(golden), "compiled now", lineterm="", n=1))
-    if difference:
-        shown = "\n".join(difference[:40])
-        raise UserError(f"{golden} is out of date; `make compile` updates it:\n{shown}")
-
-
-def without_sdk_version(text: str) -> str:
-    """Mask the version of the SDK in a compiled pipeline."""
-    return re.sub(r"(?m)^sdkVersion: .*$", "sdkVersion: any", text)
-
-
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """A compiled pipeline: its specification, and its address in Artifact Registry if it comes from there."""
+    """A compiled pipeline: its specification, and its address if it comes from Artifact Registry."""
 
     spec: dict[str, Any]
     uri: str = ""
+
+    @classmethod
+    def load(cls, environment: Environment, source: str = "", caching: str = "as-compiled") -> "Template":
+        """The template at `source`, with this caching.
+
+        Args:
+            environment: What the pipeline is compiled for if `source` is empty.
+            source: A file, or an address in Artifact Registry. Example:
+                `https://us-central1-kfp.pkg.dev/p/pipelines/msinet/sha256:DIGEST`, with all 64 digits.
+            caching: One of CACHING.
+
+        Raises `UserError` if it cannot be read or is not a pipeline compiled for Vertex AI.
+        """
+        check_choice("caching", caching, CACHING)
+        if not source:
+            template = cls(_compiled(environment))
+        elif not re.match("https?://", source):
+            template = cls(_read(pathlib.Path(source), source))
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "pipeline.yaml"
+                _download(environment, source, path)
+                template = cls(_read(path, source), source)
+        return template._cached(caching)
 
     @property
     def name(self) -> str:
@@ -100,7 +101,7 @@ class Template:
 
     @property
     def parameters(self) -> dict[str, dict[str, Any]]:
-        """The definition of each parameter: `parameterType`, `isOptional`, `defaultValue`."""
+        """The definition of each parameter. Example: `{"seed": {"parameterType": "NUMBER_INTEGER", ...}}`."""
         return dict(self.spec["root"].get("inputDefinitions", {}).get("parameters", {}))
 
     def defaults(self) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class Template:
         return without_settings({**self.compiled(), **self.defaults(), **(arguments or {})})
 
     def compiled(self) -> dict[str, Any]:
-        """The environment's values of parameters."""
+        """The values of parameters that the environment sets."""
         return dict(self._constant("compiled", {}))
 
     @property
@@ -150,8 +151,8 @@ class Template:
                 "this project compiled it, compile or publish it again",
             )
 
-    def cached(self, how: str) -> "Template":
-        """A copy with caching as compiled, on (except for NEVER_CACHED), or off; see `CACHING`."""
+    def _cached(self, how: str) -> "Template":
+        """A copy with another caching, one of CACHING."""
         if how == "as-compiled":
             return self
         spec = copy.deepcopy(self.spec)
@@ -169,9 +170,10 @@ class Template:
 
 
 def registry_client(repository: str) -> Any:
-    """A client of the repository of templates, with this machine's credentials; with none on loopback.
+    """A client of the repository of templates, with this machine's credentials. With none on loopback.
 
-    Raises `UserError` for any other server: it would be sent a token.
+    Raises `UserError` for any other server, since the client would send it a token. Example: a repository of
+    images, `https://us-central1-docker.pkg.dev/p/msinet`.
     """
     from google.auth.transport import requests as _  # noqa: F401  the client uses it but does not import it
     from kfp.registry import ApiAuth, RegistryClient
@@ -185,7 +187,7 @@ def registry_client(repository: str) -> Any:
 
 
 def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> list[str]:
-    """Compile the pipeline and the components for `environment` and upload them; returns their addresses.
+    """Compile the pipeline and the components for `environment`, upload them, and return their addresses.
 
     Uploading the same pipeline again adds tags to the same version. A tag of another version moves to this one.
     Raises `UserError` for a malformed repository, and if the upload is refused.
@@ -207,28 +209,11 @@ def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> list
     return addresses
 
 
-def load_template(environment: Environment, source: str = "") -> Template:
-    """The template at `source`: a file, or an address in Artifact Registry; compiled for `environment` if empty.
-
-    Raises `UserError` if it cannot be read or is not a pipeline compiled for Vertex AI.
-    """
-    if not source:
-        return Template(_compiled(environment))
-    if not re.match("https?://", source):
-        return Template(_read(pathlib.Path(source), source))
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "pipeline.yaml"
-        _download(environment, source, path)
-        return Template(_read(path, source), source)
-
-
 def _compiled(environment: Environment) -> dict[str, Any]:
     """The content of the file that `write_pipeline` writes."""
     from google.protobuf import json_format  # type: ignore[import-untyped]
 
-    from pipeline.graph.dag import build_pipeline
-
-    return dict(json_format.MessageToDict(build_pipeline(environment).pipeline_spec))
+    return dict(json_format.MessageToDict(pipeline_for(environment).pipeline_spec))
 
 
 def _download(environment: Environment, address: str, path: pathlib.Path) -> None:

@@ -1,11 +1,11 @@
 """The DAG of the pipeline. It is the same on all targets except for the tasks of a training step.
 
-check_run                                                   all that can be checked; never cached
-     |                                                      all below is a branch, which is not taken if the
+check_run                                                   all that can be checked, never cached
+     |                                                      all below is a branch. It is not taken if the
      |_____________________ _________________________       registry already has this model
      |                     |                         |
 fetch_dataset         fetch_dataset             fetch_dataset       base, fine-tuning and test: cached by digests
-     |_____________________|_________________________|              of the sources; nothing if not needed
+     |_____________________|_________________________|              of the sources, nothing if not needed
      |                     |                         |
      |               check_data                      |              compares with the data of the current default
      |                     |                         |
@@ -17,7 +17,7 @@ plan, fine-tuning                                    |
      |
 evaluate_model                                                      compares with the current default and the
      |                                                              centre bias
-upload_model                                                        adds a version; the default only if it is
+upload_model                                                        adds a version, the default only if it is
      |                                                              better
 deploy_version                                                      if it is, and there is an endpoint
      |
@@ -27,7 +27,7 @@ report_end                                                          only with `w
 The tasks of a training step:
 
 local       plan_training -> train_model
-kubeflow    plan_training -> train_model, on the node and in the image that the plan selects; a branch for the base
+kubeflow    plan_training -> train_model, on the node and in the image that the plan selects. A branch for the base
             model ends with end_branch
 vertex      plan_training -> CustomTrainingJobOp -> collect_training
 

@@ -1,8 +1,8 @@
 """Runs the tasks of a local run as forks of one process, the server, which has imported what they import.
 
-As with kfp.local's own runner, each task is a process of its own in the group of the worker, with its own memory,
-environment, output and exit status; but it need not import TensorFlow, nor take it apart at its end, which is
-seconds. The server has begun no work and no thread when it forks.
+As with kfp.local's own runner, each task is a process of its own in the group of the worker. It has its own
+memory, environment, output and exit status. But it need not import TensorFlow, nor take it apart at its end. Each
+would take seconds. The server has begun no work and no thread when it forks.
 """
 
 import atexit
@@ -29,7 +29,7 @@ class _Task(NamedTuple):
     arguments: list[str]
     """The arguments of kfp's executor."""
     variables: dict[str, str]
-    """Environment variables beside those of the worker."""
+    """Further environment variables. The task also has the variables of the worker."""
 
 
 # === In the worker ===
@@ -39,8 +39,10 @@ class _Task(NamedTuple):
 def forked_tasks() -> Iterator[None]:
     """Have kfp.local run tasks by a server, which ends with this context.
 
-    Without Linux, where TensorFlow may not survive a fork, and with a TPU, whose driver begins with the import,
-    kfp.local starts a new Python for each task.
+    In two cases, kfp.local starts a new Python for each task:
+
+    - Without Linux, TensorFlow may not survive a fork.
+    - The driver of a TPU begins with the import.
     """
     if sys.platform != "linux" or is_for_tpu():
         yield
@@ -59,7 +61,7 @@ def forked_tasks() -> Iterator[None]:
 def _run(
     server: "Connection[Any, Any]", pid: int, full_command: list[str], env_vars: dict[str, str] | None = None
 ) -> int:
-    """Run the command of a component, print what it says line by line, and return its exit status."""
+    """Run the command of a component, print its output line by line, and return its exit status, such as 0."""
     first = full_command.index("--executor_input")
     output, theirs = os.pipe()
     with os.fdopen(output, errors="replace") as lines:
@@ -87,7 +89,7 @@ def main(connection: int) -> None:
     """
     statuses = [1]
     atexit.register(_leave, statuses)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the task, whose end the worker waits for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the task. The worker waits for its end
     os.environ["_KFP_RUNTIME"] = "true"  # as kfp's command does
     load_tensorflow()
     from kfp.dsl.executor_main import executor_main
@@ -114,7 +116,7 @@ def main(connection: int) -> None:
 
 
 def _next_task(worker: "Connection[Any, Any]") -> _Task | None:
-    """Fork for each task; return it in the fork, and None in the server when the worker has ended."""
+    """Fork for each task, and return the task in the fork. The server returns None when the worker has ended."""
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             task: _Task = worker.recv()
@@ -135,7 +137,7 @@ def _next_task(worker: "Connection[Any, Any]") -> _Task | None:
 def _leave(statuses: list[int]) -> None:
     """End this process at once with the last of `statuses`: to take TensorFlow apart would take seconds.
 
-    It is registered before everything else, so that it is the last of the exit handlers.
+    It is registered before all other exit handlers, and so runs as the last of them.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -56,7 +56,7 @@ CHATTER = re.compile(
     r"\[KFP Executor|WARNING: All log messages before absl|[IWEF]\d{4} [\d:.]+|\d{4}-\d\d-\d\d [\d:.]+: [IWE] "
     r"|To enable the following instructions|INFO:tensorflow:"
 )
-"""Lines that only the log file keeps: those of KFP's executor and of TensorFlow's C++ code."""
+"""Lines that only the log file keeps. KFP's executor and TensorFlow's C++ code write them."""
 ERROR = "error: "
 """Prefix of a task's own error message."""
 KEPT_LINES = 200
@@ -103,7 +103,7 @@ def _copy_shown(run: Run, progress: "RunProgress") -> None:
 
 
 def _run_worker(run: Run, progress: "RunProgress") -> int:
-    """Start the worker, show and log its output, and return its exit status. It never outlives this call.
+    """Start the worker, show and log its output, and return its exit status. The worker never outlives this call.
 
     Nobody else may read the log of a run with signed addresses, although their queries are left out.
     """
@@ -147,7 +147,7 @@ def _terminated(worker: "subprocess.Popen[str]") -> Iterator[None]:
     try:
         yield
     finally:
-        # SIGINT lets the tasks remove partial files; SIGKILL ends those that do not stop in time.
+        # SIGINT lets the tasks remove partial files. SIGKILL ends tasks that do not stop in time.
         deadline = time.monotonic() + GRACE_S
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGINT)
@@ -162,9 +162,10 @@ def _terminated(worker: "subprocess.Popen[str]") -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, kind: str) -> Iterator[int]:
-    """Keeps a second process from executing the same run or sweep, which `kind` names, at the same time.
+    """Keeps a second process from executing the same run or sweep at the same time.
 
-    Yields the file descriptor of the lock: the lock lasts until each process that has it has ended.
+    Yields the file descriptor of the lock. The lock lasts until each process that has it has ended. `kind` is the
+    word for messages, such as `run` or `sweep`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -189,7 +190,7 @@ class TaskView:
     started: float = 0.0
     finished: float = 0.0
     cached_as: str = ""
-    """Prefix of the file name of kfp's cache record; empty if the task was not cached."""
+    """Prefix of the file name of kfp's cache record. Empty if the task was not cached."""
     lines: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     """Last lines of its output, without CHATTER."""
 
@@ -199,7 +200,7 @@ class TaskView:
         return (self.finished or time.monotonic()) - self.started if self.started else 0.0
 
     def failure(self) -> str:
-        """Why it failed: its own error message, else its last lines."""
+        """Why it failed: its own error message, else its last lines. Example: `there are 3 images`."""
         lines = list(self.lines)
         if errors := [line for line in lines if line.startswith(ERROR)]:
             return errors[-1].removeprefix(ERROR)
@@ -207,9 +208,10 @@ class TaskView:
 
 
 class RunProgress:
-    """Shows a run from its output, which `feed` receives line by line; a context manager.
+    """A context manager that shows a run from its output. `feed` receives the output line by line.
 
-    What it shows and keeps of the lines is without the queries of the run's addresses.
+    It neither shows nor keeps the queries of the run's addresses.
+    Example: `https://lab.org/a.zip?key=1` has the query `key=1`.
     """
 
     def __init__(self, console: Console, queries: Queries) -> None:
@@ -339,7 +341,10 @@ def _registered(run: Run) -> dict[str, Any]:
 
 
 def _returned(run: Run, task: str) -> dict[str, Any] | None:
-    """The output parameters of a task in the latest attempt; None if it has not run there."""
+    """The output parameters of a task in the latest attempt. None if it has not run there.
+
+    Example: of `upload-model`, `{"version": 3, "alias": "challenger", "Output": ""}`.
+    """
     path = run.output(task, "executor_output.json")
     if path is None:
         return None
@@ -380,7 +385,7 @@ def _evaluation(run: Run) -> Evaluation | None:
 
 
 def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
-    """Print the evaluation, if there is one; returns whether there is, and its model may be registered."""
+    """Print the evaluation, if there is one. Return whether its model may be registered."""
     evaluation = _evaluation(run)
     if evaluation is None:
         return False
@@ -392,7 +397,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
 
 
 def print_stopped(run: Run, progress: RunProgress, status: int, console: Console) -> int:
-    """Print what a run has that failed or was interrupted, why, and how to go on; returns the exit status."""
+    """Print what a failed or interrupted run has, why it ended, and how to go on. Return the exit status."""
     resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
     report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
     if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
@@ -420,7 +425,7 @@ def _print_fact(console: Console, name: str, value: str) -> None:
 
 
 def _shown(path: pathlib.Path) -> str:
-    """`path` relative to the working directory, if it lies below it."""
+    """`path` relative to the working directory, if it lies below it, such as `runs/20261128-101500`."""
     with contextlib.suppress(ValueError):
         return str(path.relative_to(pathlib.Path.cwd()))
     return str(path)

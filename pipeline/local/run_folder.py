@@ -30,8 +30,10 @@ from trainer.settings.fields import Value
 
 RUNS = pathlib.Path("runs")
 CACHE = f".msinet-cache/schema-{prepared_data.SCHEMA}"
-"""Folder next to the runs in which kfp.local records the outputs of cached tasks. It differs for each schema, so
-that code never reads the outputs of an incompatible version."""
+"""Folder next to the runs. kfp.local records the outputs of cached tasks there.
+
+It differs for each schema, so that code never reads the outputs of an incompatible version.
+"""
 CHECKPOINTS = "checkpoints"
 SHOWN = {
     ("fetch-dataset", "preview"): "data_base.html",
@@ -42,7 +44,7 @@ SHOWN = {
     ("train-model-2", "curve"): "curve_finetune.html",
     ("evaluate-model", "report"): "report.html",
 }
-"""(task, output) -> file name of its copy in the run's folder; kfp gives outputs no suffix."""
+"""(task, output) -> file name of its copy in the run's folder. kfp gives outputs no suffix."""
 
 
 class Output(TypedDict):
@@ -67,7 +69,7 @@ class Run:
     finished: bool = False
     """Whether it succeeded with these parameters."""
     result: str = ""
-    """How its last attempt ended, in the words of `outcome.End`; empty if it goes on or was interrupted."""
+    """How its last attempt ended, in the words of `End`. Empty if it goes on or was interrupted."""
     ended: str = ""
     """When it ended, UTC."""
     earlier: tuple[str, ...] = ()
@@ -85,7 +87,10 @@ class Run:
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
-        """Read the run in `folder`; raises `UserError` if there is none, or if it has other parameters."""
+        """Read the run in `folder`. Raises `UserError` if there is none, or if it is of another version.
+
+        Example: a parameter that no longer exists.
+        """
         remedy = f"{folder} is not a run; name one below {RUNS}/"
         content = files.read_json(folder / RUN_FILE, remedy, RunRecord)
         earlier = tuple(content.get("earlier", ()))
@@ -107,7 +112,7 @@ class Run:
         files.write_json(self.folder / RUN_FILE, content, private=bool(self.queries))
 
     def start_attempt(self) -> "Run":
-        """The run at the start of a new attempt; removes the copies of earlier outputs from its folder.
+        """The run at the start of a new attempt. Removes the copies of earlier outputs from its folder.
 
         What killed tasks left in the folders of earlier attempts goes too: it may be gigabytes of downloads.
         """
@@ -119,13 +124,16 @@ class Run:
         return dataclasses.replace(self, earlier=tuple(attempts), result="", ended="")
 
     def output(self, task: str, name: str) -> pathlib.Path | None:
-        """Path of a task's output in the latest attempt; None if it does not exist."""
+        """Path of a task's output in the latest attempt. None if it does not exist.
+
+        Example: `output("evaluate-model", "report")`.
+        """
         attempt = run_folders.latest_attempt(self.folder)
         path = attempt and attempt / task / name
         return path if path and path.exists() else None
 
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:
-        """Path of a cached task's output, in an earlier attempt or run; None if it was removed."""
+        """Path of a cached task's output, in an earlier attempt or run. None if it was removed."""
         for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
             outputs = files.read_json(record, "remove it", dict[str, Output])
             path = pathlib.Path(outputs[name]["uri"])
@@ -137,13 +145,13 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     """The run to start or resume, with every check that is possible before it starts.
 
     Args:
-        environment: name of an environment; empty for the default one, or the one of the resumed run.
-        folder: the run's folder; empty for a new one below RUNS. If it already has a run, this run is resumed.
-        resume: folder of the run to resume, or `latest`; empty for a new run.
-        passed: parameters from the command line, which override all others.
+        environment: Name of an environment. If empty, the default one, or the environment of the resumed run.
+        folder: The run's folder. If empty, a new one below RUNS. If it already has a run, this run is resumed.
+        resume: Folder of the run to resume, or `latest`. Empty for a new run.
+        passed: Parameters from the command line. They override all others.
 
     Raises:
-        UserError: if the run could not succeed, or cannot be resumed.
+        UserError: If the run could not succeed, or cannot be resumed.
     """
     with contextlib.suppress(OSError):  # the name is too long, which `check_output_path` says
         if folder and (pathlib.Path(folder) / RUN_FILE).exists():
@@ -185,9 +193,10 @@ def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
 
 
 def _has_data(passed: Mapping[str, Value]) -> bool:
-    """Whether parameters name real data, which needs the settings of real data too.
+    """Whether parameters name real data. Then the run needs the settings of real data too.
 
-    An empty source means the dataset's public source, and so does a missing one if a dataset is named.
+    An empty source means the dataset's public source. So does a missing source if a dataset is named.
+    Examples: `base_source=` and `base_dataset=salicon` name real data, `base_source=sample` does not.
     """
     return any(
         passed[source] != SAMPLE if source in passed else bool(passed.get(dataset))
@@ -196,7 +205,7 @@ def _has_data(passed: Mapping[str, Value]) -> bool:
 
 
 def _require_files(values: Mapping[str, Value], registry: str) -> None:
-    """Raise `UserError` for an input that does not exist, or is no folder with files, before any task has run."""
+    """Raise `UserError` for an input that does not exist, or is no folder with files."""
     for name, keywords in KEYWORDS.items():
         value = str(values.get(name, keywords[0]))
         if (value in keywords and value != PRETRAINED) or "://" in value:

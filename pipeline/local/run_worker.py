@@ -17,7 +17,7 @@ from typing import Any
 
 
 def main(run_dir: pathlib.Path) -> None:
-    """Run the pipeline with the parameters of the run in `run_dir`; the output goes to stdout."""
+    """Run the pipeline with the parameters of the run in `run_dir`. The output goes to stdout."""
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     from pipeline.local.fork_server import forked_tasks
 
@@ -28,7 +28,7 @@ def main(run_dir: pathlib.Path) -> None:
 def _run(run_dir: pathlib.Path) -> None:
     from kfp import local
 
-    from pipeline.graph.dag import build_pipeline
+    from pipeline.graph.compiled import pipeline_for
     from pipeline.graph.environment import Environment
     from pipeline.local.run import TASKS_LINE
     from pipeline.local.run_folder import CACHE, Run
@@ -38,7 +38,7 @@ def _run(run_dir: pathlib.Path) -> None:
     logging.basicConfig(stream=sys.stdout, format="%(asctime)s - %(levelname)s - %(message)s", level=logging.INFO)
     # kfp.local warns that it ignores display names, and that images should be named python.
     warnings.filterwarnings("ignore", module="kfp")
-    pipeline = build_pipeline(Environment("local"))
+    pipeline = pipeline_for(Environment("local"))
     print(TASKS_LINE + json.dumps(outline(pipeline.pipeline_spec)), flush=True)
     local.init(
         runner=local.SubprocessRunner(use_venv=False),
@@ -55,8 +55,8 @@ def _run(run_dir: pathlib.Path) -> None:
 def outline(spec: Any) -> dict[str, Any]:
     """The tasks of a compiled pipeline.
 
-    `tasks`: task -> display name, in the order in which kfp.local runs them. `groups`: the task of a branch or a
-    nested pipeline -> the tasks in it.
+    - `tasks`: task -> display name, in the order in which kfp.local runs them. Example: `{"check-run": "Check"}`.
+    - `groups`: the task of a branch or a nested pipeline -> the tasks in it.
     """
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.local import graph_utils

@@ -20,12 +20,11 @@ from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api
 from lifecycle.vertex.run import failed_tasks, titles_of
-from pipeline.graph import compiled
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
 from pipeline.vertex import runs
 from pipeline.vertex.accelerator_choice import choose_accelerators
-from trainer.errors import check, check_choice
+from trainer.errors import check
 from trainer.settings import fields
 from trainer.settings.fields import Value
 
@@ -112,8 +111,7 @@ def compose(
     them.
     """
     environment.require_target("vertex")
-    check_choice("caching", caching, compiled.CACHING)
-    chosen = compiled.load_template(environment, source).cached(caching)
+    chosen = Template.load(environment, source, caching)
     unset = {**(defaults or {}), **environment.derived}
     arguments: dict[str, Any] = {name: value for name, value in unset.items() if name in chosen.parameters}
     arguments |= {**environment.parameters, **passed}

@@ -115,4 +115,4 @@ def test_credentials_are_sent_to_google_and_to_this_machine(endpoint):
 def test_templates_are_fetched_from_artifact_registry_alone(host):
     version = f"{host}/p/r/msinet/sha256:{'0' * 64}"
     with pytest.raises(UserError, match="is no repository of templates"):
-        compiled.load_template(Environment("prod"), version)
+        compiled.Template.load(Environment("prod"), version)

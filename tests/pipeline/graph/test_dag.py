@@ -9,7 +9,7 @@ from components import IMAGE
 from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS
 from lifecycle.runs.preflight import CheckedRun
 from pipeline.__main__ import main
-from pipeline.commands.compile import FILES
+from pipeline.commands.compile import FILES, check_pipeline
 from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, Environment, load_environment
@@ -73,7 +73,7 @@ def checked(task):
 
 @pytest.mark.parametrize(("target", "name"), FILES.items())
 def test_golden_file_is_what_the_code_compiles_to(target, name):
-    compiling.check_pipeline(load_environment(target), GOLDEN.with_name(name))
+    check_pipeline(load_environment(target), GOLDEN.with_name(name))
 
 
 def test_check_names_what_differs_but_for_the_version_of_the_sdk(tmp_path):

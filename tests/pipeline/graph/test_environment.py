@@ -6,7 +6,7 @@ from google.protobuf import json_format
 from components import IMAGE
 from lifecycle.runs.settled import validate
 from pipeline.__main__ import main
-from pipeline.graph.compiled import Template, load_template
+from pipeline.graph.compiled import Template
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.local.run_folder import prepare_run
@@ -40,7 +40,7 @@ def test_template_without_end_or_bottom_is_refused(tmp_path):
     (tmp_path / "deep.yaml").write_text("[" * 200_000)
     for path in ("/dev/zero", str(tmp_path / "deep.yaml")):
         with pytest.raises(ContentError, match=path):
-            load_template(load_environment("local"), path)
+            Template.load(load_environment("local"), path)
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -178,7 +178,7 @@ def test_parameters_of_the_command_are_defaults_of_the_compiled_file(tmp_path):
     output = tmp_path / "mine.yaml"
     assignments = [f"{name}={value}" for name, value in {**BOTH, "base_model_uri": ""}.items()]
     assert main(["compile", "--env", "vertex", "--output", str(output), *assignments, "--base-epochs", "5"]) == 0
-    defaults = load_template(load_environment("vertex"), str(output)).values()
+    defaults = Template.load(load_environment("vertex"), str(output)).values()
     assert (SAMPLE | {"base_epochs": 5}).items() <= defaults.items()
     with pytest.raises(UserError, match="name it with --output"):
         main(["compile", *assignments])
