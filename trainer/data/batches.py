@@ -1,4 +1,4 @@
-"""Batches of prepared images: a split is read and decoded once, and each epoch gathers its images by their index."""
+"""Batches of prepared images. A split is read and decoded once, and each epoch gathers its images by index."""
 
 import errno
 import math
