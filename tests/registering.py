@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+from lifecycle.registry import state_layout
 from lifecycle.registry.folder_registry import BucketRegistry
 from lifecycle.registry.versions import GRAPH
 from trainer.errors import UserError
@@ -150,7 +151,7 @@ def _check_all(registry, rounds, killed):
     found = {}
     for blob in storage_client().list_blobs(bucket, prefix=f"{root}/{NAME}/"):
         number, _, path = blob.name.removeprefix(f"{root}/{NAME}/").partition("/")
-        if number == registry_layout.SERVING:
+        if number == state_layout.SERVING:
             assert path == f"{default}/{GRAPH}"
         elif path:
             found.setdefault(int(number), {})[path] = blob

@@ -13,9 +13,9 @@ import datetime
 import itertools
 from collections.abc import Iterable
 
+from lifecycle.registry.state_layout import LedgerEntry
 from lifecycle.registry.version_records import UNKNOWN
 from lifecycle.registry.versions import Look, Version
-from trainer.models.registry_layout import LedgerEntry
 
 YEAR = datetime.timedelta(days=365)
 

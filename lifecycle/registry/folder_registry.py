@@ -27,8 +27,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Self
 
-from lifecycle.registry import decisions, version_records
+from lifecycle.registry import decisions, state_layout, version_records
 from lifecycle.registry.state_files import KINDS, REMEDIES, read_in_bucket, update_in_bucket
+from lifecycle.registry.state_layout import DECISIONS, DEFAULTS, SERVING
 from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
     GRAPH,
@@ -58,11 +59,8 @@ from trainer.models import registry_layout
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
 from trainer.models.registry_layout import (
     ALIASES,
-    DECISIONS,
-    DEFAULTS,
     NEEDED,
     PRETRAINED_VERSION,
-    SERVING,
     VERSION,
     VERSION_EXTRA,
     is_claim,
@@ -162,7 +160,7 @@ class NumberedRegistry(abc.ABC):
         """The number of a decision; see `Registry.decide`."""
         number, versions, now = 0, self.versions(name), datetime.datetime.now(datetime.UTC)
 
-        def change(ledger: list[registry_layout.LedgerEntry]) -> list[registry_layout.LedgerEntry]:
+        def change(ledger: list[state_layout.LedgerEntry]) -> list[state_layout.LedgerEntry]:
             nonlocal number
             ledger, number = decisions.take(ledger, versions, look, now)
             return ledger

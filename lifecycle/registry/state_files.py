@@ -8,16 +8,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from lifecycle.registry import state_layout
+from lifecycle.registry.state_layout import DECISIONS, DEFAULTS
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
 from trainer.io.files import parse_json
 from trainer.models import registry_layout
-from trainer.models.registry_layout import ALIASES, DECISIONS, DEFAULTS
+from trainer.models.registry_layout import ALIASES
 
 KINDS = {
     ALIASES: registry_layout.Aliases,
-    DEFAULTS: list[registry_layout.Move],
-    DECISIONS: list[registry_layout.LedgerEntry],
+    DEFAULTS: list[state_layout.Move],
+    DECISIONS: list[state_layout.LedgerEntry],
 }
 """File -> type of its content, for pydantic."""
 REMEDIES = {

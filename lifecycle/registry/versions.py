@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from lifecycle.registry import state_layout
 from trainer.errors import check
 from trainer.evaluation.evaluation import KNOWN, RECORDED, SHIPPED_MAP
 from trainer.io import files
@@ -193,8 +194,8 @@ def promoted(versions: Iterable[Version], default: int | None) -> list[DefaultMo
     return [DefaultMove(each.created, each.number, each.record.get("promote") is False) for each in chosen]
 
 
-def recorded_moves(content: Iterable[registry_layout.Move]) -> list[DefaultMove]:
-    """The moves in the content of `registry_layout.DEFAULTS`.
+def recorded_moves(content: Iterable[state_layout.Move]) -> list[DefaultMove]:
+    """The moves in the content of `state_layout.DEFAULTS`.
 
     An entry that does not say who moved it was written by the gate, unless an earlier version became the default:
     the gate promotes the newest alone.
@@ -208,9 +209,9 @@ def recorded_moves(content: Iterable[registry_layout.Move]) -> list[DefaultMove]
 
 
 def with_move(
-    content: list[registry_layout.Move], earlier: Iterable[DefaultMove], version: int, by_person: bool
-) -> list[registry_layout.Move]:
-    """The content of `registry_layout.DEFAULTS` after the default has become `version` now, if it is another one.
+    content: list[state_layout.Move], earlier: Iterable[DefaultMove], version: int, by_person: bool
+) -> list[state_layout.Move]:
+    """The content of `state_layout.DEFAULTS` after the default has become `version` now, if it is another one.
 
     `earlier` are the moves before the first that was written down.
     """
@@ -221,7 +222,7 @@ def with_move(
     return [*moves, _entry(DefaultMove(now, version, by_person))]
 
 
-def _entry(move: DefaultMove) -> registry_layout.Move:
+def _entry(move: DefaultMove) -> state_layout.Move:
     return {
         "version": move.version,
         "since": move.since.isoformat(timespec="seconds"),

@@ -34,6 +34,7 @@ from lifecycle.registry import decisions, version_records
 from lifecycle.registry.address import ADDRESS_SYNTAX, Address
 from lifecycle.registry.endpoint import Endpoints, write_shipped_map
 from lifecycle.registry.state_files import read_in_bucket, update_in_bucket
+from lifecycle.registry.state_layout import DECISIONS, DEFAULTS, LedgerEntry
 from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
     OWNER,
@@ -63,14 +64,7 @@ from trainer.io.files import parse_json
 from trainer.io.places import bucket_at, stored_at, unmounted
 from trainer.models import find, provenance
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
-from trainer.models.registry_layout import (
-    DECISIONS,
-    DEFAULTS,
-    PRETRAINED_VERSION,
-    VERSION_EXTRA,
-    LedgerEntry,
-    versions_text,
-)
+from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA, versions_text
 from trainer.network import model_folder
 from trainer.network.model_folder import SAVED_MODEL
 

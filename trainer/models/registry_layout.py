@@ -8,9 +8,6 @@
 import pathlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, NotRequired
-
-from typing_extensions import TypedDict
 
 from trainer.errors import UserError, shown
 from trainer.io.files import read_json
@@ -32,39 +29,8 @@ PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.e
 """Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
 ALIASES = "aliases.json"
 """File next to the versions of a registered name: alias -> version."""
-DEFAULTS = "defaults.json"
-"""File next to ALIASES: when the default moved, and to which version, oldest first."""
-DECISIONS = "decisions.json"
-"""File next to ALIASES: the decisions about the default in the last 365 days."""
-SERVING = "serving"
-"""Folder next to the versions of a registered name that has the SavedModel of the default alone, by its number."""
 Aliases = dict[str, int]
 """Content of ALIASES: alias -> version."""
-
-
-class Move(TypedDict):
-    """An entry of DEFAULTS: the default became this version then."""
-
-    version: int
-    since: str
-    by: NotRequired[Literal["gate", "person"]]
-    """Who moved it; entries of earlier versions do not say it."""
-
-
-class LedgerEntry(TypedDict):
-    """An entry of DECISIONS: a look at whether a candidate is better than the default."""
-
-    number: int
-    """Its number among the decisions of 365 days, from 1."""
-    since: str
-    """When its evaluation began."""
-    run: str
-    folder: str
-    """Folder of the run."""
-    made_of: str
-    """Digest of all that the comparison depends on beside the default; empty if that is not known."""
-    compared_with: int
-    """Number of the default."""
 
 
 def model_in(version: pathlib.Path) -> pathlib.Path:

@@ -15,12 +15,13 @@ from kfp.dsl.executor import Executor
 
 from components.report_end import report_end
 from lifecycle.registry.folder_registry import LocalRegistry
+from lifecycle.registry.state_layout import DEFAULTS
 from lifecycle.runs import argo, webhook
 from pipeline.vertex import submit
 from tests.vertex import NAMES, PROJECT, ApiError, route
 from trainer.io.files import read_json, write_json
 from trainer.models.model_names import DEFAULT
-from trainer.models.registry_layout import DEFAULTS, PRETRAINED_VERSION
+from trainer.models.registry_layout import PRETRAINED_VERSION
 
 REASON = "The current default stays: KLD worse by 0.1 (interval -0.2 to 0.0). 3 of the 90 images are left out."
 
