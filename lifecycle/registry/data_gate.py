@@ -12,6 +12,7 @@ from trainer.evaluation.confidence import is_test_set
 from trainer.evaluation.recorded import Line
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import EvaluateConfig
+from trainer.evaluation.version_record import DataRecord
 from trainer.models import provenance
 from trainer.reports.data_comparison import ComparedData
 
@@ -35,15 +36,15 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
 def _compared(step: str, folder: str, default: Version | None, before: Sequence[Line]) -> ComparedData:
     """The data of a step beside those of the default, which were `before`; empty if its images are not known."""
     manifest = prepared_data.Manifest.load(folder)
-    earlier = default.record.get("lineage", {}).get("data", {}).get(step, {}) if default else {}
-    now, last = statistics.read_statistics(folder), earlier.get("statistics")
+    earlier = default.facts.lineage.data.get(step, DataRecord()) if default else DataRecord()
+    now, last = statistics.read_statistics(folder), earlier.statistics
     if now is None:
         raise UserError(f"{folder} has no statistics: {prepared_data.PREPARE_AGAIN}")
     absent = ""
     if default is None:
         absent = "The current default is `pretrained`, whose data are not compared."
-    elif earlier.get("dataset", manifest.dataset) != manifest.dataset:
-        absent, last = f"The current default, version {default.number}, had {earlier['dataset']} here.", None
+    elif (earlier.dataset or manifest.dataset) != manifest.dataset:
+        absent, last = f"The current default, version {default.number}, had {earlier.dataset} here.", None
     elif last is None:
         absent = f"The current default, version {default.number}, has no statistics of these data."
     paired = recorded.compare(recorded.read_lines(folder), before if last is not None else [])
@@ -53,7 +54,7 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
         added = statistics.read_statistics(folder, without={pair.now.digest for pair in paired.pairs})
     if added and added["images"] == now["images"]:
         added = None
-    decided_on = str(default.record.get("decided_on", "")) if default else ""
+    decided_on = default.facts.decided_on if default else ""
     decided = step == ("test" if is_test_set(decided_on) else "finetune")
     findings = data_check.ask_about(folder, judge_of(default), paired, decided)
     return ComparedData(TITLES[step], manifest, now, last, added, absent, has_same_people, findings)
@@ -92,8 +93,8 @@ def what_could_be_found(config: EvaluateConfig, location: str, name: str, data: 
     if provenance.is_sample(vars(manifest)):
         return ""
     n_seen = len(Seen.by(judge_of(default), []).among(folder))
-    gain = default.record.get("gain", {}) if default else {}
-    spread = gain.get("spread") if gain.get("metric") == config.gate else None
+    gain = default.facts.gain if default else None
+    spread = gain.spread if gain and gain.metric == config.gate else None
     return gate.what_could_be_found(config, manifest, n_seen, registry.next_decision(name), spread)
 
 

@@ -14,8 +14,8 @@ import itertools
 from collections.abc import Iterable
 
 from lifecycle.registry.state_layout import LedgerEntry
-from lifecycle.registry.version_records import UNKNOWN
 from lifecycle.registry.versions import Look, Version
+from trainer.evaluation.version_record import UNKNOWN
 
 YEAR = datetime.timedelta(days=365)
 
@@ -67,18 +67,17 @@ def free_number(ledger: Iterable[LedgerEntry], versions: Iterable[Version], now:
     """
     entries = list(ledger)
     for version in sorted(versions, key=lambda version: version.created):
-        lineage, record = version.record.get("lineage", {}), version.record
-        if "compared_with" not in record or not record.get("decided", True):
+        facts, lineage = version.facts, version.facts.lineage
+        if facts.compared_with is None or not facts.decided:
             continue
-        inputs = lineage.get("inputs", UNKNOWN)
         before = [each for each in entries if _since(each) <= version.created]
         entry: LedgerEntry = {
-            "number": record.get("decision") or _least(before, version.created),
+            "number": facts.decision or _least(before, version.created),
             "since": version.created.isoformat(),
-            "run": lineage.get("run", ""),
-            "folder": lineage.get("folder", ""),
-            "made_of": "" if inputs == UNKNOWN else f"{inputs} {lineage.get('base_version', '')}",
-            "compared_with": record["compared_with"],
+            "run": lineage.run,
+            "folder": lineage.folder,
+            "made_of": "" if lineage.inputs == UNKNOWN else f"{lineage.inputs} {lineage.base_version}",
+            "compared_with": facts.compared_with,
         }
         if not any(_is_same(each, entry) for each in entries):
             entries.append(entry)

@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Self
 
-from lifecycle.registry import decisions, state_layout, version_records
+from lifecycle.registry import decisions, state_layout
 from lifecycle.registry.state_files import KINDS, REMEDIES, read_in_bucket, update_in_bucket
 from lifecycle.registry.state_layout import DECISIONS, DEFAULTS, SERVING
 from lifecycle.registry.version_zero import exported_pretrained
@@ -44,16 +44,18 @@ from lifecycle.registry.versions import (
     download_version,
     files_of,
     mounted,
+    parse_record,
     promoted,
     record_bytes,
     recorded_moves,
+    remedy_of,
     with_move,
 )
 from trainer.errors import ContentError, UserError, check
+from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
-from trainer.io.files import parse_json
 from trainer.io.places import bucket_at
 from trainer.models import registry_layout
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
@@ -217,7 +219,7 @@ class NumberedRegistry(abc.ABC):
 
         def is_same(number: int) -> bool:
             try:
-                return _is_of_same_run(self._version(name, number, models).record, record)
+                return _is_of_same_run(self._version(name, number, models).facts, VersionRecord.of(record))
             except ContentError:  # an incomplete version, which is no reason to lose this model
                 return False
 
@@ -306,11 +308,11 @@ class NumberedRegistry(abc.ABC):
         """Raise `UserError` if nothing can be written for the model."""
 
 
-def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+def _is_of_same_run(registered: VersionRecord, record: VersionRecord) -> bool:
     """Whether two records have the same run, by its name or its folder, and the same metrics."""
-    ours, theirs = (entry.get("lineage", {}) for entry in (record, registered))
-    is_same_run = any(ours.get(key) and ours[key] == theirs.get(key) for key in ("run", "folder"))
-    return is_same_run and registered.get("metrics") == record["metrics"]
+    ours, theirs = record.lineage, registered.lineage
+    is_same_run = any(own and own == its for own, its in ((ours.run, theirs.run), (ours.folder, theirs.folder)))
+    return is_same_run and registered.metrics == record.metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -366,9 +368,7 @@ class BucketRegistry(NumberedRegistry):
     def _record(self, version_dir: str) -> dict[str, Any]:
         address = f"{model_at(version_dir)}/{VERSION}"
         content = self.root.with_text(address).read_object()
-        return dict(
-            parse_json(content, address, f"restore it, or remove {version_dir}", version_records.VersionRecord)
-        )
+        return parse_record(content, address, version_dir)
 
     def _locked(self, name: str) -> AbstractContextManager[object]:
         """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
@@ -450,7 +450,8 @@ class LocalRegistry(NumberedRegistry):
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         path = self._folder(version_dir) / VERSION
-        return dict(files.read_json(path, f"restore it, or remove {version_dir}", version_records.VersionRecord))
+        content = files.read_limited(path, remedy_of(version_dir), files.MOST_BYTES["JSON"])
+        return parse_record(content, str(path), version_dir)
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:

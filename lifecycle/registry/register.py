@@ -12,7 +12,6 @@ from lifecycle.registry.address import VERTEX
 from lifecycle.registry.decisions import folder_of
 from lifecycle.registry.endpoint import write_shipped_map
 from lifecycle.registry.folder_registry import BucketRegistry, LocalRegistry
-from lifecycle.registry.version_records import UNKNOWN
 from lifecycle.registry.versions import Look, Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from lifecycle.vertex import api as vertex_api
@@ -20,6 +19,7 @@ from trainer.data import prepared_data
 from trainer.errors import check
 from trainer.evaluation.evaluation import SHIPPED_MAP, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
+from trainer.evaluation.version_record import UNKNOWN
 from trainer.io import files, package_version
 from trainer.io.places import stored_at, unmounted
 from trainer.models import model_names, provenance
@@ -130,13 +130,14 @@ def version_made_of(inputs: str, base_version: str, registry: Registry, name: st
     """
     versions = registry.versions(name)
     default = registry.aliases(name).get(model_names.DEFAULT, PRETRAINED_VERSION)
-    opponents = {each.number: each.record["compared_with"] for each in versions if "compared_with" in each.record}
-    facts = {f"{name}@{each.number}": each.record.get("lineage", {}) for each in versions}
-    starts = {own: lineage.get("base_version", "") for own, lineage in facts.items()}
+    compared = {each.number: each.facts.compared_with for each in versions}
+    opponents = {number: opponent for number, opponent in compared.items() if opponent is not None}
+    lineages = {f"{name}@{each.number}": each.facts.lineage for each in versions}
+    starts = {own: lineage.base_version for own, lineage in lineages.items()}
     replaced, ancestors = _line_of(default, opponents), _line_of(base_version, starts)
     for version in versions:
         own = f"{name}@{version.number}"
-        is_made_of = facts[own].get("inputs") == inputs != UNKNOWN
+        is_made_of = lineages[own].inputs == inputs != UNKNOWN
         is_judged = version.number in replaced or opponents.get(version.number) == default
         if is_made_of and is_judged and (own in ancestors or starts[own] == base_version):
             return version
@@ -231,7 +232,7 @@ def evaluate_candidate(
     default, folders = registry.default(name), prepared_data.prepared_by_name(data)
     compared_with = default.number if default else PRETRAINED_VERSION
     champion = judge_of(default)
-    n_known = int(default.record.get("n_known", 0)) if default and champion == default.model else 0
+    n_known = default.facts.n_known if default and champion == default.model else 0
     look = Look(run, pathlib.Path(model), compared_with, _made_of(config, model, folders))
     # Before the evaluation: a run that is killed after it has looked.
     decision = registry.decide(name, look) if run else registry.next_decision(name)

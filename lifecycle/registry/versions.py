@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import functools
 import json
 import pathlib
 import re
@@ -11,6 +12,7 @@ from typing import Any, Final, Protocol
 from lifecycle.registry import state_layout
 from trainer.errors import check
 from trainer.evaluation.evaluation import KNOWN, RECORDED, SHIPPED_MAP
+from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.places import stored_at
@@ -44,21 +46,26 @@ class Version:
     address: str
     """Folder or `gs://` address of the model for `predict` and `compare`."""
     record: dict[str, Any]
-    """Time of creation, metrics, and lineage: run, code, data and settings."""
+    """The content of `version.json`, also what another program has written into it."""
+
+    @functools.cached_property
+    def facts(self) -> VersionRecord:
+        """What the record says: time of creation, metrics, decision and lineage."""
+        return VersionRecord.of(self.record)
 
     @property
     def created(self) -> datetime.datetime:
         """When it was registered; long ago if its record does not say it."""
         try:
-            created = datetime.datetime.fromisoformat(str(self.record["created"]))
-        except (KeyError, ValueError):
+            created = datetime.datetime.fromisoformat(self.facts.created)
+        except ValueError:
             return datetime.datetime.min.replace(tzinfo=datetime.UTC)
         return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
 
     @property
     def run(self) -> str:
         """Name of the run that added it. Empty if its record does not say it."""
-        return str(self.record.get("lineage", {}).get("run", ""))
+        return self.facts.lineage.run
 
     @property
     def end(self) -> str:
@@ -66,19 +73,17 @@ class Version:
 
         Empty for a version that another program registered.
         """
-        if end := self.record.get("end"):
-            return str(end)
-        if "promote" not in self.record:
-            return ""
-        if self.record["promote"]:
+        facts = self.facts
+        if facts.end or facts.promote is None:
+            return facts.end
+        if facts.promote:
             return "promoted"
-        return "challenger" if self.record.get("decided", True) else "not decided"
+        return "challenger" if facts.decided else "not decided"
 
     @property
     def model_config(self) -> dict[str, Any] | None:
         """MODEL_CONFIG of the model; None for a version that another program registered."""
-        config: dict[str, Any] | None = self.record.get("lineage", {}).get("model")
-        return config
+        return self.facts.lineage.model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,8 +195,8 @@ def promoted(versions: Iterable[Version], default: int | None) -> list[DefaultMo
 
     They count from a version's registration.
     """
-    chosen = [each for each in versions if each.record.get("promote") or each.number == default]
-    return [DefaultMove(each.created, each.number, each.record.get("promote") is False) for each in chosen]
+    chosen = [each for each in versions if each.facts.promote or each.number == default]
+    return [DefaultMove(each.created, each.number, each.facts.promote is False) for each in chosen]
 
 
 def recorded_moves(content: Iterable[state_layout.Move]) -> list[DefaultMove]:
@@ -239,7 +244,7 @@ def what_followed(version: Version, moves: Sequence[DefaultMove]) -> str:
     """
     place, followed = _last_as_default(version, moves)
     if place is None:
-        if version.record.get("promote") and moves and moves[0].since <= version.created:
+        if version.facts.promote and moves and moves[0].since <= version.created:
             return "It did not become the default: that had moved since it was compared with it."
         return ""
     if followed is None:
@@ -276,6 +281,18 @@ def dated(record: Mapping[str, Any]) -> dict[str, Any]:
 def record_bytes(record: Mapping[str, Any]) -> bytes:
     """The content of `version.json`, as JSON."""
     return (json.dumps(dated(record), indent=2) + "\n").encode()
+
+
+def remedy_of(version_dir: str) -> str:
+    """What to do about the folder of a version with a damaged record."""
+    return f"restore it, or remove {version_dir}"
+
+
+def parse_record(content: bytes, origin: str, version_dir: str) -> dict[str, Any]:
+    """Parse `version.json`, also the keys of other programs; raises `ContentError` if it is damaged."""
+    record: dict[str, Any] = files.parse_json(content, origin, remedy_of(version_dir), dict[str, Any])
+    VersionRecord.of(record, origin, remedy_of(version_dir))
+    return record
 
 
 def label(text: str) -> str:

@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from lifecycle.registry import decisions, version_records
+from lifecycle.registry import decisions
 from lifecycle.registry.address import ADDRESS_SYNTAX, Address
 from lifecycle.registry.endpoint import Endpoints, write_shipped_map
 from lifecycle.registry.state_files import read_in_bucket, update_in_bucket
@@ -49,6 +49,7 @@ from lifecycle.registry.versions import (
     files_of,
     label,
     mounted,
+    parse_record,
     promoted,
     record_bytes,
     recorded_moves,
@@ -57,10 +58,10 @@ from lifecycle.registry.versions import (
 from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError, check
 from trainer.evaluation.evaluation import SHIPPED_MAP
+from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
-from trainer.io.files import parse_json
 from trainer.io.places import bucket_at, stored_at, unmounted
 from trainer.models import find, provenance
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
@@ -153,7 +154,8 @@ class VertexRegistry(Address):
         An upload is never repeated here: a task that failed is, and then finds what its run has registered.
         """
         check_model(model)
-        run = label(record["lineage"]["run"])
+        facts = VersionRecord.of(record)
+        run = label(facts.lineage.run)
         root = root_of(model, self.staging).join(name)
         uri = self._uri(f"{root}/{run}")
         version_dir = root.with_text(_address_of(uri))
@@ -166,8 +168,8 @@ class VertexRegistry(Address):
                 version_dir.upload(RECORD, record_bytes(record))
                 # Two runs that end together would each find no model and make one, or no new default and be it.
                 with locked_object(root, LOCK):
-                    entry = self._upload(name, uri, record, promote, compared_with)
-            self._attach(entry, record)
+                    entry = self._upload(name, uri, facts, promote, compared_with)
+            self._attach(entry, facts)
         number, alias = int(entry.version_id), DEFAULT if DEFAULT in _aliases([entry]) else CHALLENGER
         if alias == DEFAULT:
             _record_move(_home([*entries, entry]), moves, number, by_person=False)
@@ -364,7 +366,7 @@ class VertexRegistry(Address):
         versions = client.list_model_versions(name=names, timeout=vertex_api.TIMEOUT_S)
         return sorted(versions, key=lambda entry: int(entry.version_id))
 
-    def _upload(self, name: str, uri: str, record: Mapping[str, Any], promote: bool, compared_with: int) -> Any:
+    def _upload(self, name: str, uri: str, record: VersionRecord, promote: bool, compared_with: int) -> Any:
         entries = vertex_api.retried(lambda: self._entries(name))
         # Another run may have moved the default after this model was compared with it.
         is_better = promote and _aliases(entries).get(DEFAULT, PRETRAINED_VERSION) == compared_with
@@ -374,8 +376,8 @@ class VertexRegistry(Address):
             "version_description": description_of(record),
             "labels": labels_of(record),
         }
-        if job := record["lineage"].get("pipeline_job"):
-            fields["pipeline_job"] = job
+        if job := record.lineage.pipeline_job:
+            fields |= {"pipeline_job": job}
         return self._send(name, uri, entries, fields)
 
     def _send(self, name: str, uri: str, entries: list[Any], fields: Mapping[str, Any]) -> Any:
@@ -389,7 +391,7 @@ class VertexRegistry(Address):
         version = f"{uploaded.model}@{uploaded.model_version_id}"
         return vertex_api.retried(lambda: client.get_model(name=version, timeout=vertex_api.TIMEOUT_S))
 
-    def _attach(self, entry: Any, record: Mapping[str, Any]) -> None:
+    def _attach(self, entry: Any, record: VersionRecord) -> None:
         """Add one evaluation for each dataset to the version, unless it has that evaluation already.
 
         A failure is not worth a failed run: the description and `version.json` have the metrics too.
@@ -400,12 +402,12 @@ class VertexRegistry(Address):
         client, version = self._client(), f"{_parent([entry])}@{entry.version_id}"
         try:
             existing = {evaluation.display_name for evaluation in client.list_model_evaluations(parent=version)}
-            for dataset in sorted(record["metrics"].keys() - existing):
+            for dataset in sorted(record.metrics.keys() - existing):
                 evaluation = ModelEvaluation(
                     display_name=dataset,
                     metrics_schema_uri=METRICS_SCHEMA,
-                    metrics=record["metrics"][dataset],
-                    metadata={"pipeline_job_id": record["lineage"]["run"], "evaluation_dataset_type": dataset},
+                    metrics=record.metrics[dataset],
+                    metadata={"pipeline_job_id": record.lineage.run, "evaluation_dataset_type": dataset},
                 )
                 client.import_model_evaluation(parent=version, model_evaluation=evaluation)
         except GoogleAPIError as error:
@@ -514,8 +516,7 @@ def _record(entry: Any, near: BucketPlace | None = None) -> dict[str, Any]:
     record = {"version": int(entry.version_id), "created": created, "description": entry.version_description}
     version_dir = _folder(entry, near)
     if version_dir and (content := version_dir.content(RECORD)) is not None:
-        remedy = f"restore it, or remove {version_dir}"
-        record |= parse_json(content, version_dir.path(RECORD), remedy, version_records.VersionRecord)
+        return record | parse_record(content, version_dir.path(RECORD), str(version_dir))
     return record
 
 
@@ -536,24 +537,22 @@ def _expected_map(entry: Any) -> bytes:
 # === Labels and description ===
 
 
-def labels_of(record: Mapping[str, Any]) -> dict[str, str]:
+def labels_of(record: VersionRecord) -> dict[str, str]:
     """The labels of a version: its run, code and data."""
-    lineage = record["lineage"]
-    data = {
-        f"data_{step}": f"{facts['dataset']}-{facts['fingerprint']}" for step, facts in lineage["data"].items()
-    }
-    values = {RUN_LABEL: lineage["run"], "code": lineage["code_version"], **data}
+    lineage = record.lineage
+    data = {f"data_{step}": f"{each.dataset}-{each.fingerprint}" for step, each in lineage.data.items()}
+    values = {RUN_LABEL: lineage.run, "code": lineage.code_version, **data}
     return {**{key: label(value) for key, value in values.items()}, **OWNER}
 
 
-def description_of(record: Mapping[str, Any]) -> str:
+def description_of(record: VersionRecord) -> str:
     """The text that people read next to a version in the console: its decision, its origin, and its metrics."""
-    lineage = record["lineage"]
-    data = [f"{step}: {facts['dataset']} from {facts['source']}" for step, facts in lineage["data"].items()]
+    lineage = record.lineage
+    data = [f"{step}: {each.dataset} from {each.source}" for step, each in lineage.data.items()]
     metrics = [
         f"{dataset}: " + ", ".join(f"{metric} {value:.4f}" for metric, value in scores.items())
-        for dataset, scores in record["metrics"].items()
+        for dataset, scores in record.metrics.items()
     ]
-    origin = f"Run {lineage['run']}, code {lineage['code_version']}."
-    notice = provenance.of_model(lineage.get("model"))
-    return "\n".join([*([notice] if notice else []), record["reason"], origin, *data, *metrics])
+    origin = f"Run {lineage.run}, code {lineage.code_version}."
+    notice = provenance.of_model(lineage.model)
+    return "\n".join([*([notice] if notice else []), record.reason, origin, *data, *metrics])

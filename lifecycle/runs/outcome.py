@@ -51,7 +51,7 @@ class End:
         - CHALLENGER if the gate promoted it, but it never became the default,
         - what the gate decided in all other cases.
         """
-        result, why = version.end, str(version.record.get("reason", ""))
+        result, why = version.end, version.facts.reason
         if registry.aliases(name).get(DEFAULT) == version.number:
             result = PROMOTED
         elif result == PROMOTED:

@@ -29,6 +29,7 @@ from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import UsageError, check, printable
 from trainer.evaluation.metric_table import METRICS
+from trainer.evaluation.version_record import DataRecord
 from trainer.models import provenance
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
@@ -111,7 +112,7 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
 
     path = pathlib.Path(f"{name}_history.html")
     entries = [
-        history_page.Entry(each.number, each.created, each.end, each.record, what_followed(each, moves))
+        history_page.Entry(each.number, each.created, each.end, each.facts, what_followed(each, moves))
         for each in versions
         if each.number != PRETRAINED_VERSION
     ]
@@ -143,20 +144,20 @@ def version_facts(
     name: str, version: Version, aliases: Mapping[str, int], moves: Sequence[DefaultMove]
 ) -> list[str]:
     """A version in about ten lines, with what the `moves` of the default say of it. Unknown facts are left out."""
-    record, lineage = version.record, version.record.get("lineage", {})
+    record, lineage = version.facts, version.facts.lineage
     names = _aliases_of(version, aliases)
-    folder = lineage.get("folder", "")
+    folder = lineage.folder
     report = pathlib.Path(folder, "report.html") if folder and "://" not in folder else None
     known = {
         "Model": f"{name}@{version.number}" + (f" ({', '.join(names)})" if names else ""),
-        "Created": str(record.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
-        "Data": "; ".join(_data(step, data) for step, data in lineage.get("data", {}).items()),
+        "Created": record.created.replace("T", " ").replace("+00:00", " UTC"),
+        "Data": "; ".join(_data(step, data) for step, data in lineage.data.items()),
         **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
-        "Decision": record.get("reason", "").replace(BECOMES, BECAME, 1),
+        "Decision": record.reason.replace(BECOMES, BECAME, 1),
         **version_summary.lines(record),
         "Since": what_followed(version, moves),
-        "Code": lineage.get("code_version", ""),
-        "Run": lineage.get("run", ""),
+        "Code": lineage.code_version,
+        "Run": lineage.run,
         "Report": str(report) if report and report.is_file() else "",
         "Place": version.address,
     }
@@ -174,7 +175,7 @@ def _metrics(version: Version) -> dict[str, dict[str, float]]:
     """Dataset -> metric -> score. Another program may have written other metrics, and other values."""
     return {
         dataset: {metric: score for metric, score in scores.items() if isinstance(score, (int, float))}
-        for dataset, scores in version.record.get("metrics", {}).items()
+        for dataset, scores in version.facts.metrics.items()
         if isinstance(scores, Mapping)
     }
 
@@ -184,26 +185,26 @@ def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:
 
 
 def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[DefaultMove]) -> tuple[str, ...]:
-    record = version.record
+    record = version.facts
     end = version.end or UNKNOWN
     end += ", rolled back" if is_rolled_back(version, moves) else ""
     return (
         f"{name}@{version.number}",
-        printable(str(record.get("created", UNKNOWN))[:10]),
+        printable((record.created or UNKNOWN)[:10]),
         printable(", ".join(provenance.datasets(version.model_config))) or UNKNOWN,
         version_summary.short_gain(record) or UNKNOWN,
-        str(record.get("compared_with", UNKNOWN)),
-        printable(f"{end} !" if record.get("findings") else end),
+        UNKNOWN if record.compared_with is None else str(record.compared_with),
+        printable(f"{end} !" if record.findings else end),
         ", ".join(aliases) or UNKNOWN,
         printable(version.address),
     )
 
 
-def _data(step: str, data: Mapping[str, Any]) -> str:
+def _data(step: str, data: DataRecord) -> str:
     """One prepared dataset of a run, such as `base salicon (160 training and 40 validation)`."""
-    counts = " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in data.get("counts", {}).items())
-    source = ", generated" if provenance.is_sample(data) else ""
-    return f"{step} {data.get('dataset', '')}{source}" + (f" ({counts})" if counts else "")
+    counts = " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in data.counts.items())
+    source = ", generated" if provenance.is_sample(vars(data)) else ""
+    return f"{step} {data.dataset}{source}" + (f" ({counts})" if counts else "")
 
 
 def _scores(scores: Mapping[str, float]) -> str:

@@ -149,7 +149,7 @@ def _versions(location: str, name: str) -> list[Version]:
 
 
 def _why(version: Version) -> list[str]:
-    lines = version_summary.lines(version.record).items()
+    lines = version_summary.lines(version.facts).items()
     return [printable(f"{f'{name}:':<9}{text}") for name, text in lines]
 
 

@@ -9,7 +9,6 @@ import datetime
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import matplotlib.dates as mdates
 from matplotlib.axes import Axes
@@ -19,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from trainer.errors import now
 from trainer.evaluation.metric_table import LEAD, METRICS
+from trainer.evaluation.version_record import DataRecord, VersionRecord
 from trainer.io.package_version import code_version
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.reports import pages, version_summary
@@ -56,8 +56,7 @@ class Entry:
     created: datetime.datetime
     end: str
     """What came of it, of MARKS; empty if that is not known."""
-    record: Mapping[str, Any]
-    """The content of its `version.json`."""
+    record: VersionRecord
     since: str = ""
     """What happened to it since, a sentence."""
 
@@ -86,7 +85,7 @@ def write_history(
     default = moves[-1].version if moves else PRETRAINED_VERSION
     promotions = [move for move in moves if not move.by_person]
     by_person = [move for move in moves if move.by_person]
-    last = versions[-1].record.get("decision")
+    last = versions[-1].record.decision
     ends = dict.fromkeys(version.end for version in versions if version.end in MARKS)
     pages.write_page(
         html,
@@ -155,8 +154,8 @@ def _charts(versions: Sequence[Entry], moves: Sequence[Move]) -> list[dict[str, 
 
 def _metric(versions: Iterable[Entry]) -> str:
     """The metric of the last gain: that of the gate now."""
-    found = [version.record["gain"]["metric"] for version in versions if version.record.get("gain")]
-    return str(found[-1]) if found else LEAD
+    found = [version.record.gain.metric for version in versions if version.record.gain]
+    return found[-1] if found else LEAD
 
 
 def _cumulative(versions: Iterable[Entry], metric: str) -> tuple[dict[int, float], dict[int, tuple[float, float]]]:
@@ -164,35 +163,34 @@ def _cumulative(versions: Iterable[Entry], metric: str) -> tuple[dict[int, float
     heights: dict[int, float] = {PRETRAINED_VERSION: 0.0}
     ends = {}
     for version in versions:
-        gain, opponent = version.record.get("gain"), version.record.get("compared_with")
-        if gain and gain["metric"] == metric and opponent in heights:
+        gain, opponent = version.record.gain, version.record.compared_with
+        if gain and gain.metric == metric and opponent in heights:
             start = heights[opponent]
-            heights[version.number] = start + gain["mean"]
-            if gain.get("low") is not None and gain.get("high") is not None:
-                ends[version.number] = start + gain["low"], start + gain["high"]
+            heights[version.number] = start + gain.mean
+            if gain.low is not None and gain.high is not None:
+                ends[version.number] = start + gain.low, start + gain.high
     return heights if len(heights) > 1 else {}, ends
 
 
 def _test_set(versions: Iterable[Entry]) -> str:
     """The last dataset on which versions were tested and not trained; empty without one."""
-    names = [name for each in versions for name in each.record.get("metrics", {}) if name.endswith("-test")]
+    names = [name for each in versions for name in each.record.metrics if name.endswith("-test")]
     return str(names[-1]) if names else ""
 
 
 def _tested(versions: Sequence[Entry], name: str, metric: str) -> dict[int, float]:
     """The scores of the versions on the test set, as long as its images were those of the last version."""
-    last = next((each for each in reversed(versions) if name in each.record.get("metrics", {})), None)
+    last = next((each for each in reversed(versions) if name in each.record.metrics), None)
     scores = {}
     for each in versions:
-        score = each.record.get("metrics", {}).get(name, {}).get(metric)
+        score = each.record.metrics.get(name, {}).get(metric)
         if last and score is not None and _fingerprint(each) == _fingerprint(last):
             scores[each.number] = float(score)
     return scores
 
 
 def _fingerprint(version: Entry) -> str:
-    test = version.record.get("lineage", {}).get("data", {}).get("test", {})
-    return str(test.get("fingerprint", ""))
+    return version.record.lineage.data.get("test", DataRecord()).fingerprint
 
 
 # === Drawings ===
@@ -269,16 +267,17 @@ def _draw_default(axes: Axes, moves: Sequence[Move], heights: Heights) -> None:
 
 def _known(versions: Sequence[Entry]) -> str:
     """Draw the gains on the known images; empty without one."""
-    shown = [each for each in versions if (each.record.get("known") or {}).get("mean") is not None]
-    if not shown:
+    shown = [(each, each.record.known) for each in versions]
+    measured = [(each, known, known.mean) for each, known in shown if known is not None and known.mean is not None]
+    if not measured:
         return ""
     figure, axes = _axes(versions, 180)
     axes.axhline(0, color=pages.INK, linewidth=1)
-    for version in shown:
-        known, day = version.record["known"], _day(version.created)
-        if known.get("low") is not None and known.get("high") is not None:
-            axes.plot([day, day], [known["low"], known["high"]], color=_mark(version)[0], linewidth=1.2)
-        _draw_mark(axes, version, known["mean"])
+    for version, known, mean in measured:
+        if known.low is not None and known.high is not None:
+            days = [_day(version.created)] * 2
+            axes.plot(days, [known.low, known.high], color=_mark(version)[0], linewidth=1.2)
+        _draw_mark(axes, version, mean)
     axes.margins(y=0.12)
     return pages.svg(figure, "gain of each version on the known images by date", "wide")
 
@@ -287,9 +286,9 @@ def _images(versions: Sequence[Entry]) -> str:
     """Draw the number of images by date; empty if it is never known."""
     counts = {}
     for version in versions:
-        data = version.record.get("lineage", {}).get("data", {})
-        step = data.get("finetune") or data.get("base") or {}
-        if total := sum(step.get("counts", {}).values()):
+        data = version.record.lineage.data
+        step = data.get("finetune") or data.get("base") or DataRecord()
+        if total := sum(step.counts.values()):
             counts[version.number] = total
     shown = [version for version in versions if version.number in counts]
     if not shown:

@@ -11,6 +11,7 @@ from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.__main__ import main
 from trainer.data.datasets import DATASETS
 from trainer.evaluation.metric_table import METRICS
+from trainer.evaluation.version_record import VersionRecord
 from trainer.models import provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION
 
@@ -25,7 +26,9 @@ def record(**lineage):
         for step, name in zip(("base", "finetune", "test"), DATASETS, strict=False)
     }
     facts = {"run": "Msinet-2026.01.01", "code_version": "0.1.0+5F2A-dirty", "data": data, **lineage}
-    return {"metrics": dict.fromkeys(DATASETS, scores), "reason": "It is better.", "lineage": facts}
+    return VersionRecord.of(
+        {"metrics": dict.fromkeys(DATASETS, scores), "reason": "It is better.", "lineage": facts}
+    )
 
 
 @pytest.mark.parametrize("run", ["msinet-1", "Ärger/Über Nacht", "x" * 200, ""])

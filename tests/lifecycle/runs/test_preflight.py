@@ -13,7 +13,6 @@ from google.protobuf import json_format
 
 from components.check_run import check_run
 from lifecycle.machines.settings import Target
-from lifecycle.registry import version_records
 from lifecycle.runs import preflight
 from lifecycle.runs.parameters import (
     CONSOLE_FIELDS,
@@ -31,6 +30,7 @@ from pipeline.vertex import schedule_files, submit
 from trainer.data import fetch
 from trainer.data.settings import FetchConfig
 from trainer.errors import MistakesError, UserError
+from trainer.evaluation import version_record
 from trainer.io import package_version, runtime
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -370,7 +370,7 @@ def test_every_setting_that_a_model_depends_on_decides_whether_there_is_anything
     assert preflight.digest_of_run(DEFAULTS, "other data") != digest
     for unknown in ("1.0+abc-dirty", "1.0"):
         monkeypatch.setattr(package_version, "code_version", lambda: unknown)  # noqa: B023
-        assert preflight.digest_of_run(DEFAULTS, "data") == version_records.UNKNOWN
+        assert preflight.digest_of_run(DEFAULTS, "data") == version_record.UNKNOWN
 
 
 # === Places ===

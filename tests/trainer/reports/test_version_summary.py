@@ -2,7 +2,8 @@
 
 import pytest
 
-from trainer.reports.version_summary import lines, short_gain
+from trainer.evaluation.version_record import VersionRecord
+from trainer.reports import version_summary
 
 GAIN = {
     "metric": "kld",
@@ -14,6 +15,14 @@ GAIN = {
     "of_groups": False,
 }
 KNOWN = {"n_images": 60, "mean": -0.004, "low": -0.02, "high": 0.012, "level": 0.95, "verdict": "not worse"}
+
+
+def lines(record):
+    return version_summary.lines(VersionRecord.of(record))
+
+
+def short_gain(record):
+    return version_summary.short_gain(VersionRecord.of(record))
 
 
 def test_record_without_them_has_no_lines():
