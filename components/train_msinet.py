@@ -42,7 +42,7 @@ def train_msinet(
     from trainer.errors import reported
     from trainer.reports.report import write_curve
     from trainer.settings.fields import configs_of
-    from trainer.training.settings import TrainConfig, with_recipe
+    from trainer.training.settings import TrainConfig
     from trainer.training.start import train_checked
 
     with reported():
@@ -50,7 +50,7 @@ def train_msinet(
         (config,) = configs_of({**typed, "precision": precision, "seed": seed, **settings}, TrainConfig)
         step = "finetune" if base_model else "base"
         summary = train_checked(
-            with_recipe(config, fine_tuning=step == "finetune"),
+            config.with_recipe(fine_tuning=step == "finetune"),
             dataset=dataset.path,
             output=model.path,
             checkpoints=checkpoint_folder(checkpoint_dir, step, uri=model.uri, path=model.path),

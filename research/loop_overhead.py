@@ -25,7 +25,7 @@ from trainer.training import step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
 from trainer.training.loop import Data, Loop
-from trainer.training.settings import TrainConfig, with_batch
+from trainer.training.settings import TrainConfig
 from trainer.training.tensorboard import Board
 from trainer.training.train import Job, make_deterministic, make_network
 
@@ -53,7 +53,7 @@ def main() -> int:
         folder = pathlib.Path(name)
         fetch = FetchConfig("salicon", "sample", arguments.image_size, max_examples=images)
         manifest = fetch_dataset(fetch, folder / "data")
-        config = with_batch(TrainConfig(initial_weights="none"), arguments.batch_size)
+        config = TrainConfig(initial_weights="none").with_batch(arguments.batch_size)
         loop, bare = _measure(_loop(config, folder, manifest), arguments.repeats)
     steps = manifest.counts["train"] // arguments.batch_size
     for title, seconds in (("bare step", bare), ("training loop", loop)):

@@ -106,10 +106,10 @@ def _tensorflow(size: tuple[int, int], count: int, precision: str) -> Callable[[
     import tensorflow as tf
 
     from trainer.network.msinet.keras_model import build_model
-    from trainer.training.settings import TrainConfig, with_batch
+    from trainer.training.settings import TrainConfig
 
     model = build_model(size, step.POLICIES[precision], "he_normal", seed=0)
-    optimizer = step.build_optimizer(with_batch(TrainConfig(), count), model, 1, precision)
+    optimizer = step.build_optimizer(TrainConfig().with_batch(count), model, 1, precision)
     network = step.Network(model, optimizer)
     rng = np.random.default_rng(0)
     shapes = {"stimulus": (count, *size, 3), "density": (count, *size, 1)}

@@ -14,7 +14,7 @@ from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size, wrong_i
 from trainer.errors import UserError, check, format_duration
 from trainer.training import accelerators
 from trainer.training.accelerators import FLEX_START, Accelerator, Estimate
-from trainer.training.settings import TrainConfig, with_batch
+from trainer.training.settings import TrainConfig
 
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""
@@ -244,11 +244,10 @@ def make_plan(
     )
     accelerators.check_shares(batch_size, replicas, parts, data.images, row.name)
     accelerators.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
+    precise = training if row.image == "cpu" else dataclasses.replace(training, precision=precision)
     return TrainingPlan(
         machines=machines,
-        training=with_batch(
-            training if row.image == "cpu" else dataclasses.replace(training, precision=precision), batch_size
-        ),
+        training=precise.with_batch(batch_size),
         data=data,
         location=location,
         precision=precision,

@@ -29,6 +29,7 @@ from trainer.errors import Checks, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import runtime
 from trainer.io.places import stored_at
+from trainer.models.model_names import NO_FILE
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig
 
@@ -180,12 +181,13 @@ class _Start(NamedTuple):
 
 def _find_start(values: Mapping[str, Value]) -> _Start:
     """The base model, or the digest of the initial weights. Raises `UserError` if they are not there."""
-    from trainer.models import weight_sources  # loads NumPy
+    from trainer.models.weight_sources import WeightSource  # loads NumPy
 
     if uri := str(values["base_model_uri"]):
         base_model, version = resolve_base_model(uri, str(values["registry"]))
-        return _Start(base_model, weight_sources.fingerprint_weights(base_model), version)
-    return _Start(weights_digest=weight_sources.fingerprint_initial_weights(str(values["initial_weights"])))
+        return _Start(base_model, WeightSource(base_model).fingerprint(), version)
+    source = str(values["initial_weights"])
+    return _Start(weights_digest="" if source in NO_FILE else WeightSource(source).fingerprint())
 
 
 def _say_who_is_root(plans: Mapping[str, TrainingPlan]) -> None:

@@ -44,7 +44,7 @@ from trainer.io.places import source_places, stored_at
 from trainer.models import author
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.settings.fields import Value
-from trainer.training.settings import TrainConfig, with_recipe
+from trainer.training.settings import TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,8 +136,7 @@ def validate(
         if step not in trained or step not in machines or step not in trainings:
             continue
         with checks.collect(title.lower()):
-            trainings[step] = with_recipe(
-                trainings[step],
+            trainings[step] = trainings[step].with_recipe(
                 fine_tuning=step == FINETUNE,
                 named=partial(parameter_name, step=step),
                 given=Values(given).fields(TrainConfig, step),

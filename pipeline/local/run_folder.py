@@ -24,8 +24,8 @@ from trainer.evaluation import run_folders
 from trainer.evaluation.run_folders import RUN_FILE, RunRecord
 from trainer.io import files, package_version
 from trainer.io.places import source_places
-from trainer.models import weight_sources
 from trainer.models.model_names import PRETRAINED
+from trainer.models.weight_sources import WeightSource
 from trainer.settings.fields import Value
 
 RUNS = pathlib.Path("runs")
@@ -214,7 +214,7 @@ def _require_files(values: Mapping[str, Value], registry: str) -> None:
             if name == "base_model_uri" and REGISTERED_NAME.fullmatch(value):
                 resolve_base_model(value, registry)
             elif not name.endswith("_source"):
-                weight_sources.check_local(value)
+                WeightSource(value).check_local()
             else:
                 for place in source_places(value):
                     place.check_files()

@@ -43,7 +43,7 @@ from trainer.data.fetch import fingerprint_data
 from trainer.errors import UserError
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files, untrusted
-from trainer.models import weight_sources
+from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 from trainer.settings.fields import configs_of
 from trainer.training import loop
@@ -149,7 +149,7 @@ def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(NARROW))  # an import has a process of its own
     monkeypatch.setattr(untrusted, "end", lambda: None)  # one for both: TensorFlow takes seconds to load
     imported = artifact(dsl.Model, tmp_path / "imported")
-    digest = weight_sources.fingerprint_weights(model.path)
+    digest = WeightSource(model.path).fingerprint()
     assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri
     assert imported.metadata == {"source": model.path, "fingerprint": digest}
     config = (tmp_path / "imported" / model_folder.MODEL_CONFIG).read_text()

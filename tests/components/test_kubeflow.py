@@ -20,7 +20,7 @@ from kfp.dsl.types import artifact_types
 from tests.gcs import create_bucket
 from tests.narrow import narrow_pretrained, narrowed, shared_steps
 from tests.narrow_tasks import sitecustomize
-from trainer.models import weight_sources
+from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -127,7 +127,7 @@ def test_task_takes_what_kubeflow_hands_to_it(pods, outputs, storage_address, ru
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
         uri = outputs["sample", "train-model"]["Output"].replace("minio://", f"{pods.root}/minio/")
         given = message["inputs"]["parameterValues"]
-        given |= {"base_model_uri": uri, "fingerprint": weight_sources.fingerprint_weights(uri)}
+        given |= {"base_model_uri": uri, "fingerprint": WeightSource(uri).fingerprint()}
     outputs[run, task] = pods.run(task, message)
 
 

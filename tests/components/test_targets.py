@@ -19,7 +19,7 @@ from trainer import __main__ as trainer
 from trainer.data.prepared_data import Manifest
 from trainer.training import step, train
 from trainer.training.accelerators import ACCELERATORS
-from trainer.training.settings import TrainConfig, with_recipe
+from trainer.training.settings import TrainConfig
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job
 
@@ -147,7 +147,7 @@ def test_every_setting_reaches_the_training_equally_on_every_target(reached, dat
     changes = {"recipe": OTHER.recipe} if named == "recipe" else others
     calls = {target: reached(target, "l4", changes)[:2] for target in TARGET_NAMES}
     assert [accelerator for _, accelerator in calls.values()] == ["", "l4", "l4"]
-    given = with_recipe(TrainConfig(**changes), fine_tuning=False)
+    given = TrainConfig(**changes).with_recipe(fine_tuning=False)
     precision = "bfloat16" if given.precision == "auto" else given.precision
     planned = dataclasses.replace(given, precision=precision)
     assert [config for config, _ in calls.values()] == [given, planned, planned]

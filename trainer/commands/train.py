@@ -18,7 +18,7 @@ from trainer.settings.flags import (
     output_file,
     settings,
 )
-from trainer.training.settings import TrainConfig, with_recipe
+from trainer.training.settings import TrainConfig
 
 HELP = "train on a prepared dataset"
 
@@ -97,7 +97,7 @@ def chosen_settings(parsed: argparse.Namespace) -> TrainConfig:
     Raises `UserError` for both, and for flags that contradict the recipe.
     """
     if not parsed.settings:
-        return with_recipe(settings(TrainConfig, parsed), bool(parsed.base_model), vars(parsed), named=flag_of)
+        return settings(TrainConfig, parsed).with_recipe(bool(parsed.base_model), vars(parsed), named=flag_of)
     typed = [field.name for field in dataclasses.fields(TrainConfig) if field.name in vars(parsed)]
     check(not typed, f"--settings has all settings; leave out {' and '.join(map(flag_of, typed))}")
     config: TrainConfig = parsed.settings

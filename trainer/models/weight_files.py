@@ -54,6 +54,30 @@ class LocalWeights:
     fingerprint: str
     """A digest (hex) of the files' names and checksums, the same wherever they are."""
 
+    def read(self, shapes: Collection[Shape], what: str) -> list[Array]:
+        """Read the weights, of any kind, in the worker of `trainer.io.untrusted`.
+
+        Args:
+            shapes: the arrays of these shapes are read. Of all others only names and shapes are.
+            what: the weights, for messages.
+
+        Raises:
+            ContentError: they are damaged, or take more time or memory than LIMITS, or than the `LIMITS` of
+                `trainer.network.hdf5_files`.
+            UserError: as `kind_of_weights`.
+        """
+        kind, path = kind_of_weights(self.path)
+        if kind is Kind.HDF5:
+            return hdf5_files.read_in_worker(path, shapes, what)
+        function = "trainer.models.tensorflow_files.read_fitting_tensorflow"
+        try:
+            arrays: list[Array] = untrusted.call(
+                function, path, frozenset(shapes), file=what, remedy=hdf5_files.REMEDY, limits=LIMITS
+            )
+        finally:
+            untrusted.end()  # the worker has TensorFlow in its memory
+        return arrays
+
 
 # === What is at a path ===
 
@@ -124,31 +148,3 @@ def whole(source: str) -> pathlib.Path:
 def belongs_to(file: str, name: str) -> bool:
     """Whether `name` is that of the file, or of the checkpoint that the file belongs to."""
     return file == name or (PART.sub("", file) == name and bool(PART.search(file)))
-
-
-# === Weights from others, read in a worker ===
-
-
-def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> list[Array]:
-    """Read weights of any kind in the worker of `trainer.io.untrusted`.
-
-    Args:
-        path: as in `kind_of_weights`.
-        shapes: the arrays of these shapes are read; of all others only names and shapes.
-        what: the weights, for messages.
-
-    Raises:
-        ContentError: they are damaged, or take more time or memory than LIMITS or those of `hdf5_files`.
-        UserError: as `kind_of_weights`.
-    """
-    kind, path = kind_of_weights(path)
-    if kind is Kind.HDF5:
-        return hdf5_files.read_in_worker(path, shapes, what)
-    function = "trainer.models.tensorflow_files.read_fitting_tensorflow"
-    try:
-        arrays: list[Array] = untrusted.call(
-            function, path, frozenset(shapes), file=what, remedy=hdf5_files.REMEDY, limits=LIMITS
-        )
-    finally:
-        untrusted.end()  # the worker has TensorFlow in its memory
-    return arrays

@@ -24,7 +24,7 @@ from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.importing import Imported, import_local
 from trainer.models.lookup import holds_model, nearest_model
-from trainer.models.model_names import NO_FILE, PRETRAINED
+from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import PATH_OF_WEIGHTS
 from trainer.models.weight_files import (
     INSIDE,
@@ -40,78 +40,83 @@ from trainer.models.weight_files import (
 from trainer.network.model_folder import COMPACT_WEIGHTS, weights_in
 
 
-@contextmanager
-def open_weights(source: str) -> Iterator[LocalWeights]:
-    """The weights at `source`; downloaded files are removed at the end.
+@dataclasses.dataclass(frozen=True)
+class WeightSource:
+    """Where weights are, as a person gives it: files, a model, or weights of the author. Loads no TensorFlow.
 
-    Args:
-        source: a path or a gs:// address of files that `trainer.models.tensorflow_files` reads, or a name that
-            `trainer.models.find.find_model` finds. Those of `author:NAME` are read from their author's archive.
-
-    Raises:
-        UserError: there are no weights, or they may not be read.
+    Example: `vgg16.h5`, `gs://bucket/model.ckpt`, `msinet@3`, `pretrained` and `author:salicon` are sources.
     """
-    if author.is_named(source):
-        with author.unpacked_weights(source) as local:
-            yield local
-        return
-    remote = _Remote.at(source)
-    if (model := _model(source, remote)) is not None:
-        yield LocalWeights(weights_in(model), model, _fingerprint_of_model(model))
-    elif remote:
-        with files.folder() as folder:
-            remote.folder.local(remote.weights, folder)
-            yield LocalWeights(folder / remote.name, None, remote.fingerprint)
-    else:
-        yield LocalWeights(whole(source), None, fingerprint_files(source))
 
+    source: str
+    """A path or a gs:// address of files that `trainer.models.tensorflow_files` reads, or a name that
+    `trainer.models.find.find_model` finds."""
 
-def fingerprint_weights(source: str) -> str:
-    """`LocalWeights.fingerprint` of the weights at `source`; arguments and errors are those of `open_weights`.
+    @contextmanager
+    def opened(self) -> Iterator[LocalWeights]:
+        """The weights as local files. Downloaded files are removed at the end.
 
-    On Cloud Storage it is computed from the listing alone, unless the source is a model. The archive of
-    `author:NAME` is downloaded: what its server says of it may differ from machine to machine.
-    """
-    if author.is_named(source):
-        with author.unpacked_weights(source) as local:
-            return local.fingerprint
-    remote = _Remote.at(source)
-    if (model := _model(source, remote)) is not None:
-        return _fingerprint_of_model(model)
-    return remote.fingerprint if remote else fingerprint_files(source)
+        Weights of `author:NAME` are read from their author's archive.
 
+        Raises:
+            UserError: there are no weights, or they may not be read.
+        """
+        if author.is_named(self.source):
+            with author.unpacked_weights(self.source) as local:
+                yield local
+        elif model := self._model:
+            yield LocalWeights(weights_in(model), model, _fingerprint_of_model(model))
+        elif remote := self._remote:
+            with files.folder() as folder:
+                remote.folder.local(remote.weights, folder)
+                yield LocalWeights(folder / remote.name, None, remote.fingerprint)
+        else:
+            yield LocalWeights(whole(self.source), None, fingerprint_files(self.source))
 
-def fingerprint_initial_weights(source: str) -> str:
-    """Fingerprint a training's initial weights; empty if they are not a file. Raises as `open_weights`."""
-    return "" if source in NO_FILE else fingerprint_weights(source)
+    def fingerprint(self) -> str:
+        """`LocalWeights.fingerprint` of the weights. Raises as `opened`.
+
+        On Cloud Storage it is computed from the listing alone, unless the source is a model. The archive of
+        `author:NAME` is downloaded: what its server says of it may differ from machine to machine.
+        """
+        if author.is_named(self.source):
+            with author.unpacked_weights(self.source) as local:
+                return local.fingerprint
+        if model := self._model:
+            return _fingerprint_of_model(model)
+        return self._remote.fingerprint if self._remote else fingerprint_files(self.source)
+
+    def fetch_archive(self) -> None:
+        """Download the archive of `author:NAME` unless it is in the cache, for errors before TensorFlow is loaded.
+
+        Does nothing for other sources. Raises as `opened`.
+        """
+        if author.is_named(self.source):
+            author.fetched(self.source)
+
+    def check_local(self) -> None:
+        """Raise `UserError` unless a local path has a known form of weights, or the source names a model.
+
+        Asks no server: `author:NAME` is known or not, and of an address nothing is said.
+        """
+        if not stored_at(self.source).is_local:
+            return
+        if author.is_named(self.source):
+            author.get_author_weights(self.source)
+        elif _model(self.source, None) is None:
+            kind_of_weights(whole(self.source))
+
+    @functools.cached_property
+    def _remote(self) -> "_Remote | None":
+        return _Remote.at(self.source)
+
+    @functools.cached_property
+    def _model(self) -> pathlib.Path | None:
+        return _model(self.source, self._remote)
 
 
 def _fingerprint_of_model(model: pathlib.Path) -> str:
     path = weights_in(model)
     return digest({path.name: checksum(path)})
-
-
-def fetch_archive(source: str) -> None:
-    """Download the archive of `author:NAME` unless it is in the cache, for errors before TensorFlow is loaded.
-
-    Does nothing for other sources. Raises as `open_weights`.
-    """
-    if author.is_named(source):
-        author.fetched(source)
-
-
-def check_local(source: str) -> None:
-    """Raise `UserError` unless a local path has a known form of weights, or `source` names a model.
-
-    Asks no server: `author:NAME` is known or not, and of an address nothing is said.
-    """
-    if not stored_at(source).is_local:
-        return
-    if author.is_named(source):
-        author.get_author_weights(source)
-        return
-    if _model(source, None) is None:
-        kind_of_weights(whole(source))
 
 
 def import_model(
@@ -120,7 +125,7 @@ def import_model(
     """Make a model's folder of the weights at `source`, as `trainer.models.importing.convert_weights` does.
 
     Args:
-        source: as in `trainer.models.weight_sources.open_weights`.
+        source: as in `WeightSource`.
         output: folder to write; it must be empty or not exist.
         dataset: name of the dataset that the weights were trained on, unless the source tells it.
         image_size: height x width to which images are fitted, such as 240x320; empty for the dataset's.
@@ -129,12 +134,13 @@ def import_model(
         UserError: the source does not exist, is damaged or belongs to another network, or the output cannot be
             written. Nothing is left at `output`.
     """
+    weights = WeightSource(source)
     if is_taken(pathlib.Path(output)):
         raise UserError(f"{output} exists already; remove it, or name another folder")
     dataset = author.get_author_weights(source).dataset if author.is_named(source) else dataset
     size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
-    check_local(source)
-    with open_weights(source) as local:
+    weights.check_local()
+    with weights.opened() as local:
         return import_local(local, source, pathlib.Path(output), dataset, size)
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from trainer.errors import UserError, check
 from trainer.settings.fields import check_ranges, setting, settings_text
@@ -126,53 +126,53 @@ class TrainConfig:
         )
         parse_profile_steps(self.profile_steps)
 
+    def with_recipe(
+        self, fine_tuning: bool, given: Collection[str] = (), named: Callable[[str], str] = str
+    ) -> Self:
+        """Put the settings of a recipe in place of the defaults in these.
 
-def with_recipe(
-    config: TrainConfig, fine_tuning: bool, given: Collection[str] = (), named: Callable[[str], str] = str
-) -> TrainConfig:
-    """Put the settings of a recipe in place of the defaults in `config`.
+        Args:
+            fine_tuning: whether the training starts from a model.
+            given: names of the settings that a person is known to have given. Whatever differs from its default
+                counts as given too.
+            named: name of a field -> the name by which a person gives the setting, for the message. Example:
+                `epochs` is `--epochs` in a terminal, and `base_epochs` in a run.
 
-    Args:
-        config: the settings, with the name of the recipe.
-        fine_tuning: whether the training starts from a model.
-        given: names of the settings that a person is known to have given; whatever differs from its default counts
-            as given too.
-        named: the name by which a person gives a setting, from that of its field; it stands in the message.
+        Raises:
+            UserError: a setting was given that the recipe sets to another value.
+        """
+        chosen = RECIPES[self.recipe].settings(fine_tuning)
+        was_given = {
+            field.name: field.name in given or getattr(self, field.name) != field.default
+            for field in dataclasses.fields(self)
+        }
+        own = {name: getattr(self, name) for name in chosen if was_given[name]}
+        twice = {name: value for name, value in own.items() if value != chosen[name]}
+        if twice:
+            values = settings_text({named(name): value for name, value in twice.items()})
+            theirs = settings_text({named(name): chosen[name] for name in twice})
+            raise UserError(
+                f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {values}, "
+                f"and {settings_text({named('recipe'): self.recipe})} sets {theirs}; leave out one"
+            )
+        return dataclasses.replace(self, **chosen)
 
-    Raises:
-        UserError: a setting was given that the recipe sets to another value.
-    """
-    chosen = RECIPES[config.recipe].settings(fine_tuning)
-    was_given = {
-        field.name: field.name in given or getattr(config, field.name) != field.default
-        for field in dataclasses.fields(config)
-    }
-    own = {name: getattr(config, name) for name in chosen if was_given[name]}
-    twice = {name: value for name, value in own.items() if value != chosen[name]}
-    if twice:
-        values = settings_text({named(name): value for name, value in twice.items()})
-        theirs = settings_text({named(name): chosen[name] for name in twice})
-        raise UserError(
-            f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {values}, "
-            f"and {settings_text({named('recipe'): config.recipe})} sets {theirs}; leave out one"
+    def check_recipe_applied(self, fine_tuning: bool) -> None:
+        """Raise `UserError` unless the settings have the values of their recipe, as `with_recipe` returns them."""
+        chosen = RECIPES[self.recipe].settings(fine_tuning)
+        others = {name: getattr(self, name) for name, value in chosen.items() if getattr(self, name) != value}
+        check(
+            not others,
+            f"recipe={self.recipe} sets {settings_text({name: chosen[name] for name in others})}, but the "
+            f"settings have {settings_text(others)}; give them its values, or recipe={PAPER}",
         )
-    return dataclasses.replace(config, **chosen)
 
+    def with_batch(self, batch_size: int) -> Self:
+        """The settings with the batch size in use, and `auto` scaling of the learning rate resolved for it.
 
-def check_recipe_applied(config: TrainConfig, fine_tuning: bool) -> None:
-    """Raise `UserError` unless the settings have the values of their recipe, as `with_recipe` returns them."""
-    chosen = RECIPES[config.recipe].settings(fine_tuning)
-    others = {name: getattr(config, name) for name, value in chosen.items() if getattr(config, name) != value}
-    check(
-        not others,
-        f"recipe={config.recipe} sets {settings_text({name: chosen[name] for name in others})}, but the settings "
-        f"have {settings_text(others)}; give them its values, or recipe={PAPER}",
-    )
-
-
-def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
-    """The settings with the batch size in use, and with `auto` scaling of the learning rate resolved for it."""
-    scaling = config.learning_rate_scaling
-    if scaling == "auto":
-        scaling = "none" if config.batch_size else "capped"
-    return dataclasses.replace(config, batch_size=batch_size, learning_rate_scaling=scaling)
+        Example: `auto` becomes `none` where a person gave the batch size, else `capped`.
+        """
+        scaling = self.learning_rate_scaling
+        if scaling == "auto":
+            scaling = "none" if self.batch_size else "capped"
+        return dataclasses.replace(self, batch_size=batch_size, learning_rate_scaling=scaling)

@@ -7,11 +7,11 @@ from trainer.data.prepared_data import Manifest
 from trainer.errors import check
 from trainer.io.files import StrPath, is_taken, read_json
 from trainer.io.runtime import load_tensorflow
-from trainer.models import weight_sources
 from trainer.models.model_names import NO_FILE
+from trainer.models.weight_sources import WeightSource
 from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, weights_in
 from trainer.training import accelerators, exits
-from trainer.training.settings import TrainConfig, check_recipe_applied
+from trainer.training.settings import TrainConfig
 
 
 def train_checked(
@@ -31,7 +31,7 @@ def train_checked(
     check_training(config, dataset, output, base_model, accelerator)
     exits.watch()
     if base_model is None:
-        weight_sources.fetch_archive(config.initial_weights)
+        WeightSource(config.initial_weights).fetch_archive()
     load_tensorflow()
     from trainer.training.train import train
 
@@ -62,7 +62,7 @@ def check_training(
         UserError: if the settings lack the values of their recipe, if the data, the accelerator or the initial
             weights do not exist, or if `output` is in use.
     """
-    check_recipe_applied(config, fine_tuning=base_model is not None)
+    config.check_recipe_applied(fine_tuning=base_model is not None)
     manifest = Manifest.load(dataset)
     check(
         not manifest.is_test_set,
@@ -83,4 +83,4 @@ def check_training(
         path = weights_in(pathlib.Path(base_model))
         check(path.is_file(), f"{path} does not exist; {MODEL_REMEDY}")
     elif config.initial_weights not in NO_FILE:
-        weight_sources.check_local(config.initial_weights)
+        WeightSource(config.initial_weights).check_local()

@@ -19,8 +19,8 @@ from trainer.errors import UserError, check, first_line
 from trainer.io import runtime
 from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
 from trainer.io.package_version import code_version
-from trainer.models import weight_sources
-from trainer.models.weight_files import read_in_worker
+from trainer.models.model_names import NO_FILE
+from trainer.models.weight_sources import WeightSource
 from trainer.network import calibration
 from trainer.network.architecture import Architecture
 from trainer.network.load import assign_arrays, load_weights, trained
@@ -40,7 +40,7 @@ from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
 from trainer.training.fit_calibration import calibrate
 from trainer.training.loop import Data, Loop
-from trainer.training.settings import TrainConfig, with_batch
+from trainer.training.settings import TrainConfig
 from trainer.training.step import Network, build_optimizer
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
@@ -104,7 +104,7 @@ class Job:
         batch_size = config.batch_size or accelerators.default_batch(
             chip, replicas, config.accumulation, images, image_size, precision, architecture.cost
         )
-        config = with_batch(config, batch_size)
+        config = config.with_batch(batch_size)
         accelerators.check_shares(batch_size, replicas, config.accumulation, images, accelerator)
         if devices.kind == "cpu":  # the system would kill a process that takes more, without an error message
             this = dataclasses.replace(accelerators.CPU, memory_bytes=runtime.available_bytes() / replicas)
@@ -349,12 +349,12 @@ def initial_model(
     elif source == "imagenet":
         assign_arrays(model, architecture.imagenet(), f"ImageNet's {architecture.encoder_title}")
     elif not from_scratch:
-        with weight_sources.open_weights(source) as local:
+        with WeightSource(source).opened() as local:
             if local.model:
                 load_weights(model, local.model)
             else:
                 shapes = architecture.weight_shapes().values()
-                assign_arrays(model, read_in_worker(local.path, shapes, source), source)
+                assign_arrays(model, local.read(shapes, source), source)
     return model
 
 
@@ -368,7 +368,8 @@ def fingerprint_initial_model(config: TrainConfig, base_model: StrPath | None) -
     Raises:
         UserError: if weights are missing.
     """
-    return "" if base_model is not None else weight_sources.fingerprint_initial_weights(config.initial_weights)
+    has_file = base_model is None and config.initial_weights not in NO_FILE
+    return WeightSource(config.initial_weights).fingerprint() if has_file else ""
 
 
 # === The identity of a run ===

@@ -18,10 +18,10 @@ from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.prepared import evaluation_of
 from trainer.errors import UsageError, UserError
 from trainer.io import files, package_version
-from trainer.models import weight_sources
 from trainer.models.find import find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
+from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 
 SCORES = (model_folder.EVALUATION, model_folder.PER_IMAGE)
@@ -149,7 +149,7 @@ def test_base_model_is_a_version_of_the_registry_by_alias_or_number(registry, lo
     named = ("msinet@default", "msinet@1", "msinet@challenger", "msinet@2")
     found = [(places[0], "msinet@1")] * 2 + [(places[1], "msinet@2")] * 2
     assert [resolve_base_model(name, location) for name in named] == found
-    assert weight_sources.fingerprint_weights(places[0])
+    assert WeightSource(places[0]).fingerprint()
     with pytest.raises(UserError, match="no version 3"):
         resolve_base_model("msinet@3", location)
     for other in ("", "pretrained", "author:salicon", "gs://bucket/model@3", "./msinet@default"):

@@ -23,7 +23,7 @@ from trainer.models import registry_layout
 from trainer.models.find import find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
-from trainer.models.weight_sources import fingerprint_weights
+from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 
 RECORD = "assets.extra/version.json"
@@ -73,7 +73,10 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
         found = find_model(f"{registry.address}/msinet{alias}")
         assert (found / model_folder.WEIGHTS).read_bytes() == b"weights"
         assert found.parent.name == str(number)
-        assert fingerprint_weights(f"{registry.address}/msinet{alias}") == fingerprint_weights(str(model))
+        assert (
+            WeightSource(f"{registry.address}/msinet{alias}").fingerprint()
+            == WeightSource(str(model)).fingerprint()
+        )
 
 
 def test_moves_without_their_file_are_told_by_the_versions(registry, stored, model):

@@ -38,8 +38,9 @@ from trainer.evaluation.compare import find_contestants
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.io.runtime import LOADING
-from trainer.models import provenance, weight_sources
+from trainer.models import provenance
 from trainer.models.model_names import DEFAULT
+from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 from trainer.network.msinet.keras_model import build_model
 from trainer.training.settings import TrainConfig
@@ -378,7 +379,7 @@ def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_w
     (config,) = (workplace / "runs" / "bad").glob(f"msinet-*/train-model-2/model/{model_folder.MODEL_CONFIG}")
     imported = json.loads(config.read_text())["base_model"]["imported"]
     assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
-    assert imported["fingerprint"] == weight_sources.fingerprint_weights(str(workplace / "msi-net.pb"))
+    assert imported["fingerprint"] == WeightSource(str(workplace / "msi-net.pb")).fingerprint()
     assert not (workplace / "runs" / "bad" / "curve_base.html").exists()
     assert re.search(
         r"(?m)^Evaluation failed: The candidate is worse than the centre bias in KLD \(", failed.stdout

@@ -22,8 +22,9 @@ from trainer.data import datasets
 from trainer.errors import UserError
 from trainer.io import untrusted
 from trainer.io.files import read_json
-from trainer.models import author, tensorflow_files, weight_sources
+from trainer.models import author, tensorflow_files
 from trainer.models.find import find_model
+from trainer.models.weight_sources import WeightSource
 from trainer.network.load import load_model
 from trainer.network.model_folder import MODEL_CONFIG
 from trainer.network.msinet.keras_model import build_model
@@ -98,7 +99,11 @@ def test_every_row_is_of_a_dataset_and_has_a_place_of_its_own():
 def test_an_unknown_name_is_refused_with_the_nearest_one_before_anything_is_asked(internet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused = r"unknown weights 'author:salicn'; did you mean 'author:salicon'\?"
-    for look in (find_model, weight_sources.check_local, weight_sources.fingerprint_weights):
+    for look in (
+        find_model,
+        lambda name: WeightSource(name).check_local(),
+        lambda name: WeightSource(name).fingerprint(),
+    ):
         with pytest.raises(UserError, match=f"^{refused}"):
             look("author:salicn")
     for name in ("base_model_uri", "initial_weights"):
@@ -192,7 +197,7 @@ def test_the_first_use_imports_and_the_second_needs_no_network(internet, network
 def test_tasks_on_different_machines_agree_on_the_fingerprint(internet, graph, cached, tmp_path, monkeypatch):
     """Whatever Google Drive says of the file: its servers do not always say the same."""
     publish(internet, "mit1003", {"model_mit1003_cpu.pb": graph})
-    digest = weight_sources.fingerprint_weights("author:mit1003")
+    digest = WeightSource("author:mit1003").fingerprint()
     (tmp_path / "own.pb").write_bytes(graph)
     assert author.fetched("author:mit1003").path.exists()
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "another"))

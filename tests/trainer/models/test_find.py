@@ -10,10 +10,11 @@ from tests.narrow import weights_of
 from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
-from trainer.models import registry_layout, weight_sources
+from trainer.models import registry_layout
 from trainer.models.answering import EVIDENCE
 from trainer.models.find import find_answering, find_model, find_opponent
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
+from trainer.models.weight_sources import WeightSource
 from trainer.network import compact, model_folder
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
 from trainer.network.weights import read_weights
@@ -108,7 +109,7 @@ def test_word_wins_over_a_folder_of_its_name_which_a_path_names():
     write_model(pathlib.Path("pretrained"), OSIE)
     model = find_model("pretrained")
     assert OSIE.items() <= read_json(model / MODEL_CONFIG, "", dict).items()
-    with weight_sources.open_weights("pretrained") as local:
+    with WeightSource("pretrained").opened() as local:
         assert local.model == model
     assert find_model("./pretrained") == pathlib.Path("pretrained")
 

@@ -11,9 +11,10 @@ from tests import weight_files as written
 from tests.gcs import upload
 from tests.narrow import narrowed, unexported
 from trainer.errors import UserError
-from trainer.models import tensorflow_files, weight_sources
+from trainer.models import tensorflow_files
 from trainer.models.importing import convert_weights
 from trainer.models.registry_layout import VERSION_EXTRA
+from trainer.models.weight_sources import WeightSource
 from trainer.network.load import load_model
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
 
@@ -37,7 +38,7 @@ def imported(saved_model, tmp_path_factory):
 
 def converted(source, folder):
     """What an import does in a process of its own."""
-    with weight_sources.open_weights(str(source)) as local:
+    with WeightSource(str(source)).opened() as local:
         return convert_weights(local, str(source), folder, "salicon", SIZE)
 
 
@@ -55,7 +56,7 @@ def test_imported_model_is_a_model_folder_with_its_origin(imported, saved_model)
     assert config["imported"] == {
         "source": str(saved_model),
         "kind": "frozen SavedModel",
-        "fingerprint": weight_sources.fingerprint_weights(str(saved_model)),
+        "fingerprint": WeightSource(str(saved_model)).fingerprint(),
     }
 
 
@@ -98,10 +99,10 @@ def test_sources_on_cloud_storage_have_the_fingerprint_of_local_ones(bucket, tmp
     for name in ("saved", "model.ckpt", "model.ckpt.index", "model.pb"):
         address = f"gs://{bucket.name}/deep/{name}"
         with (
-            weight_sources.open_weights(address) as there,
-            weight_sources.open_weights(str(tmp_path / name)) as here,
+            WeightSource(address).opened() as there,
+            WeightSource(str(tmp_path / name)).opened() as here,
         ):
-            assert there.fingerprint == here.fingerprint == weight_sources.fingerprint_weights(address)
+            assert there.fingerprint == here.fingerprint == WeightSource(address).fingerprint()
             assert there.path != here.path
             kept = there.path.parent
         assert not kept.exists()
@@ -110,7 +111,7 @@ def test_sources_on_cloud_storage_have_the_fingerprint_of_local_ones(bucket, tmp
         (f"gs://{bucket.name}/", "is a whole bucket"),
     ):
         with pytest.raises(UserError, match=message):
-            weight_sources.fingerprint_weights(address)
+            WeightSource(address).fingerprint()
 
 
 def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch):
@@ -122,11 +123,11 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch)
         (version / VERSION_EXTRA / name).write_bytes((imported[0] / name).read_bytes())
     (tmp_path / "models" / "msinet" / "aliases.json").write_text('{"default": 3}')
     for source in ("msinet", "msinet@3", str(version), "models/msinet"):
-        weight_sources.check_local(source)
-        with weight_sources.open_weights(source) as local:
+        WeightSource(source).check_local()
+        with WeightSource(source).opened() as local:
             assert local.model.resolve() == version / VERSION_EXTRA
     with pytest.raises(UserError, match="msinet has no version 4; it has 0, 3"):
-        weight_sources.check_local("msinet@4")
+        WeightSource("msinet@4").check_local()
 
 
 def test_imported_model_of_this_project_keeps_its_configuration(narrow_model, tmp_path):

@@ -104,7 +104,7 @@ def test_no_memory_is_taken_for_an_array_of_a_shape_that_no_layer_has(path, netw
     with h5py.File(path, "r+") as file:
         file.create_dataset(NAME, shape, "f4", chunks=tuple(min(side, 9) for side in shape))
     expected = architecture.weight_shapes()
-    found = weight_files.read_in_worker(path, expected.values(), "it")
+    found = weight_files.LocalWeights(path, None, "").read(expected.values(), "it")
     with pytest.raises(UserError, match=rf"{NAME} is \({shape[0]},.*, conv1_conv1_1/\w+ is"):
         matching.match(DEFAULT, found, "it")
 
@@ -114,7 +114,7 @@ def test_an_array_that_unpacks_to_more_than_the_memory_of_the_worker_is_refused(
     with h5py.File(path, "r+") as file:
         file.create_dataset(NAME, shape, "f4", chunks=(2**10, 2**10), compression="gzip")  # 16 GB of zeros
     with pytest.raises(ContentError, match="it takes more than 3 GB of memory to read"):
-        weight_files.read_in_worker(path, [shape], "it")
+        weight_files.LocalWeights(path, None, "").read([shape], "it")
 
 
 def test_compressed_arrays_are_read(path):

@@ -12,8 +12,8 @@ from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
-from trainer.models import weight_sources
 from trainer.models.find import find_model
+from trainer.models.weight_sources import WeightSource
 from trainer.network import compact, weights
 from trainer.network.arrays import SCALE
 from trainer.network.load import load_model
@@ -186,10 +186,10 @@ def test_found_model_is_its_folder_and_its_weights_are_those_of_the_file(exporte
 
 def test_compact_models_are_sources_of_weights_here_and_on_cloud_storage(exported, bucket):
     address = upload(bucket, exported)
-    digest = weight_sources.fingerprint_weights(str(exported))
-    assert weight_sources.fingerprint_weights(address) == digest
+    digest = WeightSource(str(exported)).fingerprint()
+    assert WeightSource(address).fingerprint() == digest
     for source in (str(exported), address):
-        with weight_sources.open_weights(source) as local:
+        with WeightSource(source).opened() as local:
             assert local.fingerprint == digest
             assert read_json(local.model / MODEL_CONFIG, "", dict)["dataset"] == "osie"
             assert local.path.name == COMPACT_WEIGHTS

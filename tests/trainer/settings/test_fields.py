@@ -13,7 +13,7 @@ from trainer.errors import UserError
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.prediction.settings import PredictConfig
 from trainer.training.recipes import RECIPES, Recipe
-from trainer.training.settings import TrainConfig, with_recipe
+from trainer.training.settings import TrainConfig
 
 CONFIGS = (
     *(FetchConfig, TrainConfig, EvaluateConfig, PredictConfig, PageConfig),
@@ -55,22 +55,22 @@ STEPS = {False: "base", True: "finetune"}
 @pytest.mark.parametrize("fine_tuning", STEPS)
 def test_settings_of_a_recipe_are_taken_once(name, fine_tuning):
     given = RECIPES[name].settings(fine_tuning)
-    config = with_recipe(TrainConfig(recipe=name), fine_tuning)
+    config = TrainConfig(recipe=name).with_recipe(fine_tuning)
     assert config == TrainConfig(recipe=name, **given)
-    assert with_recipe(config, fine_tuning) == config
+    assert config.with_recipe(fine_tuning) == config
 
 
 def test_setting_that_a_recipe_sets_too_is_refused_with_both_values():
     with pytest.raises(UserError, match=r"epochs=99 patience=2.*epochs=3"):
-        with_recipe(dataclasses.replace(TrainConfig(recipe="few"), epochs=99, patience=2), False)
+        dataclasses.replace(TrainConfig(recipe="few"), epochs=99, patience=2).with_recipe(False)
 
 
 def test_default_value_that_was_given_is_refused_as_any_other():
     config = TrainConfig(recipe="few", epochs=TrainConfig.epochs)
-    assert with_recipe(config, False).epochs == 3
+    assert config.with_recipe(False).epochs == 3
     with pytest.raises(UserError, match="epochs is given twice"):
-        with_recipe(config, False, given=["recipe", "epochs"])
-    assert with_recipe(dataclasses.replace(config, epochs=3), False, given=["epochs"]).epochs == 3
+        config.with_recipe(False, given=["recipe", "epochs"])
+    assert dataclasses.replace(config, epochs=3).with_recipe(False, given=["epochs"]).epochs == 3
 
 
 @pytest.fixture(autouse=True)

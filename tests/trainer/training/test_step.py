@@ -14,7 +14,7 @@ from tests.narrow import SHALLOW, narrowed
 from trainer.network import convolution, layers
 from trainer.network.msinet.keras_model import build_model
 from trainer.training import step
-from trainer.training.settings import LEARNING_RATE_SCALING, TrainConfig, with_batch
+from trainer.training.settings import LEARNING_RATE_SCALING, TrainConfig
 from trainer.training.step import Network
 
 pytestmark = pytest.mark.numerics
@@ -204,7 +204,7 @@ def rates(**settings):
 
 
 def test_constant_is_the_number_itself():
-    assert step.learning_rate(with_batch(TrainConfig(), 32), EPOCH_STEPS) == 1e-5
+    assert step.learning_rate(TrainConfig().with_batch(32), EPOCH_STEPS) == 1e-5
 
 
 @pytest.mark.parametrize(("scaling", "factor"), [("none", 1), ("sqrt", 16), ("linear", 256), ("capped", 128)])
@@ -216,9 +216,9 @@ def test_rate_grows_with_the_batch(scaling, factor):
 
 @pytest.mark.parametrize(("batch_size", "factor"), [(32, 1), (0, 32)])
 def test_rate_grows_automatically_only_with_the_batch_of_the_accelerator(batch_size, factor):
-    config = with_batch(TrainConfig(batch_size=batch_size), 32)
+    config = TrainConfig(batch_size=batch_size).with_batch(32)
     assert step.learning_rate(config, EPOCH_STEPS) == pytest.approx(factor * 1e-5)
-    assert with_batch(config, 32) == config
+    assert config.with_batch(32) == config
 
 
 def test_warm_up_rises_from_zero_to_the_rate_and_stays():

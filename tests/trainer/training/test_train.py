@@ -20,7 +20,7 @@ from tests.weight_files import by_layer, narrow_weights, write_legacy
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 from trainer.io import runtime
-from trainer.models import weight_sources
+from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import PIXELS
 from trainer.network.load import load_model
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
@@ -30,7 +30,7 @@ from trainer.training import host, loop
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.loop import CompiledSteps, compile_steps
 from trainer.training.recipes import RECIPES, Recipe
-from trainer.training.settings import TrainConfig, with_batch, with_recipe
+from trainer.training.settings import TrainConfig
 from trainer.training.strategy import Cluster, Devices
 from trainer.training.train import Job, initial_model, train
 
@@ -114,7 +114,7 @@ def test_training_writes_a_whole_model_and_the_loss_falls(trained):
     assert (first["epoch"], first["steps"], first["best"]) == (1, 3, True)
     assert second["loss"] < first["loss"]
     config = json.loads((model / MODEL_CONFIG).read_text())
-    assert config["settings"] == dataclasses.asdict(with_batch(CONFIG, CONFIG.batch_size))
+    assert config["settings"] == dataclasses.asdict(CONFIG.with_batch(CONFIG.batch_size))
     assert config["valid_loss"] == min(row["valid_loss"] for row in history(model))
 
 
@@ -283,9 +283,9 @@ def test_recipe_is_trained_and_recorded_with_its_settings(dataset, quick, tmp_pa
     few = Recipe("few", base={"epochs": 1, "flip": True}, finetune={"epochs": 2, "patience": 2})
     monkeypatch.setitem(RECIPES, "few", few)
     config = dataclasses.replace(CONFIG, epochs=TrainConfig.epochs, recipe="few")
-    base = train(with_recipe(config, False), dataset, tmp_path / "base", tmp_path / "base-state")
+    base = train(config.with_recipe(False), dataset, tmp_path / "base", tmp_path / "base-state")
     tuned = train(
-        with_recipe(config, True), dataset, tmp_path / "tuned", tmp_path / "tuned-state", tmp_path / "base"
+        config.with_recipe(True), dataset, tmp_path / "tuned", tmp_path / "tuned-state", tmp_path / "base"
     )
     for summary, *expected in ((base, 1, True, 0), (tuned, 2, False, 2)):
         assert summary["settings"]["recipe"] == "few"
@@ -302,7 +302,7 @@ def test_fine_tuning_starts_from_the_base_model(dataset, trained_narrow, quick, 
 
 def test_msinet_weights_file_can_be_the_initial_weights(dataset, trained_narrow, quick, tmp_path):
     path = str(shutil.copy(trained_narrow[0] / WEIGHTS, tmp_path))
-    digest = weight_sources.fingerprint_weights(path)
+    digest = WeightSource(path).fingerprint()
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
     summary = train(still, dataset, tmp_path / "model", tmp_path / "state", initial_weights_fingerprint=digest)
     assert summary["valid_loss"] == pytest.approx(
