@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import pathlib
+from typing import Self
 
 from trainer.io.files import checked_json, parse_json, read_json, write_json
 
@@ -41,19 +42,48 @@ class Measurement:
         """What must be equal for two speeds to be comparable; times are proportional to the number of pixels."""
         return self.accelerator, self.precision, self.batch_size, self.accumulation
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is of this machine, and not of an accelerator of Vertex AI."""
+        return self.accelerator == LOCAL
 
-def of_result(line: str, accelerator: str, started: datetime.datetime) -> Measurement:
-    """The measurement of what `python -m trainer benchmark` printed in a job that began at `started`.
+    @classmethod
+    def of_result(cls, line: str, started: datetime.datetime, accelerator: str = LOCAL) -> Self:
+        """The measurement of what `python -m trainer benchmark` printed in a job that began at `started`.
 
-    Raises `UserError` if that is damaged.
-    """
-    origin, remedy = "the result of the benchmark", "build the images again from this code, and measure again"
-    result: dict[str, object] = parse_json(line.encode(), origin, remedy, dict[str, object])
-    first = checked_json(result, origin, remedy, _Start).first_step_at
-    result |= {"accelerator": accelerator, "date": f"{first:%Y-%m-%d}"}
-    result |= {"start_s": round((first - started).total_seconds(), 1)}
-    measurement: Measurement = checked_json(result, origin, remedy, Measurement)
-    return measurement
+        Raises `UserError` if that is damaged.
+        """
+        origin, remedy = "the result of the benchmark", "build the images again from this code, and measure again"
+        result: dict[str, object] = parse_json(line.encode(), origin, remedy, dict[str, object])
+        first = checked_json(result, origin, remedy, _Start).first_step_at
+        result |= {"accelerator": accelerator, "date": f"{first:%Y-%m-%d}"}
+        result |= {"start_s": round((first - started).total_seconds(), 1)}
+        measurement: Self = checked_json(result, origin, remedy, cls)
+        return measurement
+
+    @classmethod
+    def all(cls) -> "list[Measurement]":
+        """All measurements that were kept, the newest first. Raises `UserError` if their file is damaged."""
+        if not FILE.exists():
+            return []
+        content: _Content = read_json(FILE, "correct or remove it, and measure again", _Content)
+        return content.measurements
+
+    @classmethod
+    def find(
+        cls, accelerator: str, precision: str, batch_size: int, accumulation: int, image_size: tuple[int, int]
+    ) -> "Measurement | None":
+        """The newest measurement at these settings, if possible at this image size; None if there is none."""
+        wanted = (accelerator, precision, batch_size, accumulation)
+        found = [each for each in cls.all() if each.settings == wanted]
+        return max(found, key=lambda each: each.image_size == image_size) if found else None
+
+    def keep(self) -> pathlib.Path:
+        """Keep it in a file, instead of the one at the same settings and image size; returns the file."""
+        key = (self.settings, self.image_size)
+        others = [each for each in self.all() if (each.settings, each.image_size) != key]
+        write_json(FILE, dataclasses.asdict(_Content([self, *others])))
+        return FILE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,27 +94,3 @@ class _Start:
 @dataclasses.dataclass(frozen=True)
 class _Content:
     measurements: list[Measurement]
-
-
-def load_measurements() -> list[Measurement]:
-    """All measurements, the newest first. Raises `UserError` if the file is damaged."""
-    if not FILE.exists():
-        return []
-    content: _Content = read_json(FILE, "correct or remove it, and measure again", _Content)
-    return content.measurements
-
-
-def find_measurement(
-    accelerator: str, precision: str, batch_size: int, accumulation: int, image_size: tuple[int, int]
-) -> Measurement | None:
-    """The newest measurement at these settings, if possible at this image size; None if there is none."""
-    wanted = (accelerator, precision, batch_size, accumulation)
-    found = [each for each in load_measurements() if each.settings == wanted]
-    return max(found, key=lambda each: each.image_size == image_size) if found else None
-
-
-def add_measurement(measurement: Measurement) -> None:
-    """Keep a measurement, instead of the one at the same settings and image size."""
-    key = (measurement.settings, measurement.image_size)
-    others = [each for each in load_measurements() if (each.settings, each.image_size) != key]
-    write_json(FILE, dataclasses.asdict(_Content([measurement, *others])))

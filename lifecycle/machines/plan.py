@@ -5,8 +5,9 @@ A step that does not fit raises `UserError` with the numbers and the remedy, bef
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Any, Self
 
-from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.settings import AcceleratorConfig
 from trainer.data import datasets
@@ -38,26 +39,27 @@ class DataSize:
     image_size: tuple[int, int]
     """(height, width) of the network's input, pixels."""
 
+    @classmethod
+    def of(cls, config: FetchConfig) -> Self:
+        """The size of the dataset of `config`, by the table of datasets or by the sample's.
 
-def data_size(config: FetchConfig) -> DataSize:
-    """Size of the dataset of `config`, by the table of datasets or of the sample's; a partial dataset counts as a
-    complete one.
-    """
-    row = datasets.get(config.dataset)
-    counts = ASSUMED_COUNTS if row.any_count else (row.n_train, row.n_valid)
-    if config.source == SAMPLE:
-        from trainer.data import sample  # slow to import
+        A partial dataset counts as a complete one.
+        """
+        row = datasets.get(config.dataset)
+        counts = ASSUMED_COUNTS if row.any_count else (row.n_train, row.n_valid)
+        if config.source == SAMPLE:
+            from trainer.data import sample  # slow to import
 
-        generated = sample.counts(config.dataset)
-        counts = generated["train"], generated["valid"]
-    n_train, n_valid = counts
-    n_valid -= round(n_valid * config.test_share)
-    n_train, n_valid = (min(count, config.max_examples or count) for count in (n_train, n_valid))
-    return DataSize(
-        images=n_train,
-        valid_images=n_valid,
-        image_size=parse_image_size(config.image_size) if config.image_size else row.image_size,
-    )
+            generated = sample.counts(config.dataset)
+            counts = generated["train"], generated["valid"]
+        n_train, n_valid = counts
+        n_valid -= round(n_valid * config.test_share)
+        n_train, n_valid = (min(count, config.max_examples or count) for count in (n_train, n_valid))
+        return cls(
+            images=n_train,
+            valid_images=n_valid,
+            image_size=parse_image_size(config.image_size) if config.image_size else row.image_size,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,6 +215,77 @@ class TrainingPlan:
             f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
         )
 
+    def timeout(self, timeout_hours: float) -> float:
+        """Hours after which Vertex AI stops the job: `timeout_hours`, or if it is 0 a multiple of `most_hours`.
+
+        A job that hangs, such as in a download or in an exchange between GPUs, is billed until then.
+
+        Raises:
+            UserError: the job would be stopped too early, or Vertex AI does not accept so long a timeout.
+        """
+        timeout_hours = timeout_hours or min(
+            max(LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR * self.most_hours), MOST_TIMEOUT_HOURS
+        )
+        check(
+            self.most_hours <= timeout_hours,
+            f"training takes up to {self.most_hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or "
+            "choose a faster accelerator (see `python -m pipeline plan`)",
+        )
+        check(
+            self.machines.provisioning != FLEX_START or timeout_hours <= MOST_TIMEOUT_HOURS,
+            f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
+            f"{MOST_TIMEOUT_HOURS:g}",
+        )
+        return timeout_hours
+
+    @property
+    def scheduling_strategy(self) -> str:
+        """The custom job's `scheduling.strategy`: STANDARD, SPOT or FLEX_START."""
+        return self.machines.provisioning.upper().replace("-", "_")
+
+    def worker_pool_specs(self, image: str, command: Sequence[str], args: Sequence[str]) -> list[dict[str, Any]]:
+        """The worker pools of Vertex AI's custom job, for `CustomTrainingJobOp`.
+
+        Pool 0 is the leader alone, and pool 1 all other machines. No pool is empty: the launcher would drop it.
+        There is no pool of Reduction Servers: an image needs Google's plugin for NCCL to use them (Vertex AI's
+        page on distributed training).
+        """
+        container = {"image_uri": image, "command": list(command), "args": list(args)}
+        others = self.machines.workers - 1
+        return [
+            {
+                "machine_spec": self.accelerator.machine_spec,
+                "replica_count": replicas,
+                "container_spec": container,
+            }
+            for replicas in ([1, others] if others else [1])
+        ]
+
+    def markdown(self, timeout_hours: float = 0.0) -> str:
+        """The plan as a Markdown page. `timeout_hours`, if not 0, is when Vertex AI stops the job."""
+        row, machines, data = self.accelerator, self.machines, self.data
+        epochs, steps = self.training.epochs, self.steps_per_epoch
+        hardware = f"{machines.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
+        facts = {
+            "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}",
+            "Replicas": str(self.replicas),
+            "Batch": f"{self.batch_size} images per step, {self.batch_per_replica} per replica",
+            "Precision": self.precision,
+            "Data": f"{data.images} training images at {data.image_size[0]}x{data.image_size[1]}",
+            "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
+            "Speed": self.time_basis,
+            "Memory": f"{self.memory_bytes / 1e9:.1f} GB of {self.usable_memory_bytes / 1e9:.1f} GB per chip",
+            "Step": f"about {self.step_seconds.text(lambda seconds: f'{1000 * seconds:.3g}')} ms",
+            "Time": f"about {self.time_text}",
+            "Cost": "unknown" if self.most_cost_usd is None else f"about {self.cost_text} USD",
+        }
+        if timeout_hours:
+            facts["Timeout"] = f"stopped after {format_duration(3600 * timeout_hours)} (timeout_hours)"
+        first, *rest = [f"| {name} | {value} |" for name, value in facts.items()]
+        table = "\n".join([first, "|---|---|", *rest])
+        basis = "\n".join(f"- {sentence}" for sentence in self.basis)
+        return f"# Training on {row.name}\n\n{table}\n\n## Basis of the estimates\n\n{basis}\n"
+
 
 def make_plan(
     machines: AcceleratorConfig,
@@ -251,30 +324,7 @@ def make_plan(
         data=data,
         location=location,
         precision=precision,
-        measured=benchmark_results.find_measurement(row.name, precision, batch_size, parts, size)
-        if machines.workers == 1
-        else None,
-    )
-
-
-def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
-    """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings."""
-    check(
-        platform != "kubeflow" or machines.workers == 1,
-        f"workers is {machines.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
-        "choose an accelerator with more chips",
-    )
-    check(
-        platform != "local" or machines.chosen == "cpu",
-        f"accelerator is {machines.chosen!r}, but a local run trains on this machine; set it to cpu, or "
-        "run on Vertex AI or Kubeflow",
-    )
-    profiled = training.profile_steps
-    check(
-        platform == "vertex" or not profiled,
-        f"profile_steps is {profiled}, but only a run on Vertex AI has a folder of TensorBoard logs for the "
-        "profile; remove it and profile with "
-        f"`python -m trainer train --profile-steps {profiled} --logs-dir DIR`, or run on Vertex AI",
+        measured=Measurement.find(row.name, precision, batch_size, parts, size) if machines.workers == 1 else None,
     )
 
 
@@ -288,53 +338,3 @@ def check_outside_pod(name: str, address: str) -> None:
     check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}")
     root = next((root for root in SCRATCH if f"{address}/".startswith(f"{root}/")), "")
     check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}")
-
-
-def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:
-    """Hours after which Vertex AI stops the job: `timeout_hours`, or if it is 0 a multiple of `plan.most_hours`.
-
-    A job that hangs, such as in a download or in an exchange between GPUs, is billed until then.
-
-    Raises:
-        UserError: the job would be stopped too early, or Vertex AI does not accept so long a timeout.
-    """
-    timeout_hours = timeout_hours or min(
-        max(LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR * plan.most_hours), MOST_TIMEOUT_HOURS
-    )
-    check(
-        plan.most_hours <= timeout_hours,
-        f"training takes up to {plan.most_hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or "
-        "choose a faster accelerator (see `python -m pipeline plan`)",
-    )
-    check(
-        plan.machines.provisioning != FLEX_START or timeout_hours <= MOST_TIMEOUT_HOURS,
-        f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
-        f"{MOST_TIMEOUT_HOURS:g}",
-    )
-    return timeout_hours
-
-
-def plan_markdown(plan: TrainingPlan, timeout_hours: float = 0.0) -> str:
-    """The plan as a Markdown page, with the hours after which a job of Vertex AI is stopped if they are not 0."""
-    row, machines, data = plan.accelerator, plan.machines, plan.data
-    epochs, steps = plan.training.epochs, plan.steps_per_epoch
-    hardware = f"{machines.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
-    facts = {
-        "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}",
-        "Replicas": str(plan.replicas),
-        "Batch": f"{plan.batch_size} images per step, {plan.batch_per_replica} per replica",
-        "Precision": plan.precision,
-        "Data": f"{data.images} training images at {data.image_size[0]}x{data.image_size[1]}",
-        "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
-        "Speed": plan.time_basis,
-        "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
-        "Step": f"about {plan.step_seconds.text(lambda seconds: f'{1000 * seconds:.3g}')} ms",
-        "Time": f"about {plan.time_text}",
-        "Cost": "unknown" if plan.most_cost_usd is None else f"about {plan.cost_text} USD",
-    }
-    if timeout_hours:
-        facts["Timeout"] = f"stopped after {format_duration(3600 * timeout_hours)} (timeout_hours)"
-    first, *rest = [f"| {name} | {value} |" for name, value in facts.items()]
-    table = "\n".join([first, "|---|---|", *rest])
-    basis = "\n".join(f"- {sentence}" for sentence in plan.basis)
-    return f"# Training on {row.name}\n\n{table}\n\n## Basis of the estimates\n\n{basis}\n"

@@ -76,6 +76,26 @@ class AcceleratorConfig:
             )
         )
 
+    def check_platform(self, platform: str, training: TrainConfig) -> None:
+        """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings."""
+        check(
+            platform != "kubeflow" or self.workers == 1,
+            f"workers is {self.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
+            "choose an accelerator with more chips",
+        )
+        check(
+            platform != "local" or self.chosen == "cpu",
+            f"accelerator is {self.chosen!r}, but a local run trains on this machine; set it to cpu, or "
+            "run on Vertex AI or Kubeflow",
+        )
+        profiled = training.profile_steps
+        check(
+            platform == "vertex" or not profiled,
+            f"profile_steps is {profiled}, but only a run on Vertex AI has a folder of TensorBoard logs for the "
+            "profile; remove it and profile with "
+            f"`python -m trainer train --profile-steps {profiled} --logs-dir DIR`, or run on Vertex AI",
+        )
+
 
 LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 """Key or value of a label of Vertex AI."""
@@ -130,6 +150,11 @@ class JobConfig:
         )
         parse_labels(self.training_labels)
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the training jobs, such as `{"team": "vision"}`."""
+        return parse_labels(self.training_labels)
+
 
 def parse_labels(text: str) -> dict[str, str]:
     """Parse `key=value,key=value`; raises `UserError` for a label that Vertex AI would reject."""
@@ -143,9 +168,6 @@ def parse_labels(text: str) -> dict[str, str]:
             )
         labels[key] = value
     return labels
-
-
-LOCAL = "local"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,11 +9,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lifecycle.machines import plan as planning
-from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
 from lifecycle.machines.gke_pods import cpu_request, memory_request, node_selector, tolerations
-from lifecycle.machines.plan import DataSize, TrainingPlan
-from lifecycle.machines.settings import LOCAL, Target, TrainingSettings, parse_labels
+from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
+from lifecycle.machines.settings import Target, TrainingSettings
 from trainer.data import prepared_data
 from trainer.errors import Checks, check
 from trainer.io import files
@@ -98,15 +96,13 @@ def fit_to_data(
         valid_images=manifest.counts["valid"],
         image_size=manifest.image_size,
     )
-    if target.platform == LOCAL:
+    if target.platform == "local":
         if training.batch_size:
             accelerators.check_shares(training.batch_size, 1, training.accumulation, data.images)
         return settings, None
-    plan = planning.make_plan(
-        settings.machines, training, data, location=target.location, platform=target.platform
-    )
+    plan = make_plan(settings.machines, training, data, location=target.location, platform=target.platform)
     is_vertex = target.platform == "vertex"  # the other targets have no timeout
-    timeout_hours = planning.timeout_of(plan, settings.job.timeout_hours) if is_vertex else 0.0
+    timeout_hours = plan.timeout(settings.job.timeout_hours) if is_vertex else 0.0
     job = dataclasses.replace(settings.job, timeout_hours=timeout_hours)
     return TrainingSettings(plan.training, plan.machines, job), plan
 
@@ -140,17 +136,17 @@ def plan_step(step: str, settings: TrainingSettings, target: Target, folders: Fo
         steps = f"{n_train // batch} steps per epoch of batch {batch}" if batch else "the default batch"
         _publish(f"on this machine: {steps}\n", markdown)
         return Outputs(settings=dataclasses.asdict(training))
-    _publish(planning.plan_markdown(plan, job.timeout_hours), markdown)
+    _publish(plan.markdown(job.timeout_hours), markdown)
     image = target.image_pattern.format(plan.accelerator.image)
     chosen = plan.accelerator.name
     arguments = _arguments(step, training, folders, chosen)
     return Outputs(
         settings=dataclasses.asdict(training),
-        worker_pool_specs=worker_pool_specs(plan, image, COMMAND, arguments),
-        strategy=scheduling_strategy(plan),
+        worker_pool_specs=plan.worker_pool_specs(image, COMMAND, arguments),
+        strategy=plan.scheduling_strategy,
         timeout=f"{round(3600 * job.timeout_hours)}s",
         max_wait_duration=f"{round(3600 * job.max_wait_hours)}s",
-        labels=parse_labels(job.training_labels),
+        labels=job.labels,
         job_dir=folders.job_dir,
         image=image,
         accelerator=chosen,

@@ -14,15 +14,8 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
-from lifecycle.machines.plan import (
-    TrainingPlan,
-    check_outside_pod,
-    check_platform,
-    data_size,
-    make_plan,
-    timeout_of,
-)
-from lifecycle.machines.settings import LOCAL, AcceleratorConfig, JobConfig, TrainingSettings
+from lifecycle.machines.plan import DataSize, TrainingPlan, check_outside_pod, make_plan
+from lifecycle.machines.settings import AcceleratorConfig, JobConfig, TrainingSettings
 from lifecycle.registry.address import ADDRESS_SYNTAX, VERTEX, Address
 from lifecycle.registry.register import REGISTERED_NAME
 from lifecycle.registry.settings import DataGateConfig, PipelineConfig
@@ -100,7 +93,7 @@ def settle(
         require_sources(Values(values))
     with checks.collect():
         _check_addresses(platform, Values(values).complete)
-    if checks.passed and platform != LOCAL:
+    if checks.passed and platform != "local":
         with checks.collect():
             settings = _on_machines(settings, platform, location)
     checks.raise_errors()
@@ -142,7 +135,7 @@ def validate(
                 given=Values(given).fields(TrainConfig, step),
             )
             if platform:
-                check_platform(platform, machines[step], trainings[step])
+                machines[step].check_platform(platform, trainings[step])
     shared: dict[type, Any] = {}
     for config in (EvaluateConfig, DataGateConfig, PipelineConfig, JobConfig):
         with checks.collect():
@@ -253,9 +246,9 @@ def _on_machines(settings: RunSettings, platform: str, location: str) -> RunSett
     for step, each in settings.trainings.items():
         data = settings.data[step]
         with checks.collect(STEPS[step].lower()):
-            plan = make_plan(each.machines, each.training, data_size(data), location=location, platform=platform)
+            plan = make_plan(each.machines, each.training, DataSize.of(data), location=location, platform=platform)
             if platform == "vertex" and not (data.max_examples or data.allow_partial_data):
-                timeout_of(plan, each.job.timeout_hours)
+                plan.timeout(each.job.timeout_hours)
             # The batch depends on the number of images, which nobody has counted yet.
             training = dataclasses.replace(each.training, precision=plan.training.precision)
             trainings[step], plans[step] = TrainingSettings(training, plan.machines, each.job), plan

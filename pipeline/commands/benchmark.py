@@ -14,9 +14,8 @@ afterwards have the file too. --target local measures this machine, which `plan`
 import argparse
 from collections.abc import Sequence
 
-from lifecycle.machines import benchmark_results, plan
 from lifecycle.machines.benchmark_results import Measurement
-from lifecycle.machines.plan import TrainingPlan
+from lifecycle.machines.plan import DataSize, TrainingPlan
 from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.commands.parameter_flags import add_environment, confirmed
 from pipeline.graph import accelerator_table
@@ -51,7 +50,7 @@ def configure(parser: Parser) -> None:
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     training, data = (
         settings(TrainConfig, parsed),
-        plan.data_size(settings(FetchConfig, parsed)),
+        DataSize.of(settings(FetchConfig, parsed)),
     )
     check(parsed.steps >= 1, f"steps is {parsed.steps}; it must be at least 1")
     if parsed.target == "local":
@@ -95,7 +94,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 def _keep(measurement: Measurement, estimated: TrainingPlan | None = None) -> None:
     """Keep and print a measurement, beside what the plan had said."""
-    benchmark_results.add_measurement(measurement)
+    kept_in = measurement.keep()
     memory = measurement.memory_bytes
     before = ""
     if estimated:
@@ -106,6 +105,6 @@ def _keep(measurement: Measurement, estimated: TrainingPlan | None = None) -> No
     print(
         f"{measurement.accelerator}: {measurement.images_per_s:.3g} images/s{before}, memory "
         f"{'unknown' if memory is None else f'{memory / 1e9:.1f} GB'}, first step after "
-        f"{format_duration(measurement.start_s)}; kept in {benchmark_results.FILE}",
+        f"{format_duration(measurement.start_s)}; kept in {kept_in}",
         flush=True,
     )

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lifecycle.machines import benchmark_results, plan
-from lifecycle.machines.plan import TrainingPlan
+from lifecycle.machines.benchmark_results import Measurement
+from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.graph import accelerator_table
 from trainer.data import datasets
@@ -56,12 +56,12 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     accelerator_table.check_region(parsed.location)
     console = Console()
     training, fetched = settings(TrainConfig, parsed), settings(FetchConfig, parsed)
-    data = plan.data_size(fetched)
+    data = DataSize.of(fetched)
     check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0")
     data = dataclasses.replace(data, images=parsed.images or data.images)
     if parsed.accelerator:
-        chosen = plan.make_plan(settings(AcceleratorConfig, parsed), training, data, location=parsed.location)
-        console.print(Markdown(plan.plan_markdown(chosen, plan.timeout_of(chosen, 0))))
+        chosen = make_plan(settings(AcceleratorConfig, parsed), training, data, location=parsed.location)
+        console.print(Markdown(chosen.markdown(chosen.timeout(0))))
         return 0
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
     compared = accelerator_table.compare_accelerators(machines, training, data, location=parsed.location)
@@ -91,10 +91,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     return 0
 
 
-def _local_notes(training: TrainConfig, data: plan.DataSize) -> Iterator[str]:
+def _local_notes(training: TrainConfig, data: DataSize) -> Iterator[str]:
     """A sentence for each measurement of this machine, with the batch and the precision that were measured."""
-    for each in benchmark_results.load_measurements():
-        if each.accelerator == benchmark_results.LOCAL:
+    for each in Measurement.all():
+        if each.is_local:
             pixels = math.prod(data.image_size) / math.prod(each.image_size)
             seconds = training.epochs * data.images / each.images_per_s * pixels
             yield (

@@ -7,7 +7,7 @@ It has neither the commands nor the files of this project, so the texts are for 
 import inspect
 from collections.abc import Mapping
 
-from lifecycle.machines.plan import TrainingPlan, data_size
+from lifecycle.machines.plan import DataSize, TrainingPlan
 from lifecycle.runs.parameters import CONSOLE_FIELDS, PARAMETERS, SETTINGS, Values
 from pipeline.graph.accelerator_table import compare_accelerators
 from trainer.data import datasets
@@ -70,7 +70,7 @@ def _accelerators(location: str) -> str:
 
     It is on 1,000 images. Example: `l4 (8 min, 0.13 USD), t4 (10 min, 0.14 USD)`.
     """
-    data = data_size(Values().data("finetune"))
+    data = DataSize.of(Values().data("finetune"))
     compared = compare_accelerators({}, TrainConfig(batch_size=0), data, location=location)
     plans = {name: plan for name, plan in compared.items() if isinstance(plan, TrainingPlan)}
     usual = sorted((plans[name] for name in USUAL if name in plans), key=lambda plan: plan.most_cost_usd or 0)

@@ -22,9 +22,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lifecycle.machines import benchmark_results
-from lifecycle.machines.plan import data_size
-from lifecycle.machines.settings import LOCAL, Target
+from lifecycle.machines.benchmark_results import Measurement
+from lifecycle.machines.plan import DataSize
+from lifecycle.machines.settings import Target
 from lifecycle.machines.training_job import fit_to_data
 from lifecycle.runs.parameters import PARAMETERS
 from pipeline.local.run import TASK_ENVIRONMENT, locked
@@ -59,11 +59,9 @@ def describe(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> l
     """
     has_begun = kept_base(sweep, folder) is not None and (folder / TRIALS).exists()
     done = _finished(open_study(folder)) if has_begun else []
-    data = data_size(sweep.shared.data[sweep.step])
+    data = DataSize.of(sweep.shared.data[sweep.step])
     epochs = max(each.trainings[sweep.step].training.epochs for each in sweep.check())
-    measured = [
-        each for each in benchmark_results.load_measurements() if each.accelerator == benchmark_results.LOCAL
-    ]
+    measured = [each for each in Measurement.all() if each.is_local]
     time_text = (
         "not known before the first trial; `python -m pipeline benchmark --target local` measures this machine"
     )
@@ -134,7 +132,7 @@ def _check_fits(sweep: Sweep, folder: pathlib.Path) -> None:
     manifest, checks = prepared_data.Manifest.load(folder / "data"), Checks()
     for settled in sweep.check():
         with checks.collect():
-            fit_to_data(settled.trainings[sweep.step], manifest, Target(LOCAL, "", ""))
+            fit_to_data(settled.trainings[sweep.step], manifest, Target("local", "", ""))
     checks.raise_errors()
 
 

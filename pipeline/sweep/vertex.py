@@ -14,9 +14,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
-from lifecycle.machines.plan import TrainingPlan, make_plan, timeout_of
-from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings, parse_labels
+from lifecycle.machines.plan import TrainingPlan, make_plan
+from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings
 from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import PARAMETERS
 from pipeline.sweep import results
@@ -174,10 +173,10 @@ def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
     ]
     image = environment.image_of(plan.accelerator.image)
     specification = {
-        "worker_pool_specs": worker_pool_specs(plan, image, TRAIN, fixed),
+        "worker_pool_specs": plan.worker_pool_specs(image, TRAIN, fixed),
         "scheduling": {
-            "timeout": f"{round(3600 * timeout_of(plan, job.timeout_hours))}s",
-            "strategy": scheduling_strategy(plan),
+            "timeout": f"{round(3600 * plan.timeout(job.timeout_hours))}s",
+            "strategy": plan.scheduling_strategy,
             "max_wait_duration": f"{round(3600 * job.max_wait_hours)}s",
             "restart_job_on_worker_restart": job.restart_training,
         },
@@ -202,7 +201,7 @@ def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
         "max_trial_count": started.trials,
         "parallel_trial_count": started.parallel,
         "trial_job_spec": specification,
-        "labels": {**OWNER, **parse_labels(job.training_labels), **_labels(started.root, "tuning")},
+        "labels": {**OWNER, **job.labels, **_labels(started.root, "tuning")},
     }
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
@@ -79,7 +78,7 @@ def measure_here(flags: Sequence[str]) -> Measurement:
             else:
                 print(line, end="", flush=True)
     check(process.returncode == 0, f"`trainer benchmark` ended with status {process.returncode}; see above")
-    return benchmark_results.of_result(result, benchmark_results.LOCAL, started)
+    return Measurement.of_result(result, started)
 
 
 def measure_plans(
@@ -137,7 +136,7 @@ def _outcome(api: Api, service: Jobs, job: Any, name: str) -> Measurement | str:
     if not line:
         return f"the log of the job has no result {LOG_S:.0f} s after its end; see {link}"
     try:
-        return benchmark_results.of_result(line, name, job.start_time)
+        return Measurement.of_result(line, job.start_time, name)
     except UserError as error:
         return f"{error}; see {link}"
 

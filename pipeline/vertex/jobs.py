@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any
 
-from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import VertexRegion
@@ -36,10 +35,10 @@ def custom_job(
 ) -> dict[str, Any]:
     """The API's CustomJob that runs a command once, on the first machine of a plan."""
     specification = {
-        "worker_pool_specs": worker_pool_specs(plan, image, command, args)[:1],
+        "worker_pool_specs": plan.worker_pool_specs(image, command, args)[:1],
         "scheduling": {
             "timeout": f"{timeout_s}s",
-            "strategy": scheduling_strategy(plan),
+            "strategy": plan.scheduling_strategy,
             "disable_retries": True,
         },
         "service_account": account,

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from lifecycle.machines import gke_pods
-from lifecycle.machines.plan import TrainingPlan, data_size
+from lifecycle.machines.plan import DataSize, TrainingPlan
 from pipeline.graph.accelerator_table import compare_accelerators
 from tests.cluster.cluster import PAUSE
 from trainer.data.settings import FetchConfig
@@ -35,7 +35,7 @@ SPOT_TAINT = {"key": "cloud.google.com/gke-spot", "value": "true", "effect": "No
 
 def plans(provisioning):
     """The plans of all accelerators that are bought in this way."""
-    data = data_size(FetchConfig(dataset="salicon"))
+    data = DataSize.of(FetchConfig(dataset="salicon"))
     compared = compare_accelerators({"provisioning": provisioning}, TrainConfig(batch_size=0), data)
     return {name: plan for name, plan in compared.items() if isinstance(plan, TrainingPlan)}
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from lifecycle.machines import benchmark_results
+from lifecycle.machines.benchmark_results import Measurement
 from pipeline.__main__ import main
 from trainer.errors import UserError
 from trainer.training.accelerators import ACCELERATORS, PRICE_SOURCE
@@ -65,7 +65,7 @@ def test_others_may_be_cheapest_until_they_are_measured(output, monkeypatch):
     lines = output()
     assert {row(lines, name)[-3] for name in ("v5e-1", "l4", "t4")} == {"may"}
     assert row(lines, "l4-2")[-1] == "0.68"
-    measured = benchmark_results.Measurement(
+    measured = Measurement(
         accelerator="v5e-1",
         date="2026-03-02",
         images_per_s=2000.0,
@@ -79,7 +79,7 @@ def test_others_may_be_cheapest_until_they_are_measured(output, monkeypatch):
         devices="1 x TPU v5e",
         versions="0.1.0",
     )
-    monkeypatch.setattr(benchmark_results, "load_measurements", lambda: [measured])
+    measured.keep()
     lines = output()
     assert row(lines, "v5e-1")[4:] == ["6", "min", "0.14", "cheapest,", "measured", "2026-03-02"]
     assert row(lines, "l4")[-1] == "0.50"

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from lifecycle.machines.plan import DataSize, data_size, make_plan, plan_markdown, timeout_of
+from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
@@ -114,7 +114,7 @@ def test_time_on_a_cpu_is_the_measured_one_divided_by_its_cores():
     ],
 )
 def test_images_that_are_kept_apart_are_not_evaluated_after_each_epoch(settings, images, valid_images):
-    size = data_size(FetchConfig(**settings))
+    size = DataSize.of(FetchConfig(**settings))
     assert (size.images, size.valid_images) == (images, valid_images)
 
 
@@ -153,22 +153,22 @@ def test_parts_of_a_batch_need_the_memory_of_one_part():
 
 def test_timeout_is_longer_than_the_training():
     slow, fast = planned("cpu", batch_size=1), planned("l4")
-    assert timeout_of(slow, 24) == 24
-    assert timeout_of(slow, 0) == pytest.approx(6 * slow.most_hours)
+    assert slow.timeout(24) == 24
+    assert slow.timeout(0) == pytest.approx(6 * slow.most_hours)
     assert fast.most_hours < 0.5
-    assert timeout_of(fast, 0) == 3
-    assert "| Timeout | stopped after 3 h" in plan_markdown(fast, timeout_of(fast, 0))
+    assert fast.timeout(0) == 3
+    assert "| Timeout | stopped after 3 h" in fast.markdown(fast.timeout(0))
     with pytest.raises(UserError, match=r"21\.9 h, but timeout_hours is 2"):
-        timeout_of(slow, 2)
+        slow.timeout(2)
     with pytest.raises(UserError, match="timeout_hours is 200; with provisioning flex-start"):
-        timeout_of(planned("l4", {"provisioning": "flex-start"}), 200)
+        planned("l4", {"provisioning": "flex-start"}).timeout(200)
     with pytest.raises(UserError, match="timeout_hours is 168"):
-        timeout_of(planned("l4", epochs=10**5), 0)
+        planned("l4", epochs=10**5).timeout(0)
 
 
 def test_plan_as_markdown_has_every_figure_and_its_basis():
     plan = planned("v5e-4", {"provisioning": "spot"}, batch_size=64, valid_images=5000, location="us-west1")
-    text = plan_markdown(plan)
+    text = plan.markdown()
     for part in (
         "| Accelerator | v5e-4: 1 x ct5lp-hightpu-4t, 4 x TPU v5e each, spot |",
         "| Batch | 64 images per step, 16 per replica |",

@@ -8,7 +8,6 @@ from google.api_core.exceptions import GoogleAPICallError
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
-from lifecycle.machines.custom_jobs import scheduling_strategy, worker_pool_specs
 from lifecycle.machines.gke_pods import cpu_request, memory_request, node_selector, tolerations
 from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig, parse_labels
@@ -144,8 +143,8 @@ def attempt(vertex, tmp_path, monkeypatch):
     place = {"project": PROJECT, "location": LOCATION, "persistent_resource_id": "", "display_name": "msinet-base"}
 
     def run(plan, **given):
-        given["worker_pool_specs"] = worker_pool_specs(plan, IMAGE, COMMAND, ARGS)
-        given["strategy"] = scheduling_strategy(plan)
+        given["worker_pool_specs"] = plan.worker_pool_specs(IMAGE, COMMAND, ARGS)
+        given["strategy"] = plan.scheduling_strategy
         arguments = []
         for argument in container["args"]:
             for name, value in {**defaults, **place, **given}.items():

@@ -338,8 +338,8 @@ def test_time_until_an_interruption_counts_and_what_has_finished_can_be_seen(tmp
 def test_time_of_the_first_trials_is_by_the_newest_measurement_of_this_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark_results, "FILE", tmp_path / "measured.json")
     old = Measurement(LOCAL, "2026-01-02", 1.0, None, 30.0, (240, 320), 1, 1, "float32", 100, "1 CPU", "")
-    benchmark_results.add_measurement(old)
-    benchmark_results.add_measurement(dataclasses.replace(old, date="2026-02-03", batch_size=4))
+    old.keep()
+    dataclasses.replace(old, date="2026-02-03", batch_size=4).keep()
     sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
     (line,) = [line for line in describe(sweep, tmp_path, 2, 0) if line.startswith("Time:")]
     assert "measured 2026-02-03, batch 4" in line

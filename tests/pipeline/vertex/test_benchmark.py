@@ -12,7 +12,7 @@ from google.cloud.aiplatform_v1 import CustomJob
 
 from lifecycle.machines import benchmark_results
 from lifecycle.machines.benchmark_results import Measurement
-from lifecycle.machines.plan import DataSize, make_plan, plan_markdown
+from lifecycle.machines.plan import DataSize, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.__main__ import main
 from pipeline.vertex import benchmark
@@ -83,8 +83,8 @@ def test_each_accelerator_is_measured_by_a_job_like_a_training(jobs, tmp_path, c
     ]
     assert first.job_spec.service_account == SERVICE_ACCOUNT
     assert second.job_spec.worker_pool_specs[0].machine_spec.machine_type == "ct5lp-hightpu-1t"
-    assert {each.accelerator for each in benchmark_results.load_measurements()} == {"l4", "v5e-1"}
-    assert MEASURED in benchmark_results.load_measurements()
+    assert {each.accelerator for each in Measurement.all()} == {"l4", "v5e-1"}
+    assert MEASURED in Measurement.all()
     out = capsys.readouterr().out
     assert re.search(
         r"l4: 160 images/s \(planned 76 to 190\), memory 5\.0 GB, first step after 3 min; kept in ", out
@@ -107,7 +107,7 @@ def test_one_without_quota_or_image_or_region_does_not_stop_the_others(jobs, tmp
     project.quotas["custom_model_training_nvidia_a100_gpus"] = {"": 0}
     project.repositories["msinet"]["tags"].discard("msinet-tpu/v1")
     assert run(jobs, tmp_path, "--accelerators", "a100,v5e-1,h100,l4", "--yes") == 1
-    assert [each.accelerator for each in benchmark_results.load_measurements()] == ["l4"]
+    assert [each.accelerator for each in Measurement.all()] == ["l4"]
     out = capsys.readouterr().out
     assert re.search(r"(?m)^a100: not measured: quota \S+nvidia_a100_gpus in us-central1 is 0, ", out)
     assert re.search(r"(?m)^v5e-1: not measured: image .*msinet-tpu:v1 does not exist$", out)
@@ -121,7 +121,7 @@ def test_job_that_is_refused_or_fails_is_named_with_googles_reason(jobs, tmp_pat
     jobs.kept("errors")["1"] = "Resources are insufficient in region"
     jobs.fail(429, method="POST", path="/customJobs", message="The following quota metrics exceed quota limits")
     assert run(jobs, tmp_path, "--accelerators", "t4,a100,l4", "--yes") == 1
-    assert [each.accelerator for each in benchmark_results.load_measurements()] == ["l4"]
+    assert [each.accelerator for each in Measurement.all()] == ["l4"]
     out = capsys.readouterr().out
     assert "t4: not measured: The following quota metrics exceed quota limits (429)" in out
     assert "a100: not measured: the job ended as failed (Resources are insufficient in region)" in out
@@ -147,7 +147,7 @@ def test_log_without_a_result_is_said(jobs, tmp_path, capsys, line, said):
     jobs.state["job"] = run_job
     assert run(jobs, tmp_path, "--accelerators", "l4", "--yes") == 1
     assert f"l4: not measured: {said}" in capsys.readouterr().out
-    assert benchmark_results.load_measurements() == []
+    assert Measurement.all() == []
 
 
 def test_log_that_cannot_be_read_is_found_before_a_job_costs(jobs, tmp_path):
@@ -177,7 +177,7 @@ def test_this_machine_is_measured_by_the_same_command(capfd, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))  # its process has the narrow network
     flags = ("--image-size", "32x40", "--batch-size", "2", "--steps", "3", "--precision", "float32")
     assert main(["benchmark", "--target", "local", *flags]) == 0
-    (kept,) = benchmark_results.load_measurements()
+    (kept,) = Measurement.all()
     assert (kept.accelerator, kept.image_size, kept.batch_size, kept.steps) == ("this machine", (32, 40), 2, 3)
     assert kept.images_per_s > 0
     assert 0 < kept.start_s < 600
@@ -202,12 +202,12 @@ def planned(**changes):
 
 def test_plan_prefers_what_was_measured_at_its_settings():
     """160 images/s are 0.2 s a step of 32 images; 312 steps an epoch, 10 epochs, 200 s for the start."""
-    benchmark_results.add_measurement(MEASURED)
+    MEASURED.keep()
     plan = planned()
     assert plan.most_seconds_per_step == pytest.approx(0.2)
     assert plan.most_hours == pytest.approx((200 + 3120 * 0.2) / 3600)
     assert plan.memory_bytes == 5e9
-    page = plan_markdown(plan)
+    page = plan.markdown()
     assert "| Speed | measured 2026-03-02 |" in page
     assert "160 images/s at 240x320, measured 2026-03-02 over 100 steps with 0.1.0, TensorFlow 2.20.0." in page
     assert "an assumption" not in page
@@ -219,25 +219,25 @@ def test_plan_prefers_what_was_measured_at_its_settings():
 )
 def test_plan_at_other_settings_is_estimated(changes):
     estimated = planned(**changes)
-    benchmark_results.add_measurement(MEASURED)
+    MEASURED.keep()
     assert planned(**changes) == estimated
     assert planned(**changes).time_basis == "estimated"
 
 
 def test_time_at_another_image_size_is_scaled_by_pixels_until_that_is_measured():
-    benchmark_results.add_measurement(MEASURED)
+    MEASURED.keep()
     plan, estimated = planned(image_size=(360, 360)), 398.88e6 + 4.0e9 * 1.6875
     assert plan.most_seconds_per_step == pytest.approx(0.2 * 1.6875)
     assert plan.memory_bytes == pytest.approx(estimated)
     assert "scaled by pixels" in plan.basis[0]
-    benchmark_results.add_measurement(dataclasses.replace(MEASURED, image_size=(360, 360), images_per_s=64.0))
-    benchmark_results.add_measurement(MEASURED)  # in the place of the one before
-    assert len(benchmark_results.load_measurements()) == 2
+    dataclasses.replace(MEASURED, image_size=(360, 360), images_per_s=64.0).keep()
+    MEASURED.keep()  # in the place of the one before
+    assert len(Measurement.all()) == 2
     assert planned(image_size=(360, 360)).most_seconds_per_step == pytest.approx(0.5)
 
 
 def test_table_marks_what_was_measured(capsys, monkeypatch):
-    benchmark_results.add_measurement(MEASURED)
+    MEASURED.keep()
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["plan"]) == 0
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
