@@ -34,8 +34,8 @@ def link(place) -> str:
     Cloud Storage and Google Drive are linked by the address that a browser takes.
     """
     address = place.address
-    if isinstance(place := place_of(address), DrivePlace):
-        address = f"https://drive.google.com/uc?id={place.drive_id}"
+    if isinstance(on_drive := place_of(address), DrivePlace):
+        address = f"https://drive.google.com/uc?id={on_drive.drive_id}"
     linked = f"[{place.name}]({address.replace('gs://', 'https://storage.googleapis.com/')})"
     return f"{linked} (MD5)" if place.digest else linked
 

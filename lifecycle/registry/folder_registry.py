@@ -329,7 +329,7 @@ class BucketRegistry(NumberedRegistry):
     @classmethod
     def at(cls, location: str) -> Self:
         """The registry at gs://BUCKET/FOLDER; raises `UserError` for a malformed address."""
-        return cls(bucket_at(location, "registry").with_text(location.rstrip("/")))
+        return cls(bucket_at(location, "registry").with_text(location.rstrip("/")).connected())
 
     @property
     def address(self) -> str:

@@ -291,7 +291,7 @@ class VertexRegistry(Address):
         shipped_map = model / SHIPPED_MAP
         write_shipped_map(str(source), shipped_map)
         uri = self._uri(f"{_home(entries)}/{PRETRAINED}-{weights}")
-        copy_version(BucketPlace(_address_of(uri)), model / SAVED_MODEL, {SHIPPED_MAP: shipped_map})
+        copy_version(BucketPlace(_address_of(uri)).connected(), model / SAVED_MODEL, {SHIPPED_MAP: shipped_map})
         about = f"{PRETRAINED}, the model that comes with the package: version 0, for endpoints."
         fields = {"version_description": about, "labels": {SHIPPED: weights, **OWNER}}
         return self._send(name, uri, entries, fields)
@@ -478,7 +478,7 @@ def _parent(entries: list[Any]) -> str:
 def _home(entries: list[Any]) -> BucketPlace | None:
     """The folder of the model, that has its oldest version's folder; None if it has none on Cloud Storage."""
     found = (stored_at(entry.artifact_uri.removesuffix(f"/{NUMBERED}")) for entry in entries)
-    return next((place.parent for place in found if isinstance(place, BucketPlace)), None)
+    return next((place.parent.connected() for place in found if isinstance(place, BucketPlace)), None)
 
 
 def _record_move(home: BucketPlace | None, earlier: list[DefaultMove], version: int, by_person: bool) -> None:
@@ -497,7 +497,7 @@ def root_of(model: pathlib.Path, configured: str) -> BucketPlace:
         bool(configured or place.bucket),
         f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {ADDRESS_SYNTAX}",
     )
-    return bucket_at(configured.rstrip("/") or f"gs://{place.bucket}/{STAGING}", "staging")
+    return bucket_at(configured.rstrip("/") or f"gs://{place.bucket}/{STAGING}", "staging").connected()
 
 
 def _address(entry: Any) -> str:

@@ -341,7 +341,7 @@ def _with_model(root: str) -> set[int]:
 
 def _remove_leftovers(root: str, best: Trial | None) -> None:
     """Remove the checkpoints of all trials, and all models but the best one; of the others, MODEL_CONFIG stays."""
-    trials = BucketPlace(f"{root}/trials")
+    trials = BucketPlace(f"{root}/trials").connected()
     for name in trials.sizes():
         folder = name.split("/")[1:2]
         is_best = best is not None and name.startswith(f"{best.number}/model/")

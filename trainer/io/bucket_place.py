@@ -8,7 +8,7 @@ import math
 import pathlib
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from trainer.errors import UserError
 from trainer.io import buckets, files
@@ -43,7 +43,20 @@ class Connection:
 class BucketPlace(Stored):
     """A bucket, a folder in one, or an object. Example: `gs://bucket/models` or `gs://bucket/set.zip`."""
 
-    connection: Connection = dataclasses.field(default_factory=Connection, compare=False, repr=False)
+    connection: Connection | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Clients to use again; None for a new one in each call."""
+
+    def connected(self, connection: Connection | None = None) -> Self:
+        """The same place with clients that it, and the places that are made of it, use again."""
+        return dataclasses.replace(self, connection=connection or Connection())
+
+    @property
+    def _reading(self) -> Any:
+        return (self.connection or Connection()).reading
+
+    @property
+    def _writing(self) -> Any:
+        return (self.connection or Connection()).writing
 
     @property
     def bucket(self) -> str:
@@ -107,7 +120,7 @@ class BucketPlace(Stored):
     @billed
     def _find_blob(self) -> Any:
         with explained(self.text):
-            return buckets.bucket_at(self.text, self.connection.reading).get_blob(self.object_path, retry=retry())
+            return buckets.bucket_at(self.text, self._reading).get_blob(self.object_path, retry=retry())
 
     def find_objects(self) -> list[tuple["BucketPlace", int]]:
         """The object here, or else the objects below: places and sizes in bytes, sorted.
@@ -163,10 +176,10 @@ class BucketPlace(Stored):
 
     def _copied(self, objects: Sequence[SourceObject], folder: pathlib.Path) -> Iterator[int]:
         """Copy the objects, several (or parts of one) at a time. Yields numbers of bytes as they are written."""
-        root = f"{REMOTE}{self.bucket}/{self._root}"
+        root, connected = f"{REMOTE}{self.bucket}/{self._root}", self._reading
 
         def copy(entry: SourceObject) -> int:
-            buckets.download_object(root + entry.name, folder / entry.name, self.connection.reading)
+            buckets.download_object(root + entry.name, folder / entry.name, connected)
             return entry.size_bytes
 
         small = [entry for entry in objects if entry.size_bytes <= buckets.CHUNK_BYTES]
@@ -184,7 +197,7 @@ class BucketPlace(Stored):
 
     def read_object(self) -> bytes:
         """The content of the object here. Its checksum is verified. Raises `MissingError` without one."""
-        return buckets.read_object(self.text, self.connection.reading)
+        return buckets.read_object(self.text, self._reading)
 
     # === As a folder of files ===
 
@@ -210,7 +223,7 @@ class BucketPlace(Stored):
 
     def read(self, name: str) -> bytes:
         """The content of a file. Its checksum is verified. Raises `MissingError` if it does not exist."""
-        return buckets.read_object(self.path(name), self.connection.reading)
+        return buckets.read_object(self.path(name), self._reading)
 
     def content(self, name: str) -> bytes | None:
         try:
@@ -225,14 +238,14 @@ class BucketPlace(Stored):
 
     def upload(self, name: str, content: pathlib.Path | bytes) -> None:
         """Write a file of this machine, or bytes, to a file here."""
-        buckets.write_object(self.path(name), content, self.connection.writing)
+        buckets.write_object(self.path(name), content, self._writing)
 
     def copy(self, name: str, target: str) -> None:
         """Copy a file of this folder to another name in it, within Cloud Storage."""
-        buckets.copy_object(self.path(name), self.path(target), self.connection.writing)
+        buckets.copy_object(self.path(name), self.path(target), self._writing)
 
     def remove(self, name: str) -> None:
-        buckets.remove_object(self.path(name), self.connection.writing)
+        buckets.remove_object(self.path(name), self._writing)
 
     def room_bytes(self) -> float:
         return math.inf
@@ -241,7 +254,7 @@ class BucketPlace(Stored):
 
     def read_state(self, name: str) -> tuple[bytes, int]:
         """The content of a file, and its generation. They are empty and 0 if it does not exist."""
-        return buckets.read_state(self.path(name), self.connection.writing)
+        return buckets.read_state(self.path(name), self._writing)
 
     def replace_state(self, name: str, content: bytes, generation: int) -> int:
         """Replace a file that still has this generation, and return its new generation.
@@ -252,16 +265,16 @@ class BucketPlace(Stored):
         Raises:
             ChangedObjectError: it has another generation.
         """
-        return buckets.replace_state(self.path(name), content, generation, self.connection.writing)
+        return buckets.replace_state(self.path(name), content, generation, self._writing)
 
     def remove_state(self, name: str, generation: int) -> None:
         """Remove a file that still has this generation, if it exists. Raises as `replace_state`."""
-        buckets.remove_state(self.path(name), generation, self.connection.writing)
+        buckets.remove_state(self.path(name), generation, self._writing)
 
     # === Listings ===
 
     def _blobs(self, prefix: str, **options: Any) -> list[Any]:
-        return buckets.list_blobs(self.text, prefix, self.connection.reading, **options)
+        return buckets.list_blobs(self.text, prefix, self._reading, **options)
 
     @property
     def _root(self) -> str:

@@ -60,7 +60,7 @@ def room_bytes(folder: pathlib.Path) -> int:
 def local_path(path: str) -> pathlib.Path:
     """The path that a user wrote, with `~` expanded. `~user` of an unknown user is a plain name, as in shells.
 
-    Example: `/home/me/data` for `~/data`.
+    Example: `data` in the home folder for `~/data`.
 
     Raises:
         ContentError: it is below MOUNT, and its bucket is not mounted.

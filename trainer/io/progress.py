@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from trainer.errors import format_duration, visible
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 LOG_EVERY_S, LOG_AT_LEAST_EVERY_S = 5.0, 30.0
 """Shortest and longest time between two lines in a log."""
@@ -48,6 +48,9 @@ class Tracker:
 
     def __enter__(self) -> Self:
         if sys.stdout.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
             columns = (
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),

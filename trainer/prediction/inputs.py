@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trainer.errors import UserError, check, first_line, printable
 from trainer.io.abstract_place import Stored
-from trainer.io.bucket_place import BucketPlace
+from trainer.io.bucket_place import BucketPlace, Connection
 from trainer.io.file_names import is_junk
 from trainer.io.files import local_path
 from trainer.io.pictures import SUFFIXES, Picture
@@ -111,9 +111,10 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     skipped: list[str] = []
     reasons: list[str] = []
     results = os.path.realpath(output_dir) if output_dir else ""
+    connection = Connection()
     for name in names:
         try:
-            images = _list(name, skipped, results)
+            images = _list(name, skipped, results, connection)
         except UserError as error:
             reasons.append(str(error))
             images = [_unreadable(name, str(error))]
@@ -123,12 +124,12 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     return list(inputs.values()), [name for name in skipped if stored_at(name).identity not in inputs]
 
 
-def _list(name: str, skipped: list[str], output_dir: str) -> list[Input]:
+def _list(name: str, skipped: list[str], output_dir: str, connection: Connection) -> list[Input]:
     """Return the images that a name leads to. Raises `UserError` if there are none."""
     try:
         place = stored_at(name)
         if isinstance(place, BucketPlace):
-            found = _list_remote(place, skipped)
+            found = _list_remote(place.connected(connection), skipped)
         else:
             found = _list_local(name, skipped, output_dir)
         images = list(map(_check_key, found))

@@ -499,6 +499,7 @@ def test_a_run_whose_folder_was_taken_over_neither_writes_nor_removes(anywhere, 
 
 def test_marker_on_a_mounted_bucket_is_in_the_bucket_itself(bucket: Bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MOUNT", tmp_path)
+    (tmp_path / bucket.name).mkdir()
     with Run(seed=1).checkpoints(tmp_path / bucket.name / "state") as checkpoints:
         checkpoints.restore()
         assert bucket.get_blob(f"state/{MARKER}")
