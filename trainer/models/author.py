@@ -1,9 +1,11 @@
-"""The weights that MSI-Net's author publishes, by one word: `author:` and the dataset that they were trained on.
+"""The weights that MSI-Net's author publishes, by one word: `author:` and their dataset.
 
-Their archives are kept in the download cache and reused without contacting the server, and so are the models that
-are made of them. The addresses are those of his code (alexanderkroner/saliency, download.py, the models for CPUs).
-Whether they are still valid is unknown: the published files themselves have not been tested with this project.
-Loads neither TensorFlow nor, before an archive is needed, anything that downloads.
+Example: `author:salicon` are the weights that he trained on SALICON.
+
+Their archives are kept in the download cache and reused without contacting the server. So are the models made
+of them. The addresses are those of his code (alexanderkroner/saliency, download.py, the models for CPUs).
+Whether they are still valid is unknown: the published files themselves have not been tested with this
+project. Loads no TensorFlow, and before an archive is needed nothing that downloads.
 """
 
 import dataclasses
@@ -46,7 +48,7 @@ class AuthorWeights:
 
     @property
     def stem(self) -> str:
-        """Name of the files, without their suffixes."""
+        """Name of the files, without their suffixes, such as `model_osie_cpu`."""
         return f"model_{self.dataset}_cpu"
 
     @property
@@ -73,17 +75,22 @@ WEIGHTS = {f"{PREFIX}{row.dataset}": row for row in ROWS}
 
 
 def is_named(source: str) -> bool:
-    """Whether a source of weights, or the name of a model, stands for weights of the author."""
+    """Whether a source of weights, or the name of a model, stands for weights of the author, such as
+    `author:osie`.
+    """
     return source.startswith(PREFIX)
 
 
 def get_author_weights(source: str) -> AuthorWeights:
-    """The row of `author:NAME`; raises `UserError` with the nearest known name if it is unknown."""
+    """The row of `author:NAME`. Raises `UserError` for an unknown name.
+
+    Example: `author:salicn` is refused with "did you mean 'author:salicon'?".
+    """
     return look_up("weights", source, WEIGHTS)
 
 
 def fetched(source: str) -> "Download":
-    """The archive of `author:NAME`; downloaded unless it is in the cache.
+    """The archive of `author:NAME`, downloaded unless it is in the cache.
 
     Raises:
         UserError: the name is unknown, or the archive cannot be downloaded.
@@ -101,7 +108,7 @@ def fetched(source: str) -> "Download":
 
 
 def archives_folder() -> pathlib.Path:
-    """Return the folder of the cache of downloads; if there is none, one that this process removes at its end."""
+    """Return the folder of the cache of downloads. If there is none, one that this process removes at its end."""
     from trainer.data.downloads import cache
 
     return cache.cache_folder() or _for_now()
@@ -115,7 +122,7 @@ def _for_now() -> pathlib.Path:
 def find_author_model(source: str) -> pathlib.Path:
     """The folder of the model of `author:NAME`.
 
-    The first use downloads the weights and imports them; later ones find the model in the cache, and need no
+    The first use downloads the weights and imports them. Later ones find the model in the cache, and need no
     network. Without a cache the folder is removed when this process ends.
 
     Raises:
@@ -142,11 +149,14 @@ def find_author_model(source: str) -> pathlib.Path:
 def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
     """The unpacked weights of `author:NAME`, which are removed at the end.
 
-    An archive that is damaged or has other files is removed from the cache, and so is one whose weights the block
-    finds (`ContentError`) to be damaged or of another network: the next use downloads it again.
+    An archive is removed from the cache, so that the next use downloads it again, in three cases:
+
+    - it is damaged
+    - it has other files
+    - the block finds (`ContentError`) that its weights are damaged or of another network
 
     Raises:
-        UserError: as `fetched`; or the archive is such a one.
+        UserError: as `fetched`, or the archive is damaged or has other files.
     """
     from trainer.data.downloads import cache
     from trainer.models.weight_files import LocalWeights, fingerprint_files
@@ -165,7 +175,7 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
 
 
 def _unpacked(archive: "Download", row: AuthorWeights, folder: pathlib.Path) -> pathlib.Path:
-    """Unpack the weights, and nothing else, into `folder`; returns their path, as `LocalWeights.path`."""
+    """Unpack the weights, and nothing else, into `folder`. Returns their path, as `LocalWeights.path`."""
     name = archive.offer.name
     try:
         with archive_files.opened_files({name: archive.path}, folder) as members:
@@ -184,9 +194,9 @@ def _unpacked(archive: "Download", row: AuthorWeights, folder: pathlib.Path) -> 
 
 
 def _chosen(members: Sequence[Member], row: AuthorWeights, archive: str) -> tuple[str, list[Member]]:
-    """The path of the weights in an archive, and their files: those of a graph if there is one.
+    """The path of the weights in an archive, and their files. A graph comes before other forms.
 
-    Of several only those of the author's name count.
+    Of several weights only the ones with the author's name count, such as `model_salicon_cpu`.
     """
     from trainer.models.weight_files import INSIDE, PART, SAVED_MODEL
 

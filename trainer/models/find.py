@@ -24,12 +24,15 @@ def find_model(name: str = "") -> pathlib.Path:
 
     Args:
         name: one of these, also as `gs://`:
-            `pretrained`, the model that comes with this package (write ./pretrained for a folder of that name);
-            a model's folder, also in compact form;
-            a version's folder, such as `models/msinet/1`;
-            a registered name, such as `msinet` or `path/to/models/msinet`, alone or with a version (`@3`) or an
-            alias (`@challenger`); alone it means its `default`, which is PRETRAINED until a version is better.
-            `author:salicon`, as in `trainer.models.author`.
+
+            - `pretrained`, the model that comes with this package (write ./pretrained for a folder of that name)
+            - a model's folder, also in compact form
+            - a version's folder, such as `models/msinet/1`
+            - a registered name, such as `msinet` or `path/to/models/msinet`, alone or with a version (`@3`)
+              or an alias (`@challenger`). Alone it means its `default`, and this is PRETRAINED until a
+              version is better.
+            - `author:salicon`, as in `trainer.models.author`
+
             Empty means MODEL_NAME in the folder REGISTRY. A model on Cloud Storage is downloaded to a folder that
             is removed when the process ends.
 
@@ -51,7 +54,7 @@ def find_answering(name: str) -> Answering:
 def choose_model(name: str) -> Answering:
     """The model of this name, or for an empty one the default.
 
-    The default is that of the registry in the working directory: PRETRAINED until a version is better. It is
+    The registry in the working directory has the default: PRETRAINED until a version is better. It is
     PRETRAINED too if there is no registry, or if its default was last trained on the sample set.
 
     Raises:
@@ -61,9 +64,9 @@ def choose_model(name: str) -> Answering:
 
 
 def find_opponent(name: str) -> str:
-    """The name of the model to compare a model with that was named alone; empty if there is no other model.
+    """The name of another model to compare with the model `name`. Empty if there is none.
 
-    It is the default or, if that one was named, PRETRAINED. Says on stderr which one it is.
+    It is the default. Where the default itself was named, it is PRETRAINED. Says on stderr which one it is.
     """
     own = None
     if stored_at(name).is_local:

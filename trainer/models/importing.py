@@ -1,8 +1,8 @@
 """Make a model's folder of weights that were trained elsewhere.
 
-This happens in the worker of `trainer.io.untrusted`, which loads TensorFlow: a file of unknown origin can end the
-process that reads it, or take all of its memory; and a training that imports weights configures TensorFlow, which
-must not have started before.
+This happens in the worker of `trainer.io.untrusted`, which loads TensorFlow, for two reasons. A file of
+unknown origin can end the process that reads it, or take all of its memory. A training that imports weights
+configures TensorFlow, which must not have started before.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 IMPORT_BYTES, PIXEL_BYTES = 6 * 10**9, 10_000
 """Memory for an import with small images, and more for each pixel. An import takes 2 GB, and 4 kB for a pixel."""
 SECONDS, PIXEL_SECONDS = 900, 1e-3
-"""Processor time, likewise. An import takes one minute; the check of the export predicts three maps."""
+"""Processor time, likewise. An import takes one minute. The check of the export predicts three maps."""
 NOT_MSI_NET = "it does not hold the weights of MSI-Net alone; get them from where they were published"
 
 
@@ -39,17 +39,17 @@ class Imported:
     fingerprint: str
     """Digest (hex) of the source's files."""
     report: str
-    """For people: each array with its layer and shape, and the ignored arrays; one line for a model of this
+    """For people: each array with its layer and shape, and the ignored arrays. One line for a model of this
     project."""
 
 
 def import_local(
     local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
-    """Import weights as `convert_weights` does, in the worker; nothing is left at `output` after an error.
+    """Import weights as `convert_weights` does, in the worker. Nothing is left at `output` after an error.
 
     Raises:
-        ContentError: as `convert_weights`; or the import takes more time or memory than MSI-Net's, or crashes.
+        ContentError: as `convert_weights`, or the import takes more time or memory than MSI-Net's, or crashes.
         UserError: the output exists or cannot be written.
     """
     n_pixels = image_size[0] * image_size[1]
@@ -95,7 +95,7 @@ def convert_weights(
     Args:
         local: the weights.
         source: where they come from, for messages and for the model's record.
-        output: folder to write, which does not exist; what is there after an error is for the caller to remove.
+        output: folder to write, which does not exist. After an error the caller removes it.
         dataset: name of the dataset that the weights were trained on.
         image_size: (H, W) to which images are fitted, pixels.
 
@@ -131,7 +131,10 @@ def convert_weights(
 def _summary(
     local: LocalWeights, matched: "Matched", dataset: str, size: tuple[int, int], facts: dict[str, Any]
 ) -> dict[str, Any]:
-    """MODEL_CONFIG of the imported model; a training from it resumes only with the same `identity`."""
+    """MODEL_CONFIG of the imported model. A training from it resumes only with the same `identity`.
+
+    Example: `{"imported": "8d3f02c1"}` is the identity of weights from elsewhere, a CRC-32 of their values.
+    """
     if local.model is not None:
         remedy = "give the folder of a model that `train` or `import-weights` wrote"
         return dict(read_json(local.model / MODEL_CONFIG, remedy, SizedConfig))

@@ -82,7 +82,10 @@ def has_pretrained() -> bool:
 
 
 def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
-    """The model in a model's or a version's folder, whose own name may contain an @; None in any other."""
+    """The model in a model's or a version's folder. None in any other.
+
+    The folder's own name may contain an @. Example: `runs/a@b` is a folder, not version `b` of `runs/a`.
+    """
     try:
         if holds_weights(folder):
             return folder
@@ -138,11 +141,14 @@ def _download(place: Stored, folder: str, objects: dict[str, SourceObject]) -> p
 
 
 def holds_model(folder: pathlib.Path) -> bool:
-    """Whether a folder is that of a model, in compact form too, of a version, or of a name that has a version."""
+    """Whether a folder has a model: a model's own folder, a version's, or the folder of a name with a version.
+
+    Example: all of `runs/mine/model`, `models/msinet/3` and `models/msinet` do.
+    """
     candidates = (folder, model_in(folder), *map(model_in, folder.glob("*")))
     return any(map(holds_weights, candidates))
 
 
 def holds_weights(folder: pathlib.Path) -> bool:
-    """Whether a folder is that of a model, in compact form too."""
+    """Whether a folder is a model's own folder, in compact form too."""
     return (folder / WEIGHTS).is_file() or (folder / COMPACT_WEIGHTS).is_file()

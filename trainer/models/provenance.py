@@ -39,7 +39,7 @@ def observers(manifest: Mapping[str, Any]) -> str:
 
 
 def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> str:
-    """Notice that `subject`, a model with this MODEL_CONFIG, was trained on the sample set; empty if not."""
+    """Notice that `subject`, a model with this MODEL_CONFIG, was trained on the sample set. Empty if not."""
     if not is_sample(config):
         return ""
     return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
@@ -53,25 +53,28 @@ def trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
 
 
 def datasets(config: Mapping[str, Any] | None) -> list[str]:
-    """The datasets that a model was trained on, in order; SHAPES for the sample set."""
+    """The datasets that a model was trained on, in order, such as `["salicon", "osie"]`.
+
+    SHAPES is the sample set.
+    """
     names = [dataset(each) for each in trainings(config)]
     return [name for name, _ in itertools.groupby(reversed(names)) if name]
 
 
 def dataset(config: Mapping[str, Any]) -> str:
-    """The dataset of a model's last training; SHAPES for the sample set, empty if unknown."""
+    """The dataset of a model's last training. SHAPES for the sample set, empty if unknown."""
     if is_sample(config):
         return SHAPES
     return dataset_name(str(config.get("dataset") or ""), str(config.get("source") or ""))
 
 
 def origin(config: Mapping[str, Any] | None) -> str:
-    """Say what a model was trained on, such as "trained on A, then on B"; empty if unknown."""
+    """Say what a model was trained on, such as "trained on A, then on B". Empty if unknown."""
     return f"trained on {', then on '.join(names)}" if (names := datasets(config)) else ""
 
 
 def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:
-    """Notice that the model in a folder, called `subject`, was trained on the sample set; empty if not."""
+    """Notice that the model in a folder, called `subject`, was trained on the sample set. Empty if not."""
     path = pathlib.Path(folder) / MODEL_CONFIG
     return (
         of_model(read_json(path, "name the folder of a whole model", ModelConfig), subject)

@@ -1,7 +1,7 @@
 """A registry on disk or in a bucket, in the layout of TensorFlow Serving.
 
 <root>/<name>/aliases.json               alias -> version, such as {"default": 3, "challenger": 4}
-<root>/<name>/<version>/                 a SavedModel; TensorFlow Serving can be pointed at <root>/<name>
+<root>/<name>/<version>/                 a SavedModel, so that TensorFlow Serving can read <root>/<name>
 <root>/<name>/<version>/assets.extra/    the same model as the trainer reads it: NEEDED, and KEPT if evaluated
 """
 
@@ -24,9 +24,12 @@ PRETRAINED_VERSION = 0
 """PRETRAINED as a version of any registered model: its default until a version is better. Others count from 1."""
 
 VERSION_EXTRA = ASSETS_EXTRA
-"""Folder of a registered version that has its model; the rest of the version is a SavedModel."""
+"""Folder of a registered version that has its model. The rest of the version is a SavedModel."""
 PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
-"""Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
+"""Path of WEIGHTS below the folder of a model, of a version, or of a name. Group 1 is the version below a name.
+
+Example: `3/assets.extra/model.weights.h5` has 3, and `model.weights.h5` has none.
+"""
 ALIASES = "aliases.json"
 """File next to the versions of a registered name: alias -> version."""
 Aliases = dict[str, int]
@@ -34,7 +37,7 @@ Aliases = dict[str, int]
 
 
 def model_in(version: pathlib.Path) -> pathlib.Path:
-    """The folder in a version's folder that the trainer reads."""
+    """The folder in a version's folder that the trainer reads, such as `models/msinet/3/assets.extra`."""
     return version / VERSION_EXTRA
 
 
@@ -44,7 +47,7 @@ def model_at(version: str) -> str:
 
 
 def version_numbers(folder: pathlib.Path) -> list[int]:
-    """The versions in the folder of a name, in ascending order; none if there is no such folder."""
+    """The versions in the folder of a name, in ascending order. Empty if there is no such folder."""
     names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
     return sorted(int(name) for name in names if name.isdecimal())
 
@@ -52,7 +55,7 @@ def version_numbers(folder: pathlib.Path) -> list[int]:
 def listed_numbers(sizes: Mapping[str, int]) -> list[int]:
     """The versions in a folder, in ascending order, by the path and size of all files below it.
 
-    Versions without weights, and those that are being written, are left out.
+    Versions without weights are left out, and versions that are being written.
     """
     matches = map(PATH_OF_WEIGHTS.fullmatch, sizes)
     numbers = (match[1] for match in matches if match and match[1])
@@ -70,7 +73,7 @@ def is_claim(sizes: Mapping[str, int], version: str = "") -> bool:
 
 
 def read_aliases(folder: pathlib.Path) -> dict[str, int]:
-    """Alias -> version in the folder of a name; raises `UserError` if the file is damaged."""
+    """Alias -> version in the folder of a name, such as `default` -> 3. Raises `UserError` for a damaged file."""
     path = folder / ALIASES
     return read_json(path, "register a model again", Aliases) if path.is_file() else {}
 

@@ -1,8 +1,8 @@
 """Read arrays by name from files of weights of every kind.
 
-Read here are the constants of frozen TensorFlow graphs (a SavedModel or a bare .pb), which are never run, and
-TensorFlow checkpoints (version 1 and object-based, also those inside a SavedModel); Keras' HDF5 files are read by
-`trainer.models.weight_files`. Neither knows the network; `trainer.network.load` does.
+Read here are the constants of frozen TensorFlow graphs (a SavedModel or a bare .pb), which are never run.
+Read are also TensorFlow checkpoints (version 1 and object-based, also inside a SavedModel).
+`trainer.network.hdf5_files` reads the HDF5 files of Keras. Neither knows the network. `trainer.network.load` does.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ class Contents:
 
 
 def read_contents(path: pathlib.Path) -> Contents:
-    """All float arrays in the file, folder or checkpoint at `path`; their values are read later.
+    """All float arrays in the file, folder or checkpoint at `path`. Their values are read later.
 
     Raises:
         ContentError: it is damaged.
@@ -99,14 +99,17 @@ def _explained(prefix: pathlib.Path) -> Iterator[None]:
 
 
 def _full_names(graph: bytes) -> dict[str, str]:
-    """Key of an object-based checkpoint, which is a path of objects -> the variable's own name."""
+    """Key of an object-based checkpoint, a path of objects -> the variable's own name.
+
+    Example: `model/conv1/kernel/.ATTRIBUTES/VARIABLE_VALUE` -> `conv1/conv1_1/kernel`.
+    """
     nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes
     attributes = (attribute for node in nodes for attribute in node.attributes)
     return {attribute.checkpoint_key: attribute.full_name for attribute in attributes if attribute.full_name}
 
 
 def _constants(graph: graph_pb2.GraphDef) -> Iterator[Array]:
-    """Each float constant, in the graph and in its functions; its values are checked when they are read."""
+    """Each float constant, in the graph and in its functions. Its values are checked when they are read."""
     for node in _nodes(graph):
         tensor = node.attr["value"].tensor
         if node.op == "Const" and tensor.dtype in FLOATS and not tensor.tensor_shape.unknown_rank:

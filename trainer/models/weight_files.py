@@ -30,7 +30,7 @@ PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
 INSIDE = re.compile(rf"{re.escape(SAVED_MODEL)}|variables/[^/]+|[^/]+{PART.pattern}")
 """The files of a folder that weights are read from."""
 LIMITS = Limits(900, 6 * 10**9)
-"""What a file of TensorFlow may take to be read; MSI-Net's takes 5 s and 2 GB."""
+"""What a file of TensorFlow may take to be read. MSI-Net's takes 5 s and 2 GB."""
 
 
 class Kind(enum.Enum):
@@ -50,7 +50,7 @@ class LocalWeights:
     path: pathlib.Path
     """A file, a folder, or the common name of a checkpoint's files."""
     model: pathlib.Path | None
-    """The folder of the model, if the weights are those of a model of this project."""
+    """The folder of the model, if the weights belong to a model of this project."""
     fingerprint: str
     """A digest (hex) of the files' names and checksums, the same wherever they are."""
 
@@ -110,7 +110,7 @@ def kind_of_weights(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
 
 
 def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
-    """The common name of a checkpoint's files; None if `path` is not a checkpoint."""
+    """The common name of a checkpoint's files. None if `path` is not a checkpoint."""
     prefix = path.parent / PART.sub("", path.name)  # `with_name` refuses the folders . and /
     if pathlib.Path(f"{prefix}.index").is_file():
         return prefix
@@ -140,11 +140,17 @@ def digest(checksums: Mapping[str, str]) -> str:
 
 
 def whole(source: str) -> pathlib.Path:
-    """The path of a source; for a file of a checkpoint the common name of its files."""
+    """The path of a source. For a file of a checkpoint the common name of its files.
+
+    Example: `model.ckpt.index` becomes `model.ckpt`.
+    """
     path = local_path(source)
     return path.with_name(PART.sub("", path.name)) if PART.search(path.name) else path
 
 
 def belongs_to(file: str, name: str) -> bool:
-    """Whether `name` is that of the file, or of the checkpoint that the file belongs to."""
+    """Whether `name` is the file's, or the name of the checkpoint to which the file belongs.
+
+    Example: `model.ckpt.data-00000-of-00001` belongs to `model.ckpt`.
+    """
     return file == name or (PART.sub("", file) == name and bool(PART.search(file)))

@@ -1,4 +1,6 @@
-"""Find weights, a file, a folder, a checkpoint or a model, local or on Cloud Storage; and make a model of them.
+"""Find weights, local or on Cloud Storage, and make a model of them.
+
+They are a file, a folder, a checkpoint, or a model.
 
 Loads neither TensorFlow nor Keras, because the pipeline uses it too.
 """
@@ -126,9 +128,9 @@ def import_model(
 
     Args:
         source: as in `WeightSource`.
-        output: folder to write; it must be empty or not exist.
+        output: folder to write. It must be empty or not exist.
         dataset: name of the dataset that the weights were trained on, unless the source tells it.
-        image_size: height x width to which images are fitted, such as 240x320; empty for the dataset's.
+        image_size: height x width to which images are fitted, such as 240x320. Empty for the dataset's.
 
     Raises:
         UserError: the source does not exist, is damaged or belongs to another network, or the output cannot be
@@ -151,11 +153,11 @@ class _Remote:
     folder: Stored
     """The folder or bucket that holds them."""
     name: str
-    """Their name there; for a file of a checkpoint the common name of its files."""
+    """Their name there. For a file of a checkpoint the common name of its files."""
 
     @classmethod
     def at(cls, source: str) -> Self | None:
-        """The weights at a gs:// address; None for a local path."""
+        """The weights at a gs:// address. None for a local path."""
         place = stored_at(source)
         if not isinstance(place, BucketPlace):
             return None
@@ -202,7 +204,7 @@ def _exists(path: pathlib.Path) -> bool:
 
 
 def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
-    """The folder of a model of this project; None if the source is weights in another form."""
+    """The folder of a model of this project. None if the source is weights in another form."""
     if source == PRETRAINED:
         return find_model(source)
     path = whole(source)

@@ -57,7 +57,7 @@ class Architecture(abc.ABC):
     stride: int
     """Height and width of the input must be divisible by this."""
     encoder: tuple[str, ...] = ()
-    """Layers that ImageNet's weights are for, in order; empty if there are none."""
+    """Layers that ImageNet's weights are for, in order. Empty if there are none."""
     encoder_title: str = ""
     """The encoder's name for people, such as `VGG16`."""
     cost: StepCost
@@ -78,9 +78,9 @@ class Architecture(abc.ABC):
 
         Args:
             image_size: (H, W) of the input in pixels, divisible by `stride`. (None, None) leaves them free.
-            dtype: Keras precision policy, such as `mixed_bfloat16`; None for the global policy.
+            dtype: Keras precision policy, such as `mixed_bfloat16`. None for the global policy.
             kernel_initializer: of all convolutions.
-            seed: of the initial kernels; None for a different one in each call.
+            seed: of the initial kernels. None for a different one in each call.
         """
 
     @abc.abstractmethod
@@ -127,5 +127,8 @@ class Architecture(abc.ABC):
         return sum(map(math.prod, self.weight_shapes().values()))
 
     def fits(self, size: "tuple[Any, ...] | list[Any]") -> bool:
-        """Whether this is the (H, W) of an input, pixels."""
+        """Whether this is the (H, W) of an input, pixels.
+
+        Example: [240, 320] fits a stride of 8, [240, 322] does not.
+        """
         return len(size) == 2 and all(side > 0 and side % self.stride == 0 for side in size)

@@ -25,7 +25,7 @@ class Array:
     read: Callable[[], np.ndarray]
     """The values. Raises `ContentError` if they are damaged, or not within the file."""
     called: str
-    """`layer/kernel`, possibly behind scopes, if the file has the layer's name; else empty."""
+    """`layer/kernel`, possibly behind scopes, if the file has the layer's name. Else empty."""
     object_path: str = ""
     """`attribute/kernel`, the path of objects to the layer, if the file has it."""
 
@@ -36,7 +36,10 @@ class Array:
 
 
 def fitting(arrays: Iterable[Array], shapes: Collection[Shape]) -> list[Array]:
-    """Read the values of the arrays of these shapes into memory. The others have no values any more."""
+    """Read the values of the arrays of these shapes into memory. The others have no values any more.
+
+    Example: with the shapes of MSI-Net, an optimizer's moments of other shapes are not read.
+    """
     return [
         dataclasses.replace(
             array, read=functools.partial(np.asarray, array.read() if array.shape in shapes else None)

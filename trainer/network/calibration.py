@@ -42,26 +42,31 @@ class Calibration:
 
     @property
     def numbers(self) -> NDArray[np.float32]:
-        """The numbers as an optimizer varies them, (7) float32: those that must be positive as logarithms."""
+        """The numbers as an optimizer varies them, (7) float32. Numbers that must be positive are logarithms.
+
+        Example: an exponent of 1.0 is 0.0.
+        """
         exponent, height, width = np.log([self.exponent, self.bias_height, self.bias_width])
         places = self.bias_y, self.bias_x
         return np.array([exponent, self.bias_logit, self.bias_slope, height, width, *places], np.float32)
 
     @classmethod
     def of_numbers(cls, numbers: Iterable[float]) -> "Calibration":
-        """The calibration with these `numbers`, each rounded to four significant digits."""
+        """The calibration with these `numbers`, each rounded to four significant digits, such as 0.1235 for
+        0.123456.
+        """
         exponent, logit, slope, height, width, y, x = numbers
         values = np.exp(exponent), logit, slope, np.exp(height), np.exp(width), y, x
         return cls(*(float(f"{value:.4g}") for value in values))
 
 
 def of_config(config: Mapping[str, Any]) -> Calibration | None:
-    """The calibration of a model, by the content of its MODEL_CONFIG; None if it has none.
+    """The calibration of a model, by the content of its MODEL_CONFIG. None if it has none.
 
     A model of an earlier version has no place of the bias, which then is the middle.
 
     Raises:
-        ContentError: it has other numbers, as that of a later version may.
+        ContentError: it has other numbers, as the calibration of a later version may.
     """
     numbers = config.get("calibration")
     if not numbers:

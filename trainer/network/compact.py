@@ -37,14 +37,16 @@ REMEDY = "export it again with `python -m trainer export --format int8`"
 
 
 def quantize(kernel: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """Round a kernel to multiples of one scale for each output channel, the largest weight of which is LEVELS.
+    """Round a kernel to multiples of one scale for each output channel. Its largest weight becomes LEVELS.
+
+    Example: weights of -0.5 and 1.0 in a channel become -64 and 127, with a scale of 1 / 127.
 
     Args:
         kernel: (..., out).
 
     Returns:
-        The multiples, (..., out) in -127..127, and the scales, (out); 0 for a channel of zeros. Their product
-        differs from a weight by at most half of its scale.
+        The multiples, (..., out) in -127..127, and the scales, (out). The scale of a channel of zeros is 0.
+        Their product differs from a weight by at most half of its scale.
     """
     scale = (np.abs(kernel).max(axis=tuple(range(kernel.ndim - 1))) / LEVELS).astype(np.float32)
     multiples = np.rint(kernel / np.where(scale > 0, scale, 1).astype(np.float64))
@@ -52,7 +54,7 @@ def quantize(kernel: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt
 
 
 def quantized(weights: Weights) -> Weights:
-    """Weights in compact form, of float32 ones or of those that have this form already."""
+    """Weights in compact form, made of float32 weights or of weights in this form."""
     compact: Weights = {}
     for (layer, role), value in weights.items():
         if role == "kernel" and value.dtype != np.int8:
@@ -63,7 +65,7 @@ def quantized(weights: Weights) -> Weights:
 
 
 def expanded(weights: Weights) -> Weights:
-    """Float32 weights, of those in compact form or of those that are float32 already."""
+    """Float32 weights, made of weights in compact form or in float32."""
     return {
         (layer, role): value * weights[layer, SCALE] if role == "kernel" and (layer, SCALE) in weights else value
         for (layer, role), value in weights.items()
@@ -72,7 +74,7 @@ def expanded(weights: Weights) -> Weights:
 
 
 def encode_compact(weights: Weights) -> bytes:
-    """The content of COMPACT_WEIGHTS, an `.npz` file, of float32 weights; the same bytes for the same weights."""
+    """The content of COMPACT_WEIGHTS, an `.npz` file. The same float32 weights give the same bytes."""
     members = {"/".join(key): value for key, value in quantized(weights).items()}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -83,7 +85,7 @@ def encode_compact(weights: Weights) -> bytes:
 
 
 def decode_compact(content: bytes) -> Weights:
-    """The weights in the content of COMPACT_WEIGHTS, in compact form; any exception for any other content."""
+    """The weights in the content of COMPACT_WEIGHTS, in compact form. Other content raises any exception."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         members = {tuple(name.rsplit("/", 1)): archive[name] for name in archive.files}
     return {(layer, role): value for (layer, role), value in members.items()}
@@ -122,8 +124,8 @@ def write_compact(
     Args:
         weights: of the whole network, float32.
         folder: to write.
-        config: content of the model's MODEL_CONFIG, which is kept.
-        seen: content of the model's TRAINING_IMAGES, which is kept.
+        config: content of the model's MODEL_CONFIG, kept as it is.
+        seen: content of the model's TRAINING_IMAGES, kept as it is.
 
     Raises:
         UserError: it cannot be written.

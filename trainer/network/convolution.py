@@ -17,8 +17,10 @@ import keras
 from keras import ops
 
 chip: bool | None = None
-"""Whether the step runs on a GPU or a TPU, which compile TensorFlow's own operations; None: if this machine has
-one. Set it to compile a step for a chip that this machine does not have."""
+"""Whether the step runs on a GPU or a TPU, which compile TensorFlow's own operations.
+
+None means if this machine has one. Set it to compile a step for a chip that this machine does not have.
+"""
 MIN_CHANNELS = 16
 """Fewest channels at which matrix products of shifted maps are faster than oneDNN's gradient."""
 
@@ -28,9 +30,9 @@ def convolve(x: Any, kernel: Any, dilation: int = 1, training: bool = False) -> 
 
     Args:
         x: (B, h, w, C), any float.
-        kernel: (k, l, C, F) of x's type; k and l are odd.
+        kernel: (k, l, C, F) of x's type, where k and l are odd, such as 3.
         dilation: distance of neighbouring taps in pixels, along both axes.
-        training: whether gradients will be computed; their values do not depend on it.
+        training: whether gradients will be computed. Their values do not depend on it.
 
     Returns:
         (B, h, w, F) of x's type.
@@ -84,7 +86,7 @@ def kernel_gradient(x: Any, dy: Any, size: tuple[int, int], dilation: int = 1) -
     gradient 0 and cost nothing: at dilation 12 and 9 x 12 pixels that is every tap except the middle one.
 
     Args:
-        x: (B, h, w, C), input of the convolution; h and w are static.
+        x: (B, h, w, C), input of the convolution, where h and w are static.
         dy: (B, h, w, F), gradient with respect to the result.
         size: (k, l), rows and columns of the kernel, both odd.
         dilation: as in `convolve`.
@@ -97,7 +99,7 @@ def kernel_gradient(x: Any, dy: Any, size: tuple[int, int], dilation: int = 1) -
     height, width, channels, filters = x.shape[1], x.shape[2], x.shape[3], dy.shape[3]
     # Taps on either side of the middle that overlap the map.
     above, left = (min(k // 2, (side - 1) // dilation) for k, side in zip(size, (height, width), strict=True))
-    x, dy = (tf.transpose(maps, (1, 0, 2, 3)) for maps in (x, dy))  # lines first; copies nothing if B is 1
+    x, dy = (tf.transpose(maps, (1, 0, 2, 3)) for maps in (x, dy))  # lines first, which copies nothing if B is 1
     padded = tf.pad(x, ((0, 0), (0, 0), (left * dilation, left * dilation), (0, 0)))
     columns = range(0, (2 * left + 1) * dilation, dilation)
     shifted = tf.concat([padded[:, :, column : column + width] for column in columns], axis=3)
@@ -121,7 +123,7 @@ def _has_chip() -> bool:
 def _has_dilated_gradient(dtype: str) -> bool:
     """Whether TensorFlow has a gradient of dilated convolutions in `dtype` on this CPU.
 
-    oneDNN has one, in the types that the CPU can multiply; Eigen has none.
+    oneDNN has one, in the types that the CPU can multiply. Eigen has none.
     """
     import tensorflow as tf
 

@@ -35,11 +35,11 @@ def export_saved_model(
     Args:
         folder: of the model.
         path: folder to write.
-        kind: of images, of KINDS, whose size, averaging and calibration it has.
-        flip_prediction: whether it averages with the map of the mirrored image; None for the model's own setting.
-        image_size: (H, W) to which `serve_bytes` fits an image; None for the model's size for `kind`.
+        kind: of images, of KINDS. The export has its size, averaging and calibration.
+        flip_prediction: whether it averages with the map of the mirrored image. None for the model's own setting.
+        image_size: (H, W) to which `serve_bytes` fits an image. None for the model's size for `kind`.
         default: which of the SIGNATURES answers requests that name none.
-        notice: what users of the export must know; empty for nothing.
+        notice: what users of the export must know. Empty for nothing.
 
     Raises:
         UserError: the model is damaged, or the export cannot be written or gives other maps.
@@ -64,7 +64,7 @@ def export_onnx(
     Args:
         folder: of the model.
         path: of the file. Nothing half-written is left there.
-        kind: of images, of KINDS, whose averaging and calibration it has.
+        kind: of images, of KINDS. The export has its averaging and calibration.
         flip_prediction: as in `export_saved_model`.
         int8: whether kernels are kept as integers, which the runtime expands.
         metadata: key -> value, kept in the file beside the `image_size` of the kind, such as `240x320`.

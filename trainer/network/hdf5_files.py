@@ -1,7 +1,7 @@
 """Read and write weights in HDF5 files as Keras writes them.
 
-HDF5 can lead out of a file, to other files of the machine: by links, and by datasets whose values are elsewhere.
-Keras writes neither; links are not followed, and such datasets are refused.
+HDF5 can lead out of a file, to other files of the machine, by links and by datasets with their values elsewhere.
+Keras writes neither. Links are not followed, and such datasets are refused.
 """
 
 import functools
@@ -20,10 +20,10 @@ from trainer.io.untrusted import Limits
 from trainer.network.arrays import Array, Shape, fitting
 
 LIMITS = Limits(60, 3 * 10**9)
-"""What a file may take to be read; MSI-Net's takes 1 s and 0.4 GB."""
+"""What a file may take to be read. MSI-Net's takes 1 s and 0.4 GB."""
 REMEDY = "get the weights again from where they were published"
 MOST_GROUPS = 50
-"""How deep groups may be nested; those of Keras have a level for each model or layer within another."""
+"""How deep groups may be nested. Keras writes a level for each model or layer within another."""
 LAYERS, VARS, NAME = "layers", "vars", "name"
 LAYER_NAMES, WEIGHT_NAMES, OF_MODEL = "layer_names", "weight_names", "model_weights"
 
@@ -52,7 +52,7 @@ def read_fitting_hdf5(path: pathlib.Path, shapes: Collection[Shape]) -> list[Arr
 
 
 def read_hdf5(path: pathlib.Path) -> tuple[str, list[Array]]:
-    """The layout of an HDF5 file, for messages, and its arrays of floats; their values are read later.
+    """The layout of an HDF5 file, for messages, and its arrays of floats. Their values are read later.
 
     Raises:
         ContentError: it is damaged, not a file of Keras, or has values in another file.
@@ -75,10 +75,12 @@ def read_hdf5(path: pathlib.Path) -> tuple[str, list[Array]]:
 def encode_hdf5(arrays: Mapping[str, npt.NDArray[np.float32]]) -> bytes:
     """The content of a file as `keras.Model.save_weights` writes it: the same bytes for the same arrays.
 
+    Example: `conv1_conv1_1/kernel` becomes `layers/conv2d/vars/0`, and the group has the layer's name.
+
     It is made in memory: a file that HDF5 cannot write, as on a full disk, ends the process when HDF5 closes it.
 
     Args:
-        arrays: `layer/kernel` and `layer/bias`, in the order of the network's layers; Keras numbers them.
+        arrays: `layer/kernel` and `layer/bias`, in the order of the network's layers. Keras numbers them.
     """
     numbers: dict[str, str] = {}
     content = io.BytesIO()
@@ -89,7 +91,7 @@ def encode_hdf5(arrays: Mapping[str, npt.NDArray[np.float32]]) -> bytes:
             group = file.require_group(f"{LAYERS}/{number}/{VARS}")
             group.attrs[NAME] = layer
             group[{"kernel": "0", "bias": "1"}[role]] = value
-    return content.getvalue()  # no copy is made, in spite of the name; a view would outlive the file object
+    return content.getvalue()  # no copy, in spite of the name, but a view would outlive the file object
 
 
 @contextmanager
@@ -119,7 +121,7 @@ def _legacy(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) -
 def _current(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) -> Iterator[Array]:
     """Read the layout of `save_weights` of Keras 3, and of 2.13 for .weights.h5: groups `vars` by attribute path.
 
-    Since Keras 3.6 a group has the layer's name; before, a layer in a list is known only by its path.
+    Since Keras 3.6 a group has the layer's name. Before, a layer in a list is known only by its path.
     """
     for name, dataset in objects.items():
         group, _, index = name.rpartition("/")
@@ -133,7 +135,7 @@ def _current(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) 
 
 
 def _has_floats(item: h5py.Group | h5py.Dataset, path: pathlib.Path) -> bool:
-    """Whether this is an array of floats; raises `ContentError` if its values are elsewhere."""
+    """Whether this is an array of floats. Raises `ContentError` if its values are elsewhere."""
     if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind != "f":
         return False
     stored = item.id.get_create_plist()
@@ -148,7 +150,7 @@ def _values(path: pathlib.Path, name: str) -> np.ndarray:
 
 
 def _role(dataset: h5py.Dataset) -> str:
-    """Role of an array of a convolution, from its shape."""
+    """Role of an array of a convolution, from its shape, such as `bias` for (64,)."""
     return "kernel" if len(dataset.shape) > 1 else "bias"
 
 

@@ -2,7 +2,7 @@
 
 Three rearrangements compute the same function as the plain layers (research/benchmarks.md has the savings):
 
-- Bias and ReLU follow the max-pooling instead of preceding it. Both commute with a maximum; only a quarter of the
+- Bias and ReLU follow the max-pooling instead of preceding it. Both commute with a maximum. Only a quarter of the
   values is left to add and to clip, and the gradient needs no mask of the large map.
 - A convolution of a map doubled in height and width becomes a convolution of the small map. Each small pixel
   yields four pixels as channels (*phases*), so the large map is never written.
@@ -20,7 +20,7 @@ from trainer.network.architecture import EPSILON
 from trainer.network.convolution import convolve
 
 own_gradient: bool | None = None
-"""Whether `max_pool` has the gradient of this module; None: if this machine has a GPU."""
+"""Whether `max_pool` has the gradient of this module. None means if this machine has a GPU."""
 
 # === Max-pooling ===
 
@@ -87,6 +87,8 @@ def _on_gpu() -> bool:
 def fan_out(x: Any, count: int) -> list[Any]:
     """Copies of `x`, one for each of its `count` uses, so that their gradients are added in pairs, last two first.
 
+    Example: for three uses, a + (b + c).
+
     Otherwise TensorFlow adds all gradients in one operation, which starts with any tensor whose memory it can
     reuse. On a CPU, sums of three or more tensors then differ in the last bits between runs (research/log.md).
     """
@@ -99,13 +101,14 @@ def fan_out(x: Any, count: int) -> list[Any]:
 # === Phases ===
 
 # Weights of the small axis in each tap of a 3-tap kernel over the doubled axis, [tap, offset, end, phase], with
-# zeros beyond the border. Phase 0 is the even pixel, x[i] of the small axis; phase 1 the odd, (x[i] + x[i+1]) / 2.
+# zeros beyond the border. Phase 0 is the even pixel, x[i] of the small axis. Phase 1 is the odd one, (x[i] +
+# x[i+1]) / 2.
 DOUBLED = np.array(
     [[[[0.5, 0]], [[0.5, 1]], [[0, 0]]], [[[0, 0]], [[1, 0.5]], [[0, 0.5]]], [[[0, 0]], [[0.5, 0]], [[0.5, 1]]]],
     np.float32,
 )
 # Corrections of DOUBLED in the first and the last small pixel. With x[-1] = 0, a tap sees half of x[0] before the
-# first pixel instead of 0; with x[n] = 0, the last odd pixel, which repeats its neighbour, is halved.
+# first pixel instead of 0. With x[n] = 0, the last odd pixel, which repeats its neighbour, is halved.
 AT_ENDS = np.array([[[[-0.5, 0], [0, 0]]], [[[0, 0], [0, 0.5]]], [[[0, 0], [0.5, 0]]]], np.float32)
 # A 3-tap kernel over an axis with pairs of pixels as channels: [tap, offset in pairs, input phase, output phase].
 PAIRED = np.zeros((3, 3, 2, 2), np.float32)
@@ -114,18 +117,18 @@ for _tap, _phase in np.ndindex(3, 2):
 
 
 def convolve_doubled(x: Any, kernel: Any, training: bool = False) -> Any:
-    """A 3x3 convolution of `x` doubled in height and width; the result is in phases.
+    """A 3x3 convolution of `x` doubled in height and width. The result is in phases.
 
     The doubling is bilinear as in TensorFlow 1: out[2i] = in[i], out[2i + 1] = (in[i] + in[i + 1]) / 2, the last
     row and column repeated. Doubling and convolution are linear and separable in height and width.
 
     Args:
         x: (B, h, w, C).
-        kernel: (3, 3, C, F), any float; transformed in its own type.
+        kernel: (3, 3, C, F), any float. Transformed in its own type.
         training: as in `trainer.network.convolution.convolve`.
 
     Returns:
-        (B, h, w, 4 F) of x's type; the order of the channels is (row, column, filter).
+        (B, h, w, 4 F) of x's type. The order of the channels is (row, column, filter).
     """
     kernels = iter(fan_out(kernel, 4))
 
@@ -168,7 +171,7 @@ def convolve_phases(x: Any, kernel: Any, training: bool = False) -> Any:
 
     Args:
         x: (B, h, w, 4 C).
-        kernel: (3, 3, C, F), any float; transformed in its own type.
+        kernel: (3, 3, C, F), any float. Transformed in its own type.
         training: as in `trainer.network.convolution.convolve`.
 
     Returns:
@@ -191,10 +194,10 @@ class Conv2D(keras.layers.Conv2D):  # type: ignore[misc]
     Args:
         filters: channels of the result.
         kernel_size: side in pixels.
-        pool: stride of a 2x2 max-pooling of the result (2 drops an odd last row or column, 1 keeps the size); None
-            for no pooling.
-        of: the input: `pixels`; `small`, pixels to double first, with a result in phases; or `phases`.
-        kwargs: those of `keras.layers.Conv2D`.
+        pool: stride of a 2x2 max-pooling of the result (2 drops an odd last row or column, 1 keeps the size).
+            None for no pooling.
+            of: the input: `pixels`, `phases`, or `small`, pixels to double first, with a result in phases.
+        kwargs: as in `keras.layers.Conv2D`.
     """
 
     def __init__(
@@ -262,7 +265,7 @@ class Pixels(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("msinet")
 class Normalize(keras.layers.Layer):  # type: ignore[misc]
-    """Shift and scale the map of each image to 0..1, in float32: x -= min; x /= 1e-7 + max."""
+    """Shift and scale the map of each image to 0..1, in float32: first x -= min, then x /= 1e-7 + max."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(dtype="float32", **kwargs)

@@ -29,7 +29,7 @@ def load_model(folder: str | os.PathLike[str]) -> "Trained":
     """The network of a model's folder in float32, for any height and width divisible by its stride.
 
     Args:
-        folder: a model's folder; without MODEL_CONFIG the model has the defaults.
+        folder: a model's folder. Without MODEL_CONFIG the model has the defaults.
 
     Raises:
         UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
@@ -44,7 +44,7 @@ def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
     """Assign the weights of a model's folder to `model`.
 
     Raises:
-        UserError: as `trainer.network.weights.read_weights`; or the folder has a model of another network.
+        UserError: as `trainer.network.weights.read_weights`, or the folder has a model of another network.
     """
     architecture = architecture_of(pathlib.Path(folder))
     if architecture.name != model.name:
@@ -59,7 +59,7 @@ def assign_arrays(model: keras.Model, arrays: list[Array], what: str) -> Matched
     """Assign the arrays of a file, which messages call `what`, to the layers of `model`, named as its network.
 
     Raises:
-        ContentError: the arrays belong to another network; see `trainer.network.matching.match`.
+        ContentError: the arrays belong to another network. See `trainer.network.matching.match`.
     """
     matched = match(NETWORKS[model.name], arrays, what)
     _assign(model, matched.values)
@@ -73,7 +73,7 @@ def _assign(model: keras.Model, weights: Weights) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """The network of a model, whether the model averages, and its calibration; a `Predict` itself."""
+    """The network of a model, whether the model averages, and its calibration. It is a `Predict` itself."""
 
     network: keras.Model
     flips: bool = False
@@ -92,7 +92,7 @@ def trained(network: keras.Model, config: Mapping[str, Any]) -> Trained:
 
 
 def averaged(network: Predict) -> Predict:
-    """The mean of a network's map and of its map of the mirrored image, mirrored back; scaled to [0, 1] again."""
+    """The mean of two maps, scaled to [0, 1] again: the image's, and the mirrored image's map mirrored back."""
     normalize = Normalize()
 
     def both(images: tf.Tensor) -> tf.Tensor:

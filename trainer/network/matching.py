@@ -53,8 +53,8 @@ def match(architecture: Architecture, arrays: Iterable[Array], what: str) -> Mat
     Values are read one array after the other, and only of arrays of the right shapes.
 
     Raises:
-        ContentError: unless the arrays are all weights of the network, or exactly those of the encoder, finite and
-            of the right shapes; the message lists all faults.
+        ContentError: unless the arrays are all weights of the network, or exactly the encoder's, finite and
+            of the right shapes. The message lists all faults, such as `conv5/kernel is (3, 3, 512, 8), ...`.
     """
     arrays, expected, layers = list(arrays), architecture.weight_shapes(), architecture.layers
     numbered = _numbered(arrays, layers)
@@ -91,7 +91,10 @@ def match(architecture: Architecture, arrays: Iterable[Array], what: str) -> Mat
 
 
 def _target(architecture: Architecture, array: Array, numbered: dict[str, str]) -> tuple[str, str, bool] | None:
-    """The layer and the role of an array, and whether its network expects BGR; None if it belongs to no layer."""
+    """The layer and the role of an array, and whether its network expects BGR. None if it belongs to no layer.
+
+    Example: `("conv1_conv1_1", "kernel", True)` for `block1_conv1/kernel` of Keras' VGG16.
+    """
     if re.search(OPTIMIZER, array.called) or re.search(OPTIMIZER, array.object_path):
         return None
     scope, role = _split(array.called)
@@ -104,7 +107,10 @@ def _target(architecture: Architecture, array: Array, numbered: dict[str, str]) 
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Scope and role of `scope/kernel`; both empty for anything else."""
+    """Scope and role of `scope/kernel`. Both empty for anything else.
+
+    Example: `a/biases` is `a` and `bias`.
+    """
     scope, _, last = _variable(path).rpartition("/")
     return (scope, ROLES[last]) if last in ROLES else ("", "")
 
@@ -141,7 +147,7 @@ def _check(
     others: list[Array],
     what: str,
 ) -> None:
-    """Raise `ContentError` with all faults, unless all weights, or exactly those of the encoder, are matched."""
+    """Raise `ContentError` with all faults, unless all weights, or exactly the encoder's, are matched."""
     expected: dict[tuple[str, str], Shape] = architecture.weight_shapes()
     missing = [key for key in expected if key not in values]
     encoder = {key for key in expected if key[0] in architecture.encoder}

@@ -19,7 +19,7 @@ MODEL_CONFIG = "config.json"
 MODEL_REMEDY = "give the folder of a model that `train` wrote"
 """End of a message about a folder without WEIGHTS or with a damaged MODEL_CONFIG."""
 COMPACT_WEIGHTS = "weights.int8.npz"
-"""Weights of a model in compact form, in place of WEIGHTS; MODEL_CONFIG has their checksum."""
+"""Weights of a model in compact form, in place of WEIGHTS. MODEL_CONFIG has their checksum."""
 PRETRAINED_FOLDER = pathlib.Path(__file__).parents[1] / "models" / "pretrained"
 """The model that comes with this package, in compact form."""
 GET_PRETRAINED = "get it again with `git checkout -- trainer/models/pretrained`, or install msinet-pipelines again"
@@ -30,19 +30,25 @@ HISTORY = "history.jsonl"
 TRAINING_IMAGES = "training_images.json"
 """The images that the model was trained on, see `training_images`."""
 EVALUATION, PER_IMAGE = "evaluation.json", "per_image.csv"
-"""Scores of the model and of each image; a registered model keeps those of the run that registered it."""
+"""Scores of the model and of each image. A registered model keeps the scores from the run that registered it."""
 LEFT_OUT = "left_out_observers.csv"
-"""Scores of each image without one of its observers; absent if it is not known who saw which images."""
+"""Scores of each image without one of its observers. Absent if it is not known who saw which images."""
 
 
 def weights_in(folder: pathlib.Path) -> pathlib.Path:
-    """The weights in a model's folder: COMPACT_WEIGHTS if there is no WEIGHTS but them, else WEIGHTS."""
+    """The weights in a model's folder: COMPACT_WEIGHTS if there is no WEIGHTS but them, else WEIGHTS.
+
+    Example: an empty folder has WEIGHTS, so that a message names that file.
+    """
     compact, whole = folder / COMPACT_WEIGHTS, folder / WEIGHTS
     return compact if compact.is_file() and not whole.is_file() else whole
 
 
 def checkpoints_of(model: str) -> str:
-    """Folder or address of the checkpoints of the training that writes `model`, unless another one is given."""
+    """Folder or address of the checkpoints of the training that writes `model`, unless another one is given.
+
+    Example: `runs/mine/model/` has `runs/mine/model.checkpoints`.
+    """
     return f"{model.rstrip('/')}.checkpoints"
 
 
@@ -51,11 +57,13 @@ MOST_DIGESTS_BYTES = 2**28
 
 
 def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
-    """The content of TRAINING_IMAGES in a model's folder; empty without it, as an imported model is.
+    """The content of TRAINING_IMAGES in a model's folder. Empty without it, as for an imported model.
 
-    It is the fingerprint of each dataset that the model, its base model and so on were trained on -> `train` or
-    `valid` -> digests of the images' pixels, and `train_hashes` or `valid_hashes` -> `trainer.data.copies.hash_of`
-    the images, which models of earlier versions do not have.
+    It is the fingerprint of each dataset that the model, its base model and so on were trained on -> `train`
+    or `valid` -> digests of the images' pixels. Beside them, `train_hashes` or `valid_hashes` have
+    `trainer.data.copies.hash_of` the images. Models of earlier versions do not have these.
+
+    Example: `{"0517": {"train": ["a3..."], "train_hashes": ["9c..."]}}`.
 
     Raises:
         UserError: the file is damaged.
@@ -83,7 +91,7 @@ class _Origin(TypedDict, total=False):
     """The origin of a model, which every MODEL_CONFIG may have."""
 
     network: str
-    """A name of `trainer.network.networks`; absent in models of earlier versions."""
+    """A name of `trainer.network.networks`. Absent in models of earlier versions."""
     source: str
     dataset: str
     fingerprint: str
@@ -106,7 +114,7 @@ class CalibrationNumbers(TypedDict):
 
 
 PICTURE, PAGE = KINDS = "picture", "page"
-"""Kinds of images (`trainer.prediction.kinds`); a model may have a `KindConfig` for pages."""
+"""Kinds of images (`trainer.prediction.kinds`). A model may have a `KindConfig` for pages."""
 
 
 class KindConfig(TypedDict):
@@ -144,7 +152,9 @@ class BaseConfig(_Origin):
 
 
 def for_kind(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The content of MODEL_CONFIG with the size, the averaging and the calibration for one kind of images."""
+    """The content of MODEL_CONFIG with the size, the averaging and the calibration for one kind of images,
+    such as `page`.
+    """
     return {**config, **config.get("kinds", {}).get(kind, {})}
 
 
@@ -164,7 +174,10 @@ def architecture_of(folder: pathlib.Path) -> Architecture:
 
 
 def image_sizes_of(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
-    """Kind of images -> (H, W) of a model's input, pixels: of PICTURE, and of kinds with a size of their own."""
+    """Kind of images -> (H, W) of a model's input, pixels: of PICTURE, and of kinds with a size of their own.
+
+    Example: `{"picture": (240, 320), "page": (480, 640)}`.
+    """
     path = folder / MODEL_CONFIG
     config = read_json(path, MODEL_REMEDY, SizedConfig)
     architecture, sizes = network_of(config), {}

@@ -15,7 +15,9 @@ DEFAULT = NETWORKS["msinet"]
 def network_of(config: Mapping[str, Any]) -> Architecture:
     """The network of a model, by the content of its MODEL_CONFIG.
 
+    Example: `{}` and `{"network": "msinet"}` both have MSI-Net.
+
     Raises:
-        UserError: this version does not know the network. It names those that it knows.
+        UserError: this version does not know the network. It says which networks it knows.
     """
     return look_up("network", str(config.get("network", DEFAULT.name)), NETWORKS)

@@ -1,7 +1,7 @@
 """Write ONNX files: a graph of nodes and constants, as the messages of `onnx.proto` in Protocol Buffers.
 
-The package `onnx` does the same, but importing it takes as long as a prediction. The numbers of fields and types
-are those of onnx.proto (github.com/onnx/onnx); `onnx.checker` reads what is written here, in the tests.
+The package `onnx` does the same, but importing it takes as long as a prediction. The numbers of fields and
+types are from onnx.proto (github.com/onnx/onnx). `onnx.checker` reads what is written here, in the tests.
 """
 
 import struct
@@ -32,7 +32,7 @@ class Graph:
         self._constants: list[Chunks] = []
 
     def constant(self, values: npt.ArrayLike, name: str = "") -> "Tensor":
-        """Add an array, float32, int8 or int64; another number becomes float32."""
+        """Add an array, float32, int8 or int64. Another number becomes float32."""
         array = np.asarray(values)
         shape = array.shape
         array = np.ascontiguousarray(array if array.dtype in TYPES else array.astype(np.float32)).reshape(-1)
@@ -43,13 +43,13 @@ class Graph:
         return Tensor(self, name)
 
     def node(self, operator: str, *inputs: "Operand", name: str = "", **attributes: Any) -> "Tensor":
-        """Add a node with one output; None leaves out an optional input."""
+        """Add a node with one output. None leaves out an optional input."""
         return self.split(operator, 1, *inputs, name=name, **attributes)[0]
 
     def split(
         self, operator: str, n_outputs: int, *inputs: "Operand", name: str = "", **attributes: Any
     ) -> "list[Tensor]":
-        """Add a node with several outputs."""
+        """Add a node with several outputs, such as `Split`."""
         name = name or f"{operator}_{len(self._nodes)}"
         names = [name] if n_outputs == 1 else [f"{name}/{index}" for index in range(n_outputs)]
         given = [
@@ -72,7 +72,7 @@ class Graph:
 
         Args:
             name: of the graph.
-            inputs: name -> shape of each float32 input; the name of a dimension leaves it free.
+            inputs: name -> shape of each float32 input. The name of a dimension, such as `batch`, leaves it free.
             outputs: likewise.
             metadata: key -> value, for people and programs.
         """
@@ -96,13 +96,16 @@ class Graph:
 
 
 class Tensor:
-    """A value of a graph, with the arithmetic of an array; each operation adds a node."""
+    """A value of a graph, with the arithmetic of an array.
+
+    Each operation adds a node, such as `Add` for `x + 1.0`.
+    """
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph, self.name = graph, name
 
     def apply(self, operator: str, *others: "Operand", **attributes: Any) -> "Tensor":
-        """The result of an operator that has this value as its first input."""
+        """The result of an operator with this value as its first input, such as `x.apply("Relu")`."""
         return self.graph.node(operator, self, *others, **attributes)
 
     def __add__(self, other: "Operand") -> "Tensor":
@@ -170,7 +173,10 @@ def _field(number: int, value: int | float | str | Chunks) -> Chunks:
 
 
 def _varint(number: int) -> bytes:
-    """A number, 7 bits a byte, the lowest first; a negative one as its two's complement in 64 bits."""
+    """A number, 7 bits a byte, the lowest first. A negative one is its two's complement in 64 bits.
+
+    Example: 300 is the bytes 172 and 2.
+    """
     number &= 2**64 - 1
     digits = bytearray()
     while number > 127:

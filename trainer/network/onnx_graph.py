@@ -32,8 +32,8 @@ def encode_onnx(
     Args:
         architecture: the network.
         weights: of the network, float32 or in compact form (`trainer.network.compact`), which the runtime expands.
-        flips: whether to average the map of an image with that of its mirror image (setting `flip_prediction`).
-        calibration: of the maps; None for the network's own.
+        flips: whether to average the maps of an image and of its mirror image (setting `flip_prediction`).
+        calibration: of the maps. None for the network's own.
         metadata: key -> value, kept in the file.
     """
     graph = Graph()
@@ -51,13 +51,13 @@ def encode_onnx(
 
 
 def _normalized(maps: Tensor) -> Tensor:
-    """Shift and scale the map of each image to 0..1: x -= min; x /= 1e-7 + max."""
+    """Shift and scale the map of each image to 0..1: first x -= min, then x /= 1e-7 + max."""
     shifted = maps - maps.reduced("Min", 1, 2, 3)
     return shifted / (EPSILON + shifted.reduced("Max", 1, 2, 3))
 
 
 def _averaged(graph: Graph, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-    """The mean of the map and of that of the mirrored image, mirrored back; scaled to [0, 1] again."""
+    """The mean of two maps, scaled to [0, 1] again: the image's, and the mirrored image's map mirrored back."""
     both = graph.node("Concat", images, _mirrored(images), axis=0)
     plain, mirrored = graph.split("Split", 2, _normalized(network(both)), axis=0, num_outputs=2)
     return _normalized(plain + _mirrored(mirrored))

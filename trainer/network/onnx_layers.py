@@ -24,7 +24,10 @@ class OnnxLayers:
         return self._graph.constant(self._weights[layer, "bias"], f"{layer}/bias")
 
     def kernel(self, layer: str, channels: slice = slice(None)) -> Tensor:
-        """The part of a kernel (k, k, in, out) for some input channels as ONNX has it, (out, in, k, k)."""
+        """The part of a kernel (k, k, in, out) for some input channels as ONNX has it, (out, in, k, k).
+
+        Example: `slice(1024, None)` is the part for what is the same in all pixels.
+        """
         kernel = self._weights[layer, "kernel"][:, :, channels].transpose(3, 2, 0, 1)
         stored = self._graph.constant(kernel, f"{layer}/kernel{channels.start or ''}")
         return (

@@ -1,9 +1,9 @@
 """Resize and pad images and maps to the network's input size, and resize predictions back.
 
-The arithmetic is that of the reference (alexanderkroner/saliency, data.py): the aspect ratio is kept, sizes are
-rounded, and padding is symmetric. Shrinking averages areas, enlarging is bicubic; both are those of TensorFlow 1
-with aligned corners, in NumPy. `trainer.network.tensorflow_preprocess` is the same in TensorFlow operations, for
-models that are exported to servers.
+The arithmetic is the reference's (alexanderkroner/saliency, data.py): the aspect ratio is kept, sizes are
+rounded, and padding is symmetric. Shrinking averages areas, enlarging is bicubic. Both compute in NumPy what
+TensorFlow 1 does with aligned corners. `trainer.network.tensorflow_preprocess` is the same in TensorFlow
+operations, for models that are exported to servers.
 """
 
 from typing import Any
@@ -81,8 +81,10 @@ def restore_map(values: npt.ArrayLike, size: Size) -> npt.NDArray[np.uint8]:
 def resize_back(values: npt.ArrayLike, size: Size) -> Floats:
     """Resize a predicted map to the size of its image in float32, neither scaled, clipped nor rounded.
 
-    It is resized until both sides cover `size`, and its centre is kept: the inverse of fitting and padding. Shapes
-    are those of `restore_map`.
+    It is resized until both sides cover `size`, and its centre is kept: the inverse of fitting and padding.
+    Shapes are as in `restore_map`.
+
+    Example: a map of 240 x 320 for an image of 600 x 600 becomes 600 x 800, and its middle 600 columns are kept.
     """
     levels = np.asarray(values, np.float32)
     ratio = max(_ratios(levels.shape[:2], size))
@@ -112,7 +114,10 @@ def _ratios(original_size: Any, size: Any) -> list[float]:
 
 
 def _scaled(original_size: Any, ratio: float) -> Size:
-    """The size times the ratio, rounded (half to even, as NumPy and TensorFlow 1 do), at least one pixel."""
+    """The size times the ratio, rounded (half to even, as NumPy and TensorFlow 1 do), at least one pixel.
+
+    Example: (3, 5) times 0.5 is (2, 2).
+    """
     height, width = (max(1, round(int(side) * ratio)) for side in original_size)
     return height, width
 
@@ -126,7 +131,7 @@ def _fit(image: npt.NDArray[Any], size: Size, padding: float) -> Floats:
 
 
 def _resize(image: npt.NDArray[Any], size: Size) -> Floats:
-    """(h, w) or (h, w, c) to this size: area averaging if it shrinks, else bicubic; corners aligned."""
+    """(h, w) or (h, w, c) to this size: area averaging if it shrinks, else bicubic. Corners are aligned."""
     before = image.shape[:2]
     if size != before and size[0] <= before[0] and size[1] <= before[1]:
         return _averaged(_averaged(image, size[0]).swapaxes(0, 1), size[1]).swapaxes(0, 1)
@@ -137,12 +142,12 @@ def _resize(image: npt.NDArray[Any], size: Size) -> Floats:
 
 
 def _averaged(image: npt.NDArray[Any], n: int) -> Floats:
-    """Shrink the first axis to `n` pixels, each the mean of those that it covers, wholly or in part."""
+    """Shrink the first axis to `n` pixels. Each is the mean of the pixels that it covers, wholly or in part."""
     length = len(image)
     step = np.float32(length - 1) / np.float32(n - 1) if n > 1 else np.float32(length)
     edges = np.arange(n + 1, dtype=np.float32) * step
     starts, ends = np.floor(edges[:-1]).astype(int), np.minimum(np.ceil(edges[1:]).astype(int), length)
-    # The parts of the first and the last pixel that are not covered; beyond the border the last pixel goes on.
+    # The parts of the first and the last pixel that are not covered. Beyond the border the last pixel goes on.
     before, after = edges[:-1] - starts, (ends - edges[1:]).astype(np.float32)
     total = np.uint32 if image.dtype == np.uint8 else np.float32
     averaged = np.empty((n, *image.shape[1:]), np.float32)
@@ -168,7 +173,7 @@ def resize_part(values: Floats, whole: Size, start: Size, size: Size) -> Floats:
         size: (h, w) of the part.
 
     Returns:
-        (h, w) or (h, w, C) float32, the same bits as TensorFlow's; the kernel overshoots, so values can be outside
+        (h, w) or (h, w, C) float32, the same bits as TensorFlow's. The kernel overshoots, so values can be outside
         the map's range.
     """
     across = [1] * (values.ndim - 1)

@@ -1,9 +1,12 @@
 """Write a model's folder, and its network as a SavedModel for servers.
 
-The SavedModel decodes images itself, in TensorFlow operations, as `trainer.io.pictures` does; it uses only those
-that TensorFlow 2.15 has on CPUs. Unlike there, WebP, TIFF and GIF are not read (of a GIF TensorFlow decodes every
-frame at any size, without a limit), nor are BMPs with a palette, whose indices TensorFlow takes for grey levels. A
-PNG's tRNS colour key is ignored unless it has a palette, and so is an orientation outside a JPEG's EXIF.
+The SavedModel decodes images itself, in TensorFlow operations, as `trainer.io.pictures` does. It uses only
+operations that TensorFlow 2.15 has on CPUs. Unlike there:
+
+- WebP, TIFF and GIF are not read. Of a GIF TensorFlow decodes every frame at any size, without a limit.
+- BMPs with a palette are not read. TensorFlow takes their indices for grey levels.
+- A PNG's tRNS colour key is ignored unless it has a palette.
+- An orientation outside a JPEG's EXIF is ignored.
 """
 
 import importlib.util
@@ -29,7 +32,7 @@ NOTICE = "NOTICE.txt"
 PREPARED = tf.TensorSpec((None, None, None, 3), tf.float32, "input")
 ENCODED = tf.TensorSpec((None,), tf.string, "image_bytes")
 HEADER_BYTES = 2**18
-"""The part of a JPEG that is searched for EXIF; a segment of a JPEG has at most a quarter of this size."""
+"""The part of a JPEG that is searched for EXIF. A segment of a JPEG has at most a quarter of this size."""
 MAX_SEGMENTS = 64
 """Segments of a JPEG that are searched for EXIF, which should be the first."""
 EXIF, LITTLE_ENDIAN = 0x45786966, 0x4949  # "Exif", "II"
@@ -47,7 +50,7 @@ def write_model(
     """Write WEIGHTS, SAVED_MODEL and MODEL_CONFIG into `folder`.
 
     Args:
-        model: in float32 and of free size; after the call it has the weights that were read back from the file.
+        model: in float32 and of free size. After the call it has the weights that were read back from the file.
         folder: an existing folder.
         image_size: (H, W) to which `serve_bytes` fits an image.
         summary: content of MODEL_CONFIG.
@@ -76,10 +79,10 @@ def write_saved_model(
     Args:
         model: as `load_model` returns it.
         image_size: (H, W) to which `serve_bytes` fits an image.
-        path: folder to write; it is written only if the comparison succeeds.
+        path: folder to write. It is written only if the comparison succeeds.
         default: which of the SIGNATURES `serving_default` is, for requests that name no signature. With
             `serve_bytes` the export accepts encoded images only.
-        notice: what users of the export must know, for the file NOTICE in its extra assets; empty for none.
+        notice: what users of the export must know, for the file NOTICE in its extra assets. Empty for none.
 
     Raises:
         UserError: it cannot be written, or the reloaded export gives other maps than the network.
@@ -139,12 +142,15 @@ class _Servable(tf.Module):  # type: ignore[misc]
 
     @tf.function(input_signature=[PREPARED], autograph=False)  # type: ignore[untyped-decorator]
     def serving_default(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Prepared images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1]; H and W divisible by 8."""
+        """Prepared images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1].
+
+        H and W are divisible by the network's stride.
+        """
         return {"output": self._network(images)}
 
     @tf.function(input_signature=[ENCODED], autograph=False)  # type: ignore[untyped-decorator]
     def serve_bytes(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Encoded images to 8-bit PNG maps of the upright images' own sizes; an empty string for an invalid image.
+        """Encoded images to 8-bit PNG maps of the upright images' own sizes. An invalid image has an empty string.
 
         Two run at a time: memory does not grow with their number, and one is decoded while another is predicted.
         """
@@ -169,9 +175,9 @@ def decode_picture(encoded: tf.Tensor) -> tf.Tensor:
         encoded: scalar string, a file's content.
 
     Returns:
-        (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparent pixels are blended with white. (0, 0, 3)
-        if the image has another format, is damaged, or exceeds MAX_PIXELS or MAX_SIDE_PX: an error would fail the
-        whole batch, into which a server puts the requests of several callers.
+        (h, w, 3) uint8 RGB, upright by its EXIF orientation. Transparent pixels are blended with white. (0, 0, 3)
+        if the image has another format, is damaged, or exceeds MAX_PIXELS or MAX_SIDE_PX: an error would fail
+        the whole batch, and a server puts the requests of several callers into one.
     """
     nothing = tf.data.Dataset.from_tensors(tf.zeros((0, 0, 3), tf.uint8))
     # A graph has no other way to continue after an error.
@@ -198,7 +204,7 @@ def _decode(encoded: tf.Tensor) -> tf.Tensor:
 
 
 class _Bytes:
-    """The numbers in a file's header; zeros after its end."""
+    """The numbers in a file's header, and zeros after its end."""
 
     def __init__(self, encoded: tf.Tensor) -> None:
         content = tf.io.decode_raw(tf.strings.substr(encoded, 0, HEADER_BYTES), tf.uint8)
@@ -223,7 +229,7 @@ class _Bytes:
 
 
 def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
-    """(h, w) from the image's header, int64; 0 for an unknown format."""
+    """(h, w) from the image's header, int64. Both are 0 for an unknown format, such as WebP."""
 
     def of_jpeg() -> tf.Tensor:
         return tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64)
@@ -257,7 +263,10 @@ def _rgb(picture: tf.Tensor, header: _Bytes) -> tf.Tensor:
 
 
 def _orientation(header: _Bytes) -> tf.Tensor:
-    """The EXIF orientation of a JPEG, 1 to 8; 1 if it has none or a damaged one, or for another format."""
+    """The EXIF orientation of a JPEG, 1 to 8. It is 1 without one, if it is damaged, and for other formats.
+
+    Example: a picture with 6 must be turned to the right by a quarter.
+    """
 
     def continues(at: tf.Tensor) -> tf.Tensor:
         marker, is_exif = header.number(at, 2), header.number(at + 4, 4) == EXIF
@@ -281,7 +290,7 @@ def _orientation(header: _Bytes) -> tf.Tensor:
 
 
 def _upright(picture: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    """(h, w, 3) turned and mirrored by the EXIF orientation; from 5 on it is transposed first."""
+    """(h, w, 3) turned and mirrored by the EXIF orientation. From 5 on it is transposed first."""
 
     def transposed() -> tf.Tensor:
         # By a gather: of a transposition of integers, TensorFlow prints an error on a CPU without AVX-512.

@@ -19,7 +19,7 @@ def calibrated(calibration: Calibration, maps: tf.Tensor, images: tf.Tensor) -> 
 
 
 def positions(images: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where rows and columns lie in the images, whose padding is found by its colour.
+    """Where rows and columns lie in the images. Their padding is found by its colour.
 
     Padding has the same width on both sides, and is either above and below or left and right. Borders of that
     colour that are not so belong to the image.
@@ -62,7 +62,8 @@ def mixture(maps: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, numbers: tf.Te
         numbers: `Calibration.numbers`.
 
     Returns:
-        (N, H, W); each sums to 1 inside the image, and goes on in the padding, so that its edge can be resized.
+        (N, H, W). Each map sums to 1 inside the image, and goes on in the padding, so that its edge can be
+        resized.
     """
     exponent, logit, slope, height, width, y, x = tf.unstack(numbers)
     is_row, is_column = (tf.cast(tf.abs(each) < 0.5, tf.float32) for each in (rows, columns))

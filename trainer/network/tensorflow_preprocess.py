@@ -33,7 +33,7 @@ def _placement(original_size: tf.Tensor, size: Size) -> tuple[tf.Tensor, tf.Tens
 
 
 def _resize(image: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """(h, w, c) to (size, c): area averaging if it shrinks, else bicubic; corners aligned."""
+    """(h, w, c) to (size, c): area averaging if it shrinks, else bicubic. Corners are aligned."""
     batch = image[None]  # not cast: both operations return float32, and a large image needs less memory as it is
     shrinks = tf.reduce_all(size <= tf.shape(image)[:2]) & tf.reduce_any(size < tf.shape(image)[:2])
     resized = tf.cond(
@@ -88,7 +88,7 @@ def resize_part(values: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, size: tf.
         size: (2,) int32, (h, w) of the part.
 
     Returns:
-        (h, w) float32; the kernel overshoots, so values can be outside the map's range.
+        (h, w) float32. The kernel overshoots, so values can be outside the map's range.
     """
     height, width = tf.unstack(tf.shape(values))
     rows = _resize_rows(values, *taps(height, whole[0], start[0], size[0]))

@@ -17,7 +17,7 @@ ENCODER_ALONE = (
 
 
 def read_weights(folder: str | os.PathLike[str]) -> Weights:
-    """Read the weights of the whole network from a model's folder, in float32; raises as `read_stored`."""
+    """Read the weights of the whole network from a model's folder, in float32. Raises as `read_stored`."""
     return compact.expanded(read_stored(folder))
 
 

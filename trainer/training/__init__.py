@@ -1,1 +1,1 @@
-"""From prepared data to a model: devices, the loop, checkpoints and logs; the network is in `trainer/network`."""
+"""From prepared data to a model: devices, the loop, checkpoints and logs. `trainer/network` has the network."""

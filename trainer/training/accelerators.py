@@ -35,13 +35,16 @@ PROVISIONING = (STANDARD, SPOT, FLEX_START)
 
 
 class Estimate(NamedTuple):
-    """The ends of an estimate; they are equal if it was measured."""
+    """The ends of an estimate. They are equal if it was measured."""
 
     least: float
     most: float
 
     def text(self, form: Callable[[float], str]) -> str:
-        """Both ends in the words of `form`, such as `9 min to 16 min`; one if their words are equal."""
+        """Both ends in the words of `form`, such as `9 min to 16 min`.
+
+        If their words are equal, they stand once.
+        """
         least, most = map(form, self)
         return least if least == most else f"{least} to {most}"
 
@@ -59,7 +62,7 @@ class Estimate(NamedTuple):
 EFFICIENCY = Estimate(0.2, 0.5)
 """Share of the peak of a GPU or a TPU that a training step is assumed to reach: from about that of the published
 trainings to that of the convolutions alone. It is one for both, because the figures do not tell them apart."""
-# The first two sources in float32 on a V100: VGG16 in 83.5 and 71.7 ms for 16 images, 113 and 132%; ResNet-50 at
+# The first two sources in float32 on a V100: VGG16 in 83.5 and 71.7 ms for 16 images, 113 and 132%. ResNet-50 at
 # 412 images/s, 65%. cuDNN can multiply less often than the count says, by Winograd's algorithm.
 FLOAT32_EFFICIENCY = Estimate(0.65, 1.3)
 """Share of the peak in float32 that a step reaches on a GPU whose tensor cores do not multiply float32."""
@@ -67,26 +70,26 @@ FLOAT32_EFFICIENCY = Estimate(0.65, 1.3)
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-    """One kind of chip; a machine may have several. For `cpu` the chip is the whole machine."""
+    """One kind of chip. A machine may have several. For `cpu` the chip is the whole machine."""
 
     title: str
     image: str
     """Container image for it: cpu, gpu or tpu."""
     vertex_type: str
-    """Vertex AI's `accelerator_type`; empty if the machine type determines it."""
+    """Vertex AI's `accelerator_type`. Empty if the machine type determines it."""
     node_labels: Mapping[str, str]
     """Labels of GKE nodes with this chip."""
     memory_bytes: float
     flops: Mapping[str, float]
     """Peak FLOP/s by precision, for the precisions that the chip supports."""
     bandwidth_bytes_s: float
-    """Memory bandwidth, bytes per second; infinite if `flops` was measured and includes memory traffic."""
+    """Memory bandwidth, bytes per second. Infinite if `flops` was measured and includes memory traffic."""
     precision: str
     """Precision that `auto` selects."""
     per_replica_batch: int
     """Default images per step and replica: learns as fast per epoch as batches of one (research/log.md)."""
     regions: tuple[str, ...]
-    """Regions where Vertex AI trains on it; empty for all."""
+    """Regions where Vertex AI trains on it. Empty for all."""
     flex_start: bool = False
     """Whether Vertex AI can wait for capacity (Flex-start)."""
     efficiency: Estimate = EFFICIENCY
@@ -94,7 +97,7 @@ class Chip:
     float32_efficiency: Estimate | None = None
     """Share of the peak in float32, where it differs from `efficiency`."""
     quota: str = ""
-    """End of Vertex AI's quota metric for its chips; empty for a CPU, whose metric counts vCPUs."""
+    """End of Vertex AI's quota metric for its chips. Empty for a CPU: its metric counts vCPUs."""
 
     def efficiency_in(self, precision: str) -> Estimate:
         """Share of the peak that a training step is assumed to reach in a precision."""
@@ -118,7 +121,7 @@ _CPU_FLOPS = {"float32": 16 / 2 * DEFAULT.cost.flop / 1.57, "bfloat16": 16 / 2 *
 CPU = Chip(
     "CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, (), efficiency=Estimate(0.25, 0.5)
 )  # fmt: skip
-# T4 and V100 have no bfloat16; their tensor cores multiply float16.
+# T4 and V100 have no bfloat16. Their tensor cores multiply float16.
 T4 = Chip(
     "NVIDIA T4", "gpu", "NVIDIA_TESLA_T4", _node("nvidia-tesla-t4"), 16e9,
     {"float16": 65e12, "float32": 8.1e12}, 320e9, "float16", 32,
@@ -189,7 +192,10 @@ UNNAMED = {"cpu": CPU, "gpu": T4, "tpu": V5E}
 
 @dataclasses.dataclass(frozen=True)
 class Accelerator:
-    """One row of the table: a machine with `chips` chips, each of which is a replica."""
+    """One row of the table: a machine with `chips` chips. Each chip is a replica.
+
+    Example: `t4-4` has four.
+    """
 
     name: str
     chip: Chip
@@ -201,7 +207,7 @@ class Accelerator:
     """Compute Engine's on-demand price per hour, chips included."""
     compute_engine_spot_usd: float
     flex_start_usd: float | None = None
-    """Vertex AI's Flex-start price per hour, fee included; None if unknown."""
+    """Vertex AI's Flex-start price per hour, fee included. None if unknown."""
     on_demand: bool = True
     """Whether the machine is available without Spot or Flex-start."""
     tpu_topology: str = ""
@@ -238,8 +244,10 @@ class Accelerator:
     def quotas(self, provisioning: str) -> dict[str, int]:
         """Vertex AI's quota metrics of training, without their prefix -> how much of them one machine takes.
 
+        Example: a `t4-2` takes `{"nvidia_t4_gpus": 2, "cpus": 16}`.
+
         Spot and Flex-start take the preemptible metrics (Vertex AI: Schedule training jobs based on resource
-        availability). vCPUs count for N1 machines, and all preemptible ones with GPUs; A2, A3 and G2 machines
+        availability). vCPUs count for N1 machines, and all preemptible ones with GPUs. A2, A3 and G2 machines
         have metrics of their own, which are unlimited in projects that were looked at.
         """
         prefix = "" if provisioning == STANDARD else "preemptible_"
@@ -250,7 +258,7 @@ class Accelerator:
 
     @property
     def resource_name(self) -> str:
-        """Kubernetes resource of which a pod requests `chips`; empty for a CPU."""
+        """Kubernetes resource, such as `nvidia.com/gpu`. A pod requests `chips` of it. Empty for a CPU."""
         return {"cpu": "", "gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}[self.image]
 
     @property
@@ -260,7 +268,7 @@ class Accelerator:
         return {**self.chip.node_labels, **topology}
 
     def usd_per_hour(self, provisioning: str) -> float | None:
-        """Vertex AI's price of one machine in PRICE_REGION; None if it is not offered or unknown."""
+        """Vertex AI's price of one machine in PRICE_REGION. None if it is not offered or unknown."""
         if provisioning not in self.provisioning:
             return None
         fee = MANAGEMENT_FEE * self.compute_engine_usd
@@ -322,7 +330,9 @@ def get_accelerator(name: str) -> Accelerator:
 def _rows_called(name: str) -> list[Accelerator]:
     """The rows that Google's or NVIDIA's word `name`, in any case and spelling, stands for: smallest first.
 
-    A row's own name comes first, such as `L4`; then the word as it is, without a number of chips at its end, as in
+    Example: `nvidia-tesla-t4` stands for `t4`, `t4-2` and `t4-4`.
+
+    A row's own name comes first, such as `L4`. Then the word as it is, without a number of chips at its end, as in
     `v5e-16`, and as the beginning of others, as in `nvidia`.
     """
     rows = sorted(_ROWS, key=lambda row: (row.chips, row.compute_engine_usd))
@@ -344,19 +354,19 @@ def _words(row: Accelerator) -> set[str]:
 
 
 def _family(name: str) -> str:
-    """An accelerator's name without the number of chips at its end."""
+    """An accelerator's name without the number of chips at its end, such as `v5e` for `v5e-16`."""
     return re.sub(r"-\d+$", "", name)
 
 
 def _plain(name: str) -> str:
-    """The letters and digits of a name, in lower case."""
+    """The letters and digits of a name, in lower case, such as `a10080gb`."""
     return "".join(filter(str.isalnum, name.casefold()))
 
 
 # === Memory and time of a training step, by a roofline model, for a network (`cost`) ===
 
 USABLE_MEMORY = 0.9
-"""Share of the memory available to the step; the runtime and its workspaces need the rest."""
+"""Share of the memory available to the step. The runtime and its workspaces need the rest."""
 START_SECONDS = 300.0
 """Billed time before the first step: container image, data, compilation. An assumption, not measured."""
 FORWARD_SHARE = 1 / 3
@@ -376,7 +386,7 @@ def usable_bytes(chip: Chip) -> float:
 
 
 def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost) -> int:
-    """Largest number of images that fits into the memory of one chip; 0 if none fits."""
+    """Largest number of images that fits into the memory of one chip. 0 if none fits."""
     image_bytes = cost.memory_bytes[chip.image][precision] * _scale(image_size)
     return max(0, int((usable_bytes(chip) - cost.state_bytes) / image_bytes))
 
@@ -384,8 +394,9 @@ def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str, cost:
 def step_seconds(
     chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
 ) -> Estimate:
-    """Seconds of one training step with `batch` images on each chip: those of arithmetic or of memory traffic at
-    the chip's peaks, whichever is longer, by its efficiency.
+    """Seconds of one training step with `batch` images on each chip.
+
+    They are the longer time of arithmetic and of memory traffic at the chip's peaks, by its efficiency.
     """
     seconds = max(_seconds_at_peak(chip, batch, image_size, precision, cost).values())
     efficiency = chip.efficiency_in(precision)
@@ -463,15 +474,20 @@ def default_batch(
     precision: str,
     cost: StepCost = DEFAULT.cost,
 ) -> int:
-    """Default number of images of a step over all replicas: for each part the default of the chip, or less if the
-    memory or the number of training `images` does not allow that.
+    """Default number of images of a step over all replicas.
+
+    For each part it is the default of the chip, or less if the memory or the number of training `images` does
+    not allow that. Example: two T4 with accumulation 2 have 4 x 32 images.
     """
     n_parts, largest = replicas * accumulation, largest_batch(chip, image_size, precision, cost)
     return n_parts * max(1, min(chip.per_replica_batch, images // n_parts, largest))
 
 
 def parts(images: int, largest: int) -> int:
-    """The smallest `accumulation` that splits `images` into equal parts of at most `largest`."""
+    """The smallest `accumulation` that splits `images` into equal parts of at most `largest`.
+
+    Example: 12 images with at most 5 at a time are 3 parts.
+    """
     return next(count for count in range(-(-images // largest), images + 1) if images % count == 0)
 
 

@@ -1,8 +1,10 @@
 """Checkpoints of a training on disk or on Cloud Storage, from which an interrupted run resumes.
 
+Example: `after-epoch-0002-step-000150.npz` is the state after 150 steps of the third epoch.
+
 A checkpoint is one zip file: `state.json`, and the arrays of all variables in order as `.npy` members (NumPy's
 `.npz` format, which `numpy.load` reads). It does not depend on device, strategy or TensorFlow version. Each member
-has a CRC-32 of its bytes; reading verifies all of them.
+has a CRC-32 of its bytes. Reading verifies all of them.
 
 A marker in the folder names the training that writes there, so that no two write there unnoticed.
 """
@@ -72,7 +74,10 @@ class Progress:
         return self.epoch >= epochs or 0 < patience <= self.epoch - self.best_epoch
 
     def after_epoch(self, row: dict[str, Any]) -> "Progress":
-        """Return the progress at the start of the next epoch; `row` is that of the finished one in the history."""
+        """Return the progress at the start of the next epoch.
+
+        `row` is the line of the finished epoch in the history.
+        """
         best_epoch, best_loss = self.best_epoch, self.best_loss
         if row["best"]:
             best_epoch, best_loss = row["epoch"], row["valid_loss"]
@@ -95,7 +100,7 @@ class DamagedCheckpointError(Exception):
 
 
 class Checkpoints:
-    """Checkpoints of weights, optimizer and progress of one run in one folder; a context manager.
+    """Checkpoints of weights, optimizer and progress of one run in one folder, as a context manager.
 
     From `restore` to `close`, a writer's `Marker` is in the folder.
 
@@ -103,10 +108,10 @@ class Checkpoints:
     time. The next call of `save`, `wait` or `close` raises the errors of that thread.
 
     Args:
-        folder: a path or a `gs://` address; created if it does not exist.
-        network: the variables of its model and of its optimizer, which is built, are saved and restored;
-            `tf.distribute` may mirror them over replicas.
-        identity: values that the run's result depends on; a checkpoint with other values is refused.
+        folder: a path or a `gs://` address. Created if it does not exist.
+        network: the variables of its model and of its built optimizer are saved and restored. `tf.distribute`
+            may mirror them over replicas.
+        identity: values that the run's result depends on. A checkpoint with other values is refused.
         writable: False for the machines of a job that only read.
     """
 
@@ -135,7 +140,7 @@ class Checkpoints:
     # === Saving ===
 
     def keep_best(self) -> None:
-        """Copy the current weights as the best; later checkpoints contain them."""
+        """Copy the current weights as the best. Later checkpoints contain them."""
         if self._writable:
             self._best = [np.array(_view(variable)) for variable in self._variables["model"]]
 
@@ -176,7 +181,7 @@ class Checkpoints:
         """Wait until the current checkpoint is complete.
 
         Raises:
-            UserError: if it could not be written; the earlier checkpoints remain, and no part of this one.
+            UserError: if it could not be written. The earlier checkpoints remain, and no part of this one.
         """
         writing, self._writing = self._writing, None
         if writing is not None:
@@ -210,14 +215,14 @@ class Checkpoints:
     # === Restoring ===
 
     def restore(self) -> Progress:
-        """Restore the newest intact checkpoint; return its progress, or a new `Progress` if none exists.
+        """Restore the newest intact checkpoint. Return its progress, or a new `Progress` if none exists.
 
         Prints which checkpoints it skips, and how much of the run is lost. Reads and checks the whole checkpoint
         before it changes any variable.
 
         Raises:
-            UserError: if the checkpoint belongs to a run with other data or settings, or to another network; if
-                all checkpoints are damaged; if the folder cannot be read or, by a writer, written; if another
+            UserError: the checkpoint belongs to a run with other data or settings, or to another network, all
+                checkpoints are damaged, the folder cannot be read or, by a writer, written, or another
                 training writes there.
         """
         if self._writable:
@@ -252,7 +257,7 @@ class Checkpoints:
     def check_room(self) -> None:
         """Raise `UserError` unless a writer's disk has room for all checkpoints that exist at a time.
 
-        To be called after `restore` by a training that goes on; one that is over writes no more.
+        Call it after `restore` in a training that goes on. A finished training writes no more.
         """
         if not self._writable:
             return
@@ -267,7 +272,7 @@ class Checkpoints:
         )
 
     def _n_bytes(self) -> int:
-        """Size of a checkpoint: the weights, those of the best epoch, and the optimizer."""
+        """Size of a checkpoint: the weights, the weights of the best epoch, and the optimizer."""
         sizes = {group: sum(array.nbytes for array in copies) for group, copies in self._copies.items()}
         return sum(sizes.values()) + sizes["model"]
 
@@ -327,7 +332,7 @@ def _recorded(identity: dict[str, Any], key: str) -> str:
 
 
 def _view(variable: Any) -> memoryview:
-    """The value on the host, without a copy if it is there already; of one replica if there are several."""
+    """The value on the host, without a copy if it is there already. It is one replica's if there are several."""
     return memoryview(variable.value.read_value())
 
 
@@ -406,7 +411,7 @@ class Marker:
         return bool(other["run"] == self._own["run"])
 
     def _read(self) -> dict[str, Any]:
-        """The content of the marker in the folder; empty if there is none, or if it is not a marker."""
+        """The content of the marker in the folder. Empty if there is none, or if it is not a marker."""
         try:
             found = json.loads(self._folder.content(MARKER) or b"{}")
         except ValueError:
@@ -458,7 +463,7 @@ def _checkpoints(names: list[str]) -> list[str]:
 
 
 def _position(name: str) -> tuple[int, int]:
-    """Finished epochs, and steps taken in the next epoch."""
+    """Finished epochs, and steps taken in the next epoch, such as (2, 150)."""
     match = NAME.fullmatch(name)
     assert match
     return int(match[1]), int(match[2])

@@ -23,11 +23,11 @@ from trainer.network.model_folder import HISTORY
 from trainer.training import host
 
 GOOD, BAD, NOTE = "good", "bad", "note"
-"""A fact is as it should be; training cannot work; or it is worth knowing."""
+"""A fact is as it should be, training cannot work, or it is worth knowing."""
 DEVICES = ("nvidia[0-9]*", "accel*", "vfio/*")
 """Device files of GPUs and TPUs, below /dev."""
 REQUIRED = ("mkdir", "write", "read", "rename a file", "remove")
-"""Operations on files that the trainer needs in the folder of a run; it does without the others."""
+"""Operations on files that the trainer needs in the folder of a run. It does without the others."""
 REPORT = "probe.jsonl"
 """File of the facts, one JSON object in a line."""
 IMAGES = 8
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> None:
 def train_a_step(scratch: pathlib.Path, accelerator: str, image_size: str) -> Fact:
     """Train for one step on images that are drawn here, by the same commands as a run.
 
-    Each command is a process of its own, whose crash ends nothing else.
+    Each command is a process of its own. Its crash ends nothing else.
     """
     drawn = {"dataset": DATASET, "source": SAMPLE, "image-size": image_size, "max-examples": IMAGES}
     trained = {"epochs": 1, "batch-size": IMAGES, "initial-weights": "none", "dataset-dir": scratch / "data"}
@@ -96,7 +96,7 @@ def train_a_step(scratch: pathlib.Path, accelerator: str, image_size: str) -> Fa
 
 
 def machine_facts(folder: pathlib.Path) -> Iterator[Fact]:
-    """All facts about this machine that need no TensorFlow; files are tried in `folder`, which is made."""
+    """All facts about this machine that need no TensorFlow. Files are tried in `folder`, a new one."""
     yield Fact("machine", f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
     yield user()
     yield locked_memory()

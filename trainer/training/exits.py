@@ -10,7 +10,7 @@ Vertex AI decides by the status whether a custom job goes on (its page "Understa
 
 On other platforms the status tells an interrupted training from a finished one (0) and a failed one (1).
 
-A crash in a library of the hardware ends the process without an error of Python; `watch` lets another one say it.
+A crash in a library of the hardware ends the process without an error of Python. `watch` lets another one say it.
 """
 
 import faulthandler
@@ -55,7 +55,7 @@ def machine_lost() -> int:
 
 
 def watch() -> None:
-    """Continue in a child of this process in a job of Vertex AI or a pod of Kubeflow, of which only a log is left.
+    """Continue in a child of this process in a job of Vertex AI or a pod of Kubeflow, where only a log is left.
 
     This process passes SIGTERM and SIGINT on to the child, ends with its status, and explains a signal that ended
     it. Python's stack at a crash is printed, too. Call this before TensorFlow is loaded or a thread is started.
@@ -113,7 +113,7 @@ class Stop:
 
 @contextmanager
 def watched() -> Iterator[Stop]:
-    """Catch SIGTERM and Ctrl-C; the caller checks `Stop.requested`. A second signal ends the process at once.
+    """Catch SIGTERM and Ctrl-C. The caller checks `Stop.requested`. A second signal ends the process at once.
 
     Python handles signals in the main thread only: in any other thread nothing is caught.
     """

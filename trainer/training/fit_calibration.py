@@ -1,8 +1,8 @@
 """Fit the calibration of a trained network to validation images, and keep it if other images gain by it.
 
-Few images cannot determine seven numbers alone. So the numbers are those of the highest posterior probability: a
-Gaussian prior, whose mean is the calibration of the base model, weighs as much as a few images, and little beside
-many.
+Few images cannot determine seven numbers alone. So the numbers have the highest posterior probability. A
+Gaussian prior weighs as much as a few images, and little beside many. Its mean is the calibration of the base
+model.
 """
 
 import itertools
@@ -32,7 +32,7 @@ PRIOR = Calibration(exponent=0.8, bias_logit=0.0, bias_slope=1.5, bias_height=0.
 DEVIATIONS = np.array([0.5, 2.0, 1.5, 0.5, 0.5, 0.15, 0.15])
 """Standard deviations of the prior, in the order of `Calibration.numbers`."""
 PENALTY = 0.03
-"""KLD, in nats and summed over the images, that one number costs which is a standard deviation from its prior."""
+"""KLD, in nats and summed over the images, that a number costs at one standard deviation from its prior."""
 
 Data = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 """Maps of the network and of the dataset, (N, h, w), and the `positions` of their rows and columns."""
@@ -46,8 +46,8 @@ def calibrate(
     Args:
         network: Predicts maps that are not calibrated.
         dataset: Folder of the dataset.
-        n_images: Number of its validation images, of which at most about MOST_IMAGES are used.
-        prior: Calibration of the base model; PRIOR if there is none.
+        n_images: Number of its validation images. At most about MOST_IMAGES are used.
+        prior: Calibration of the base model. PRIOR if there is none.
 
     Returns:
         The calibration with the lowest KLD. None with fewer than FEWEST_IMAGES, or if the calibrations fitted to
@@ -62,7 +62,7 @@ def calibrate(
 
 
 def predict_shrunk(network: Predict, examples: Any, n_images: int) -> Data:
-    """Predict the maps of some examples, and shrink them with those of the dataset."""
+    """Predict the maps of some examples, and shrink them and the dataset's maps."""
     batches = []
     with Tracker("calibrate", n_images, "images") as tracker:
         while batch := list(itertools.islice(examples, BATCH_SIZE)):
@@ -88,7 +88,10 @@ def _shrunk(maps: Any) -> tf.Tensor:
 
 
 def fit_calibration(data: Data, prior: Calibration = PRIOR) -> Calibration | None:
-    """Fit a calibration; None unless images gain significantly by one that is fitted to the other half."""
+    """Fit a calibration.
+
+    None unless images gain significantly by a calibration that is fitted to the other half.
+    """
     halves: list[Data] = [tuple(each[start::2] for each in data) for start in range(2)]
     before = np.concatenate([klds(half, None) for half in halves])
     after = np.concatenate([klds(half, best(other, prior)) for half, other in (halves, halves[::-1])])

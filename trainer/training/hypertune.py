@@ -1,8 +1,8 @@
-"""Reports validation losses to the search for settings that a training is a trial of.
+"""Reports validation losses to a search for settings, where a training is one of its trials.
 
-The file and its lines are those of Google's package cloudml-hypertune (hypertune/hypertune.py in
-GoogleCloudPlatform/cloudml-hypertune), which Vertex AI reads in the trials of a HyperparameterTuningJob. A search
-on this machine (`python -m pipeline sweep`) reads the same file.
+The file and its lines are as in Google's package cloudml-hypertune (hypertune/hypertune.py in
+GoogleCloudPlatform/cloudml-hypertune). Vertex AI reads them in the trials of a HyperparameterTuningJob. A
+search on this machine (`python -m pipeline sweep`) reads the same file.
 """
 
 import json
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 FILE = "CLOUD_ML_HP_METRIC_FILE"
-"""This variable names the file; in a trial without it, the file is DEFAULT_FILE."""
+"""This variable names the file. In a trial without it, the file is DEFAULT_FILE."""
 DEFAULT_FILE = "/tmp/hypertune/output.metrics"  # noqa: S108
 TRIAL = "CLOUD_ML_TRIAL_ID"
 """Vertex AI sets this variable in trials, to their number (community-content/vertex_model_garden/model_oss/util/
@@ -26,9 +26,9 @@ MOST_LINES = 100
 def report(history: Sequence[Mapping[str, Any]]) -> None:
     """Write the validation loss of each epoch of a `Progress.history`, if this training is a trial.
 
-    Each call writes the whole file, in place as that package does: one JSON object a line, whose values are texts
-    but for the time, for the last MOST_LINES epochs; the best one, which is what a search judges, takes the place
-    of the first of them if it lies before.
+    Each call writes the whole file, in place as that package does, for the last MOST_LINES epochs. A line is
+    one JSON object. Its values are texts but for the time. A search judges the best epoch. If that lies
+    before these epochs, it takes the place of the first.
     """
     if not {FILE, TRIAL} & os.environ.keys():
         return
@@ -49,9 +49,9 @@ def report(history: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_losses(path: pathlib.Path) -> dict[int, float]:
-    """The validation losses in a file of `report`, by epoch from 1; none if it does not exist yet.
+    """The validation losses in a file of `report`, by epoch from 1. Empty if it does not exist yet.
 
-    A line that is being written is left out.
+    A line that is being written is left out. Example: `{1: 0.91, 2: 0.84}`.
     """
     if not path.exists():
         return {}

@@ -34,7 +34,7 @@ from trainer.training.tensorboard import Board
 
 SUM = tf.distribute.ReduceOp.SUM
 CHUNK_S = 1.0
-"""Approximate time of a chunk of steps; the host shows progress and saves checkpoints between two chunks."""
+"""Approximate time of a chunk of steps. The host shows progress and saves checkpoints between two chunks."""
 SAVING_SHARE = 0.01
 """Largest share of the time that checkpoints at the ends of short epochs may take."""
 MAX_SHOWN = 4
@@ -52,7 +52,7 @@ class Data:
 
     @classmethod
     def load(cls, folder: StrPath, manifest: Manifest, cache: str = "auto") -> Self:
-        """Decode both splits; arguments and errors are those of `Split.load`."""
+        """Decode both splits. Arguments and errors are as in `Split.load`."""
         train, valid = (Split.load(folder, manifest, name, cache) for name in ("train", "valid"))
         return cls(str(folder), manifest, train, valid)
 
@@ -66,7 +66,7 @@ class Loop:
         devices: run the steps.
         network: made within the strategy's scope.
         checkpoints: save the network and the progress.
-        progress: what `checkpoints` restored, together with the network, or that of a new training.
+        progress: what `checkpoints` restored, together with the network, or a new training's.
         board: gets the logs for TensorBoard.
         stop: says when the training shall save its state and end.
     """
@@ -92,7 +92,7 @@ class Loop:
         self._save_duration_s = 0.0
 
     def run(self) -> Progress:
-        """Train the remaining epochs; return the progress after the last one."""
+        """Train the remaining epochs. Return the progress after the last one."""
         config, board, per_epoch = self.config, self.board, self._steps_per_epoch
         meter = Meter(config.batch_size)
         announce("compiling the training step")
@@ -133,7 +133,7 @@ class Loop:
                         self._save()
             board.update_profile((epoch + 1) * per_epoch)
 
-            # Each epoch ends with a validation; the weights with the lowest loss become the model.
+            # Each epoch ends with a validation. The weights with the lowest loss become the model.
             row = self._report(epoch, self.validate(epoch))
             if row["best"]:
                 self.checkpoints.keep_best()
@@ -175,7 +175,10 @@ class Loop:
     # === Between chunks of steps ===
 
     def _check_finite(self, epoch: int, first_step: int, step_losses: np.ndarray) -> None:
-        """Stop at the first loss that is not finite; name the images in that batch."""
+        """Stop at the first loss that is not finite. Name the images in that batch.
+
+        Example: "the loss is nan at step 3 of epoch 1, on the images 0017.png, 0102.png".
+        """
         bad = np.flatnonzero(~np.isfinite(step_losses))
         if not bad.size:
             return
@@ -200,7 +203,10 @@ class Loop:
             self._save_and_exit()
 
     def _resize_chunk(self, steps: int, seconds: float) -> None:
-        """Choose the number of steps that take CHUNK_S, or twice those of the last chunk if that is less."""
+        """Choose the number of steps that take CHUNK_S, or twice the last chunk's if that is less.
+
+        Example: after 10 steps in 0.1 s the next chunk has 20, not 100.
+        """
         fitting = int(steps * CHUNK_S / max(seconds, 1e-9))
         self._chunk_steps = max(1, min(2 * self._chunk_steps, fitting))
 
@@ -223,7 +229,7 @@ class Loop:
     # === The end of an epoch ===
 
     def _report(self, epoch: int, valid_loss: float) -> dict[str, Any]:
-        """Print and log the result of an epoch; return it as a row of the history."""
+        """Print and log the result of an epoch. Return it as a row of the history."""
         progress, steps = self.progress, self._steps_per_epoch
         row = {
             "epoch": epoch + 1,
@@ -254,7 +260,7 @@ class Loop:
         self.board.images(steps_done, stimuli, self.data.valid.density[first_images], predictions)
 
     def _weights_checksum(self) -> str:
-        """Compute the CRC-32 of all weights; it must be the same on all machines."""
+        """Compute the CRC-32 of all weights, such as `8d3f02c1`. It must be the same on all machines."""
         checksum = 0
         for variable in self.network.model.variables:
             checksum = zlib.crc32(variable.value.read_value().numpy().tobytes(), checksum)
@@ -285,12 +291,12 @@ class CompiledSteps(NamedTuple):
 def compile_steps(devices: Devices, network: Network, config: TrainConfig) -> CompiledSteps:
     """Make the functions of a training that TensorFlow compiles when they are first called.
 
-    Their loops are `tf.while_loop` rather than loops of Python for AutoGraph to convert, because AutoGraph
-    rewrites Python's syntax trees, which change with each release: that of TensorFlow 2.20 warns on 3.13 and fails
-    on 3.15.
+    Their loops are `tf.while_loop` rather than loops of Python for AutoGraph to convert. AutoGraph rewrites
+    Python's syntax trees, and they change with each release: in TensorFlow 2.20 it warns on 3.13 and fails on
+    3.15.
 
     Args:
-        devices: run the steps. On GPUs, XLA compiles the gradients, because it fuses many kernels into one; it
+        devices: run the steps. On GPUs, XLA compiles the gradients, because it fuses many kernels into one. It
             cannot compile the all-reduce between replicas. TPUStrategy compiles everything. On CPUs, XLA is slower
             than TensorFlow's own kernels.
         network: made within the strategy's scope.
@@ -317,7 +323,7 @@ def compile_steps(devices: Devices, network: Network, config: TrainConfig) -> Co
         return step_losses.stack(), waited
 
     def replica_step(batch: Batch) -> tf.Tensor:
-        """Take one step on one replica; return its share of the loss over the global batch."""
+        """Take one step on one replica. Return its share of the loss over the global batch."""
         loss, computed = gradients(batch)
         step.apply_gradients(network, computed)
         return loss

@@ -5,7 +5,7 @@ from typing import Any
 from keras import ops
 
 EPSILON = 1e-7
-"""Keeps the quotients of the loss finite; the reference's value."""
+"""Keeps the quotients of the loss finite. The reference's value."""
 
 
 def kld_loss(targets: Any, predictions: Any) -> Any:

@@ -28,7 +28,7 @@ class Meter:
         self.scalars: dict[str, float] = {}
         """By TensorBoard tag."""
         self.text = ""
-        """For the progress line; often empty."""
+        """For the progress line. Often empty."""
 
     def add(self, steps: int, seconds: float, waited_s: float) -> None:
         """Measure a chunk of `steps` steps that took `seconds`, including `waited_s` of waiting for data."""
@@ -46,7 +46,7 @@ class Meter:
 def device_memory() -> dict[str, int]:
     """Measure the bytes in use `now` and at the `peak`, as far as they are known.
 
-    On GPUs and TPUs, of the device that uses most; memory that TensorFlow has reserved but does not use is not
+    On GPUs and TPUs, of the device that uses most. Memory that TensorFlow has reserved but does not use is not
     counted. On a CPU, the resident memory of this process.
     """
     devices = [device for kind in ("GPU", "TPU") for device in tf.config.list_logical_devices(kind)]
@@ -68,7 +68,7 @@ def _resident_bytes() -> dict[str, int]:
 
 
 def timed_next(iterator: Iterator[Any], after: Sequence[tf.Tensor] = ()) -> tuple[Any, tf.Tensor]:
-    """Return the next batch, and the seconds spent waiting for it, () float64; for use in a compiled loop.
+    """Return the next batch, and the seconds spent waiting for it, () float64, in a compiled loop.
 
     Args:
         iterator: of a dataset, distributed or not.

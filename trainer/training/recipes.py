@@ -11,7 +11,7 @@ PAPER, BEST, SMALL = "paper", "best", "small"
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Settings of `TrainConfig` by name; those that are not named keep their values."""
+    """Settings of `TrainConfig` by name, such as `{"epochs": 3}`. All others keep their values."""
 
     summary: str
     base: Mapping[str, Any] = dataclasses.field(default_factory=dict)

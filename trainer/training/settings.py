@@ -16,7 +16,8 @@ AUGMENTATION = "augmentation"
 
 
 def parse_profile_steps(text: str) -> tuple[int, int] | None:
-    """Return the first and the last step to profile, counted from 1, of a text such as `10-20`; None for none.
+    """Return the first and the last step to profile, counted from 1, of a text such as `10-20`. None for an
+    empty text.
 
     Raises:
         UserError: if the steps are out of order.
@@ -30,7 +31,7 @@ def parse_profile_steps(text: str) -> tuple[int, int] | None:
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """Settings of one training; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
+    """Settings of one training. The defaults are the paper's (Kroner et al. 2020, section 3.4)."""
 
     TITLE: ClassVar[str] = "training"
     recipe: str = setting(
@@ -158,7 +159,10 @@ class TrainConfig:
         return dataclasses.replace(self, **chosen)
 
     def check_recipe_applied(self, fine_tuning: bool) -> None:
-        """Raise `UserError` unless the settings have the values of their recipe, as `with_recipe` returns them."""
+        """Raise `UserError` unless the settings have the values of their recipe, as `with_recipe` returns them.
+
+        Example: `recipe="few"` with `epochs` of its default is refused.
+        """
         chosen = RECIPES[self.recipe].settings(fine_tuning)
         others = {name: getattr(self, name) for name, value in chosen.items() if getattr(self, name) != value}
         check(

@@ -21,7 +21,7 @@ from trainer.training.strategy import Devices
 from trainer.training.train import Job, make_network, reset_and_connect
 
 MADE = 16
-"""Different images; they are repeated, because the speed does not depend on what they show."""
+"""Different images. They are repeated, because the speed does not depend on what they show."""
 
 
 def measure_speed(
@@ -30,15 +30,16 @@ def measure_speed(
     """Train for one step, which compiles, and then for `steps` more, which are timed.
 
     Args:
-        config: the settings; batch size and precision are resolved as in a training, and the initial weights are
+        config: the settings. Batch size and precision are resolved as in a training, and the initial weights are
             random.
         image_size: (H, W) of the images in pixels.
         steps: number of timed steps.
         accelerator: as for `trainer.training.train.train`.
 
     Returns:
-        `images_per_s` over all devices; `memory_bytes` at the peak, of one device or on a CPU of this process, or
-        None; `first_step_at`, when the first step had ended, as ISO 8601; the settings in use; and versions.
+        `images_per_s` over all devices. `memory_bytes` at the peak, of one device or on a CPU of this
+        process, or None. `first_step_at`, when the first step had ended, such as `2026-11-28T12:00:00+00:00`.
+        The settings in use, and versions.
     """
     config = dataclasses.replace(config, epochs=1, initial_weights="none")
     devices = reset_and_connect(config, accelerator)
@@ -91,7 +92,7 @@ def _train(job: Job, network: Network, steps: int) -> tuple[str, float]:
 
 
 def _named(devices: Devices) -> str:
-    """The number of the devices, and their name as far as it is known."""
+    """The number of the devices, and their name as far as it is known, such as `2 x NVIDIA L4`."""
     if devices.kind == "cpu":
         return host.cpu_name()
     gpus = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]

@@ -1,4 +1,4 @@
-"""Start a training; TensorFlow is loaded only after the arguments have been checked."""
+"""Start a training. TensorFlow is loaded only after the arguments have been checked."""
 
 import pathlib
 from typing import Any
@@ -27,7 +27,7 @@ def train_checked(
     initial_weights_fingerprint: str = "",
     saved_model: bool = True,
 ) -> dict[str, Any]:
-    """Check the arguments and train; arguments, result and errors are those of `trainer.training.train.train`."""
+    """Check the arguments and train. Arguments, result and errors are as in `trainer.training.train.train`."""
     check_training(config, dataset, output, base_model, accelerator)
     exits.watch()
     if base_model is None:

@@ -14,12 +14,12 @@ from trainer.training.settings import TrainConfig
 from trainer.training.strategy import Devices
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-"""Keras policy for each precision; weights, loss and normalisation are float32 under all of them."""
+"""Keras policy for each precision. Weights, loss and normalisation are float32 under all of them."""
 TENSOR_CORES = {(8, 0): "bfloat16", (7, 0): "float16"}
 """Fastest precision of NVIDIA GPUs by their minimum compute capability (CUDA C++ Programming Guide, table of
 features by compute capability: bfloat16 since Ampere, half precision since Volta)."""
 EPSILON = 1e-8
-"""Adam's epsilon: the default of TensorFlow 1, which the reference used; Keras' default is 1e-7."""
+"""Adam's epsilon: the default of TensorFlow 1, which the reference used. Keras' default is 1e-7."""
 LINEAR_UP_TO = 64
 """Largest batch for which linear scaling has been tried (research/log.md)."""
 SCALING: dict[str, Callable[[int], float]] = {
@@ -40,7 +40,7 @@ class Network(NamedTuple):
 
     model: keras.Model
     optimizer: Any
-    """A built Keras optimizer; a `LossScaleOptimizer` in float16."""
+    """A built Keras optimizer, in float16 a `LossScaleOptimizer`."""
 
 
 # === The step ===
@@ -52,13 +52,13 @@ def gradients(network: Network, batch: Batch, batch_size: int, accumulation: int
     Args:
         network: its optimizer scales the loss in float16.
         batch: stimulus (b, H, W, 3) uint8 and density (b, H, W, 1) uint8.
-        batch_size: images of the step over all replicas; this replica has b of them.
-        accumulation: number of parts into which this replica splits its images; divides b. It computes one after
-            another, adds up loss and gradients, and holds the activations of one part in memory.
+        batch_size: images of the step over all replicas. This replica has b of them.
+        accumulation: number of parts into which this replica splits its images, a divisor of b. It computes
+            one after another, adds up loss and gradients, and holds the activations of one part in memory.
 
     Returns:
-        The sum of the loss over b images divided by `batch_size`, () float32; and its gradients with respect to
-        `model.trainable_variables`, float32, times the optimizer's loss scale.
+        The sum of the loss over b images divided by `batch_size`, () float32. With it, its gradients with
+        respect to `model.trainable_variables`, float32, times the optimizer's loss scale.
     """
     loss = tf.constant(0.0)
     sums: list[tf.Tensor] = []
@@ -90,7 +90,7 @@ def apply_gradients(network: Network, computed: list[tf.Tensor]) -> None:
 
 
 def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Make the gradients of all replicas non-finite if those of one replica are.
+    """Make the gradients of all replicas non-finite if one replica's are.
 
     Keras' optimizer skips a step if the gradients of its own replica are not finite. If only some replicas skipped
     a step, their weights would differ from then on.
@@ -102,7 +102,7 @@ def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def validation_loss(model: keras.Model, batch: Batch) -> tf.Tensor:
-    """Sum KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
+    """Sum KLD over the images of a batch. `mask` (b,) float32 is 1 for images and 0 for padding."""
     predictions = model(tf.cast(batch["stimulus"], tf.float32))
     return tf.reduce_sum(kld_loss(batch["density"], predictions) * batch["mask"])
 
@@ -114,7 +114,7 @@ class Adam(keras.optimizers.Adam):  # type: ignore[misc]
     """Keras' Adam, on a CPU with one operation for each weight: Keras' nine read and write memory each."""
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
-        """Change a weight and its moments; on a GPU or a TPU as Keras does it."""
+        """Change a weight and its moments, on a GPU or a TPU as Keras does it."""
         if "CPU" not in variable.device:
             super().update_step(gradient, variable, learning_rate)
             return
@@ -134,7 +134,7 @@ class Adam(keras.optimizers.Adam):  # type: ignore[misc]
 
 
 def build_optimizer(config: TrainConfig, model: keras.Model, steps_per_epoch: int, precision: str) -> Any:
-    """Build Adam for the variables of `model`; call it within the strategy's scope.
+    """Build Adam for the variables of `model`. Call it within the strategy's scope.
 
     Args:
         config: the settings, with the batch size in use.
@@ -159,7 +159,10 @@ def with_loss_scaling(optimizer: keras.optimizers.Optimizer, precision: str) -> 
 
 
 def peak_learning_rate(config: TrainConfig) -> float:
-    """Return the highest learning rate of a training: `learning_rate` scaled for the batch size."""
+    """Return the highest learning rate of a training: `learning_rate` scaled for the batch size.
+
+    Example: 1e-5 for a batch of 32 scaled `capped` is 3.2e-4.
+    """
     return config.learning_rate * SCALING[config.learning_rate_scaling](config.batch_size)
 
 
@@ -187,11 +190,11 @@ def learning_rate(config: TrainConfig, steps_per_epoch: int) -> Any:
 
 
 def resolve_precision(precision: str, devices: Devices) -> str:
-    """Resolve a precision to a key of `POLICIES`; `auto` is the fastest precision of the devices.
+    """Resolve a precision to a key of `POLICIES`. `auto` is the fastest precision of the devices.
 
-    For an accelerator of the table it is the table's precision; for any other GPU its compute capability decides.
+    For an accelerator of the table it is the table's precision. For any other GPU its compute capability decides.
     For a CPU it is bfloat16 if the CPU has instructions for it (AVX512_BF16, AMX), else float32. A training step
-    at 240 x 320 on two cores takes 0.95 s in bfloat16 and 1.57 s in float32; without these instructions bfloat16
+    at 240 x 320 on two cores takes 0.95 s in bfloat16 and 1.57 s in float32. Without these instructions bfloat16
     is emulated, and slower than float32.
 
     Raises:

@@ -26,13 +26,14 @@ class Cluster:
     """The machines that train together, and the place of this machine among them."""
 
     jobs: dict[str, list[str]]
-    """Addresses, as HOST:PORT, by job; only WORKER_JOBS."""
+    """Addresses, as HOST:PORT, by job of WORKER_JOBS."""
     job: str = "worker"
     index: int = 0
 
     @classmethod
     def from_environment(cls) -> "Cluster":
-        """Read the cluster from TF_CONFIG, which Vertex AI sets on each machine of a job; one machine without it.
+        """Read the cluster from TF_CONFIG, which Vertex AI sets on each machine of a job. Without it, there
+        is one machine.
 
         Raises:
             UserError: if TF_CONFIG is malformed, or does not contain this machine.
@@ -59,12 +60,12 @@ class Cluster:
 
     @property
     def size(self) -> int:
-        """Number of machines that train."""
+        """Number of machines that train, such as 3 for a chief and two workers."""
         return sum(len(hosts) for hosts in self.jobs.values())
 
     @property
     def rank(self) -> int:
-        """Number of this machine, from 0; 0 is the chief."""
+        """Number of this machine, from 0 for the chief."""
         return self.index + (len(self.jobs.get("chief", [])) if self.job == "worker" else 0)
 
 
@@ -76,7 +77,7 @@ class Devices:
     kind: str
     """cpu, gpu or tpu."""
     chip: Chip | None
-    """Row of the table; None if no accelerator was named."""
+    """Row of the table. None if no accelerator was named."""
     cluster: Cluster
 
     @property
@@ -90,7 +91,7 @@ class Devices:
         return self.cluster.rank == 0
 
     def gather(self, values: list[float]) -> np.ndarray:
-        """Gather `values` of every machine, (machines, n) float64, equal on all machines; all must call it."""
+        """Gather `values` of every machine, (machines, n) float64, equal on all machines. All must call it."""
         row = np.asarray(values, np.float64)[None]
         if self.cluster.size == 1:
             return row
@@ -128,11 +129,11 @@ class Devices:
 
 
 def connect_devices(accelerator: str = "") -> Devices:
-    """Set up the devices of `accelerator`; call this before anything else uses TensorFlow.
+    """Set up the devices of `accelerator`. Call this before anything else uses TensorFlow.
 
     Args:
-        accelerator: a name of `trainer.training.accelerators`, whose chips this machine must have. If it is empty:
-            the TPU if this process is set up for one, else all GPUs, else the CPU.
+        accelerator: a name of `trainer.training.accelerators`, such as `t4-2`. This machine must have its
+            chips. If it is empty: the TPU if this process is set up for one, else all GPUs, else the CPU.
 
     Raises:
         UserError: if this machine does not have the accelerator, or if TF_CONFIG does not fit.

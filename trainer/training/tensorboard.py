@@ -20,14 +20,14 @@ from trainer.training.settings import parse_profile_steps
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"
 FLUSH_S = 5.0
-"""Seconds between flushes; Cloud Storage accepts about one write of an object per second."""
+"""Seconds between flushes. Cloud Storage accepts about one write of an object per second."""
 FILE_S = 60.0
 """Seconds until a file of events is closed and the next one begins. On a mounted bucket a file becomes readable
 only when it is closed, and on `gs://` each flush uploads the whole file again."""
 BUFFERED = 1000
 """Summaries in the buffer at most: more than FLUSH_S brings, so that the time decides when to flush."""
 CLOSE_S = 5.0
-"""Longest wait for the last events; a preempted machine has 30 s, and needs them for its checkpoint."""
+"""Longest wait for the last events. A preempted machine has 30 s, and needs them for its checkpoint."""
 GAP_PX = 4
 """White between the images of a panel."""
 
@@ -43,16 +43,17 @@ def folder_for(logs: str) -> str:
 
 
 class Board:
-    """Logs a training for TensorBoard; a context manager.
+    """Logs a training for TensorBoard, as a context manager.
 
-    It does not slow the training down: a thread writes the logs, since `tf.summary` flushes within the call that
-    fills its buffer, which on Cloud Storage takes seconds, and minutes of retries if the network fails. If writing
-    fails, one warning is printed and logging stops. A resumed training begins with a mark (SessionLog.START), by
-    which TensorBoard drops the points that the earlier run wrote after the checkpoint. TensorBoard's fast loader
-    drops them curve by curve, from the first new point on, and keeps those between the checkpoint and that point.
+    It does not slow the training down, because a thread writes the logs. `tf.summary` flushes within the call
+    that fills its buffer. On Cloud Storage that takes seconds, and minutes of retries if the network fails.
+    If writing fails, one warning is printed and logging stops. A resumed training begins with a mark
+    (SessionLog.START), by which TensorBoard drops the points that the earlier run wrote after the checkpoint.
+    TensorBoard's fast loader drops them curve by curve, from the first new point on, and keeps those between
+    the checkpoint and that point.
 
     Args:
-        logs: folder or gs:// address; see `folder_for`. If it is empty, nothing is written.
+        logs: folder or gs:// address. See `folder_for`. If it is empty, nothing is written.
         profile_steps: see `parse_profile_steps`.
         writable: whether this machine of a job writes. All machines divide their steps in the same way.
 
@@ -104,12 +105,15 @@ class Board:
                 )
 
     def limit_to_profile(self, done: int, at_most: int) -> int:
-        """Return how many steps to take after `done`: `at_most`, or fewer if a profile begins or ends earlier."""
+        """Return how many steps to take after `done`: `at_most`, or fewer if a profile begins or ends earlier.
+
+        Example: with a profile of 10-20 and 5 done, it is at most 4.
+        """
         ends = (self._profile[0] - 1, self._profile[1]) if self._profile else ()
         return min([at_most, *(end - done for end in ends if end > done)])
 
     def update_profile(self, done: int) -> None:
-        """Note that `done` steps have been taken; begin or end the profile if it is time.
+        """Note that `done` steps have been taken. Begin or end the profile if it is time.
 
         Call it before each chunk of steps, and after the last one of an epoch: a profile that ends there shall not
         hold the validation. At the first call a resumed training writes its mark.
@@ -130,7 +134,7 @@ class Board:
 
         Args:
             step: number of its last step, counted from 1 at the beginning of the training.
-            losses: of its steps, (n,); their mean is logged.
+            losses: of its steps, (n,). Their mean is logged.
             optimizer: its learning rate, and in float16 its loss scale, of the next step are logged.
             measured: further numbers of the chunk, by tag.
         """
@@ -212,7 +216,7 @@ class Board:
                 if time.monotonic() - self._opened_at > FILE_S:
                     self._writer.close()
                     self._open()
-                self._writer.set_as_default()  # of this thread; `as_default` would flush each time
+                self._writer.set_as_default()  # of this thread, since `as_default` would flush each time
                 call()
             self._writer.close()
         except tf.errors.OpError as error:

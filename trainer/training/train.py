@@ -58,7 +58,7 @@ CHANGEABLE = (
 )
 """Settings that may change when a run resumes. The resolved precision may not."""
 LATER = ("flip",)
-"""Settings that checkpoints of earlier versions do not have; such a run had their defaults."""
+"""Settings that checkpoints of earlier versions do not have. Such a run had their defaults."""
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
 """Errors that TensorFlow raises when a machine is lost. CUDA, cuDNN, NCCL and XLA raise the last one, too."""
 NCCL = "NCCL"
@@ -92,7 +92,7 @@ class Job:
             config: the settings, with the values of the recipe.
             manifest: of the data.
             devices: run the training.
-            accelerator: its name, for messages; empty if none was named.
+            accelerator: its name, for messages. Empty if none was named.
             architecture: the network to train.
 
         Raises:
@@ -114,11 +114,14 @@ class Job:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of whole batches in the training images."""
+        """Number of whole batches in the training images, such as 3 for 10 images in batches of 3."""
         return self.manifest.counts["train"] // self.config.batch_size
 
     def summary(self) -> str:
-        """Describe the data, the batch, the devices and the precision in one line."""
+        """Describe the data, the batch, the devices and the precision in one line.
+
+        Example: `osie: 500 training and 200 validation images at 240x320, batch 4, 125 steps an epoch, float32`.
+        """
         devices, counts, (height, width) = self.devices, self.manifest.counts, self.manifest.image_size
         machines = f" on {devices.cluster.size} machines" if devices.cluster.size > 1 else ""
         spread = f" over {devices.replicas} {devices.kind}s{machines}" if devices.replicas > 1 else ""
@@ -129,11 +132,14 @@ class Job:
         )
 
     def out_of_memory(self, error: tf.errors.OpError) -> str:
-        """Say how many images at a time were too many, and which settings may fit."""
+        """Say how many images at a time were too many, and which settings may fit.
+
+        Example: "out of memory with 32 images of 240x320 at a time (...). 16 may fit: set batch_size to 16".
+        """
         config, devices, (height, width) = self.config, self.devices, self.manifest.image_size
         share = config.batch_size // devices.replicas
         part = share // config.accumulation
-        fits = part // 2  # a guess; the estimate for a known chip may be too high
+        fits = part // 2  # a guess, since the estimate for a known chip may be too high
         if devices.chip:
             largest = accelerators.largest_batch(
                 devices.chip, (height, width), self.precision, self.architecture.cost
@@ -204,13 +210,13 @@ def train(
         config: the settings, with the values of the recipe (`trainer.training.settings.with_recipe`).
         dataset: folder of a prepared dataset.
         output: folder of the model to write (see `trainer.network.model_folder`).
-        checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
+        checkpoints: folder or gs:// address for the state of the run. The same call with the same folder resumes.
         base_model: folder of a model whose weights to start from.
-        accelerator: name in `trainer.training.accelerators`; empty for the devices of this machine.
-        logs: folder for TensorBoard; empty for the folder that Vertex AI sets, if any.
+        accelerator: name in `trainer.training.accelerators`. Empty for the devices of this machine.
+        logs: folder for TensorBoard. Empty for the folder that Vertex AI sets, if any.
         cache: where to keep the decoded images: memory, disk, or auto.
-        initial_weights_fingerprint: fingerprint that the file of initial weights must have; empty for any.
-        saved_model: whether to export the model, too; a model that is only fine-tuned needs no export.
+        initial_weights_fingerprint: fingerprint that the file of initial weights must have. Empty for any.
+        saved_model: whether to export the model, too. A model that is only fine-tuned needs no export.
 
     Returns:
         The content of MODEL_CONFIG: settings, data, and `best_epoch` with its `valid_loss`.
@@ -218,7 +224,7 @@ def train(
     Raises:
         UserError: if settings, data, weights and devices do not fit together, or if the loss is not finite.
         SystemExit: if the run is told to stop, or if another machine is lost, with a status of
-            `trainer.training.exits`; the same call resumes.
+            `trainer.training.exits`. The same call resumes.
     """
     manifest = Manifest.load(dataset)
     devices = reset_and_connect(config, accelerator)
@@ -284,7 +290,7 @@ def make_deterministic() -> None:
     On a CPU `enable_op_determinism` is not enough, for two reasons. oneDNN's convolutions split their sums by the
     number of free threads, so operations that run in parallel differ in the last bits. One operation at a time,
     on all threads, is deterministic, and not slower, because the network is a chain. And a sum of more than two
-    tensors starts with any tensor whose memory can be reused. The network therefore adds two tensors at a time;
+    tensors starts with any tensor whose memory can be reused. The network therefore adds two tensors at a time.
     TensorFlow's arithmetic optimization would merge these additions.
     """
     tf.config.experimental.enable_op_determinism()
@@ -300,7 +306,7 @@ def make_deterministic() -> None:
 
 
 def make_network(job: Job, base_model: StrPath | None) -> Network:
-    """Build the network with its initial weights, and its optimizer; call it within the strategy's scope.
+    """Build the network with its initial weights, and its optimizer. Call it within the strategy's scope.
 
     Args:
         job: its settings choose the initial weights and the optimizer.
@@ -359,7 +365,8 @@ def initial_model(
 
 
 def fingerprint_initial_model(config: TrainConfig, base_model: StrPath | None) -> str:
-    """Return the fingerprint of the weight file that `initial_model` reads; empty if it reads none.
+    """Return the fingerprint of the weight file that `initial_model` reads. Empty if it reads none, such as
+    for `imagenet`.
 
     Args:
         config: the settings.
@@ -376,7 +383,7 @@ def fingerprint_initial_model(config: TrainConfig, base_model: StrPath | None) -
 
 
 def config_of(base_model: StrPath | None) -> BaseConfig | None:
-    """Read the MODEL_CONFIG of a model whose weights to start from; None without one."""
+    """Read the MODEL_CONFIG of a base model. None without one."""
     if base_model is None:
         return None
     content: BaseConfig = read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
@@ -388,7 +395,7 @@ def run_identity(job: Job, base: BaseConfig | None, initial_weights_fingerprint:
 
     Args:
         job: the settings, the data and the precision.
-        base: `config_of` the model whose weights to start from.
+        base: `config_of` the base model.
         initial_weights_fingerprint: `fingerprint_initial_model`.
     """
     config, manifest = job.config, job.manifest
@@ -402,7 +409,7 @@ def run_identity(job: Job, base: BaseConfig | None, initial_weights_fingerprint:
         identity["epochs"] = config.epochs
     if initial_weights_fingerprint:  # absent otherwise, so that older checkpoints without such a file can resume
         identity["initial_weights_fingerprint"] = initial_weights_fingerprint
-    if manifest.test_share:  # likewise; the images that choose the epoch depend on it
+    if manifest.test_share:  # likewise, since the images that choose the epoch depend on it
         identity["test_share"] = manifest.test_share
     return identity | {
         "precision": job.precision,
@@ -420,7 +427,7 @@ def training_record(
 
     Args:
         job: the settings, the data and the precision.
-        base: `config_of` the model whose weights the training started from.
+        base: `config_of` the base model.
         identity: its `run_identity`.
         progress: the state after its last epoch.
     """
@@ -458,7 +465,9 @@ def check_model_output(output: StrPath, identity: dict[str, Any]) -> None:
 
 
 def _check_same_start(devices: Devices, identity: dict[str, Any]) -> None:
-    """Raise `UserError` unless all machines were started with the same settings and data."""
+    """Raise `UserError` unless all machines were started with the same settings and data, such as the same
+    seed.
+    """
     names = sorted(identity)
     checksums = devices.gather([float(zlib.crc32(repr(identity[name]).encode())) for name in names])
     differing = [name for name, column in zip(names, checksums.T, strict=True) if len(set(column)) > 1]
@@ -471,7 +480,10 @@ def _check_same_start(devices: Devices, identity: dict[str, Any]) -> None:
 
 
 def _check_same_progress(devices: Devices, progress: Progress) -> None:
-    """Raise `UserError` unless all machines resume from the same checkpoint."""
+    """Raise `UserError` unless all machines resume from the same checkpoint.
+
+    Example: "machine 0 epoch 1 step 20, machine 1 epoch 0 step 0" is refused.
+    """
     states = devices.gather([progress.epoch, progress.step]).astype(int).tolist()
     if any(state != states[0] for state in states):
         of_machines = ", ".join(

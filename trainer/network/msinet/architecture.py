@@ -12,7 +12,7 @@ STRIDE = 8
 """Height and width of the input must be divisible by this."""
 
 VGG16_BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
-"""Filters of the encoder's 3x3 convolutions; convolution j of block i is layer `conv{i}_conv{i}_{j}`."""
+"""Filters of the encoder's 3x3 convolutions. Convolution j of block i is layer `conv{i}_conv{i}_{j}`."""
 POOL_STRIDES = (2, 2, 2, 1, 1)
 """Stride of the 2x2 max-pooling after each block."""
 VGG16_DILATIONS = (1, 1, 1, 1, 2)
@@ -28,7 +28,7 @@ DECODER_FILTERS = (128, 64, 32)
 
 
 def encoder_layer(block: int, index: int) -> str:
-    """Name of the encoder's convolution `index` in `block`, both counted from 1."""
+    """Name of the encoder's convolution `index` in `block`, both counted from 1, such as `conv5_conv5_3`."""
     return f"conv{block}_conv{block}_{index}"
 
 

@@ -24,11 +24,11 @@ def build_model(
     """Build MSI-Net, which has 24,934,209 parameters.
 
     Args:
-        image_size: (H, W) of the input in pixels, divisible by 8; (None, None) leaves them free.
-        dtype: Keras precision policy, such as `mixed_bfloat16`; None for the global policy. Weights, the
+        image_size: (H, W) of the input in pixels, divisible by 8. (None, None) leaves them free.
+        dtype: Keras precision policy, such as `mixed_bfloat16`. None for the global policy. Weights, the
             subtraction of the mean and the output are float32 under every policy.
-        kernel_initializer: of all convolutions; the default is the reference's.
-        seed: of the initial kernels; None for a different one in each call.
+        kernel_initializer: of all convolutions. The default is the reference's.
+        seed: of the initial kernels. None for a different one in each call.
 
     Returns:
         A model from (B, H, W, 3) float RGB in 0..255 to (B, H, W, 1) float32 in [0, 1].
@@ -46,7 +46,7 @@ def build_model(
 
 @dataclasses.dataclass
 class _Parts:
-    """The parts of one network; the arguments are those of `build_model`."""
+    """The parts of one network. Its arguments are as in `build_model`."""
 
     dtype: str | None
     kernel_initializer: str
@@ -78,7 +78,7 @@ class _Parts:
         return Pixels(dtype=self.dtype, name="decoder_pixels3")(x)
 
     def convolution(self, filters: int, name: str, kernel: int = 3, relu: bool = True, **kwargs: Any) -> Conv2D:
-        """The next layer, with its own seed; `kwargs` are those of `trainer.network.layers.Conv2D`."""
+        """The next layer, with its own seed. `kwargs` are as in `trainer.network.layers.Conv2D`."""
         initializer = keras.initializers.get(self.kernel_initializer)
         # Each layer gets its own seed: Keras would take it from Python's global generator, which other threads
         # may use as well.
