@@ -22,9 +22,10 @@ from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import UNKNOWN
 from trainer.io import files, package_version
 from trainer.io.places import stored_at, unmounted
-from trainer.models import model_names, provenance
+from trainer.models import model_names
 from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
+from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.network import model_folder
 
@@ -194,7 +195,7 @@ def judge_of(default: Version | None) -> pathlib.Path:
     Until a version is better, it is `pretrained`, which also takes the place of a default that was trained on
     generated shapes.
     """
-    is_useful = default and not provenance.is_sample(default.model_config)
+    is_useful = default and not Origin(default.model_config).is_sample
     return default.model if default and is_useful else find_model(PRETRAINED)
 
 

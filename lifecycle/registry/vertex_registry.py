@@ -63,8 +63,9 @@ from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
 from trainer.io.places import bucket_at, stored_at, unmounted
-from trainer.models import find, provenance
+from trainer.models import find
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
+from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA, versions_text
 from trainer.network import model_folder
 from trainer.network.model_folder import SAVED_MODEL
@@ -554,5 +555,5 @@ def description_of(record: VersionRecord) -> str:
         for dataset, scores in record.metrics.items()
     ]
     origin = f"Run {lineage.run}, code {lineage.code_version}."
-    notice = provenance.of_model(lineage.model)
+    notice = Origin(lineage.model).notice()
     return "\n".join([*([notice] if notice else []), record.reason, origin, *data, *metrics])

@@ -30,8 +30,8 @@ from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import UsageError, check, printable
 from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.version_record import DataRecord
-from trainer.models import provenance
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
+from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.reports import version_summary
 from trainer.settings.flags import Parser, add_settings, settings
@@ -124,7 +124,7 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
 
 def _tell(version: Version) -> bool:
     """Print what a user must know of a version that was trained on generated shapes. Return whether it was."""
-    notice = provenance.of_model(version.model_config)
+    notice = Origin(version.model_config).notice()
     if notice:
         print(f"note: {notice}", file=sys.stderr)
     return bool(notice)
@@ -191,7 +191,7 @@ def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[De
     return (
         f"{name}@{version.number}",
         printable((record.created or UNKNOWN)[:10]),
-        printable(", ".join(provenance.datasets(version.model_config))) or UNKNOWN,
+        printable(", ".join(Origin(version.model_config).datasets)) or UNKNOWN,
         version_summary.short_gain(record) or UNKNOWN,
         UNKNOWN if record.compared_with is None else str(record.compared_with),
         printable(f"{end} !" if record.findings else end),
@@ -203,7 +203,7 @@ def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[De
 def _data(step: str, data: DataRecord) -> str:
     """One prepared dataset of a run, such as `base salicon (160 training and 40 validation)`."""
     counts = " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in data.counts.items())
-    source = ", generated" if provenance.is_sample(vars(data)) else ""
+    source = ", generated" if Origin(vars(data)).is_sample else ""
     return f"{step} {data.dataset}{source}" + (f" ({counts})" if counts else "")
 
 

@@ -37,7 +37,8 @@ from trainer.data.downloads.queries import Queries
 from trainer.errors import UserError, format_duration, now, visible
 from trainer.evaluation.evaluation import Evaluation
 from trainer.io import files
-from trainer.models import model_names, provenance
+from trainer.models import model_names
+from trainer.models.provenance import Origin
 from trainer.network import model_folder
 
 LOG = "log.txt"
@@ -60,6 +61,8 @@ CHATTER = re.compile(
 ERROR = "error: "
 """Prefix of a task's own error message."""
 KEPT_LINES = 200
+NEXT = "train on real data: docs/datasets.md lists public datasets, docs/data.md says how to use your own"
+"""What follows a run on the sample set."""
 STYLES = {"waiting": "dim", "running": "bold cyan", "done": "green", "cached": "green", "failed": "bold red"}
 
 
@@ -312,7 +315,7 @@ def _print_end(run: Run, console: Console) -> int:
     _print_fact(console, "Run folder", _shown(run.folder))
     registry = str(run.parameters.get("registry", ""))
     evaluation = _evaluation(run)
-    is_sample = evaluation is not None and provenance.is_sample(evaluation.model_configs.get("candidate"))
+    is_sample = evaluation is not None and Origin(evaluation.model_configs.get("candidate")).is_sample
     if not registry and (run.model_name, alias, is_sample) == (model_names.MODEL_NAME, model_names.DEFAULT, False):
         _print_fact(console, "Try it", "make demo")
     elif not registry.startswith(VERTEX):
@@ -322,7 +325,7 @@ def _print_end(run: Run, console: Console) -> int:
     option = f" --registry {shlex.quote(registry)}" if registry else ""
     _print_fact(console, "All models", f"python -m pipeline registry list{option}")
     if is_sample:
-        _print_fact(console, "Next", provenance.NEXT)
+        _print_fact(console, "Next", NEXT)
     return 0
 
 

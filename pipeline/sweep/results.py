@@ -9,8 +9,9 @@ from typing import Any
 from lifecycle.runs.parameters import STEPS
 from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, text_of
 from trainer.errors import check, format_duration
+from trainer.evaluation import sample_notices
 from trainer.evaluation.evaluation import ScoredDataset
-from trainer.models import provenance
+from trainer.models.provenance import Origin
 from trainer.settings.fields import Value
 
 COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
@@ -116,7 +117,7 @@ def write_page(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, test
 def _notices(sweep: Sweep) -> list[str]:
     """Notices for readers of the losses."""
     source = sweep.shared.data[sweep.step].source
-    return [provenance.ALL_SCORES] if provenance.is_sample({"source": source}) else []
+    return [sample_notices.ALL_SCORES] if Origin({"source": source}).is_sample else []
 
 
 def check_found(trials: Sequence[Trial]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from trainer.data import prepared_data
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError, check, check_choice
-from trainer.evaluation import confidence, gate, per_image, run_folders
+from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices
 from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Intervals, ScoredDataset, Scores
 from trainer.evaluation.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
@@ -24,9 +24,9 @@ from trainer.io.abstract_place import Stored
 from trainer.io.files import local_path
 from trainer.io.places import stored_at
 from trainer.io.runtime import load_tensorflow
-from trainer.models import provenance
 from trainer.models.find import find_model
 from trainer.models.lookup import holds_weights
+from trainer.models.provenance import Origin
 from trainer.network import model_folder
 
 KINDS = (
@@ -87,7 +87,7 @@ class Contestant:
     @property
     def notice(self) -> str:
         """A warning about a model of the sample set; empty for others, and if the model no longer exists."""
-        return provenance.of_folder(self.model, self.label) if self.model else ""
+        return Origin.of_folder(self.model).notice(self.label) if self.model else ""
 
     @functools.cached_property
     def predictor(self) -> Any:
@@ -323,8 +323,8 @@ def _origin(measured: ModelScores) -> tuple[str, str, int]:
 def _notes(measured: Mapping[str, ModelScores], n_images: int, data: list[Any]) -> list[str]:
     """How the evaluations differ, in numbers."""
     notes = (
-        [provenance.ALL_SCORES]
-        if any(provenance.is_sample(vars(each.manifest)) for each in measured.values())
+        [sample_notices.ALL_SCORES]
+        if any(Origin(vars(each.manifest)).is_sample for each in measured.values())
         else []
     )
     counts = {label: len(each.table.images) for label, each in measured.items()}
@@ -370,7 +370,7 @@ def evaluate_again(
     for name, folder in datasets.items():
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
         del table.scores[UNIFORM]
-        notes = [provenance.ALL_SCORES] if provenance.is_sample(vars(manifests[name])) else []
+        notes = [sample_notices.ALL_SCORES] if Origin(vars(manifests[name])).is_sample else []
         shared[name] = SharedScores(table, notes, folder)
     return _tests_first(shared)
 

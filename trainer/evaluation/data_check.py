@@ -23,7 +23,7 @@ from trainer.evaluation.recorded import Compared, Line
 from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
 from trainer.io.progress import Tracker
-from trainer.models import provenance
+from trainer.models.provenance import Origin
 from trainer.network import model_folder
 
 MOST_ASKED = 120
@@ -56,7 +56,7 @@ def ask_about(folder: StrPath, default: StrPath, compared: Compared, decided: bo
         decided: Whether the default was decided on the held-out images of these data, so that it has their scores.
     """
     manifest = Manifest.load(folder)
-    if provenance.is_sample(vars(manifest)):
+    if Origin(vars(manifest)).is_sample:
         return []
     added = {line.key for line in compared.added} if compared.n_before else set()
     scores = _scores(folder, manifest, default, compared) if decided and compared.n_before else NO_SCORES

@@ -14,7 +14,7 @@ from trainer.evaluation.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import StrPath
-from trainer.models import provenance
+from trainer.models.provenance import Origin
 
 BECOMES = "The candidate becomes the default"
 CONFIRM = (
@@ -230,7 +230,7 @@ def reservation(manifest: Manifest, champion: Mapping[str, Any] | None) -> str:
         champion: Content of the current default's MODEL_CONFIG, if it has one.
     """
     source = (champion or {}).get("source", SAMPLE)
-    if not provenance.is_sample(vars(manifest)) or source == SAMPLE:
+    if not Origin(vars(manifest)).is_sample or source == SAMPLE:
         return ""
     return "it was trained on real data, and this comparison used only generated shapes"
 

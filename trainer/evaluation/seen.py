@@ -16,7 +16,7 @@ from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
 from trainer.errors import UserError, some
 from trainer.io import files
 from trainer.io.files import StrPath
-from trainer.models import provenance
+from trainer.models.provenance import Origin
 from trainer.network import model_folder
 
 
@@ -88,9 +88,9 @@ class Seen:
         dataset, is_test_set = manifest.dataset, manifest.is_test_set
         if manifest.split == "given" and not (is_test_set and manifest.test_share):
             return ""
-        for config in provenance.trainings(self.model_config):
+        for config in Origin(self.model_config).trainings:
             fingerprint = config.get("fingerprint", "" if is_test_set else manifest.fingerprint)
-            is_same_kind = provenance.is_sample(config) == provenance.is_sample(vars(manifest))
+            is_same_kind = Origin(config).is_sample == Origin(vars(manifest)).is_sample
             if config.get("dataset") != dataset or not is_same_kind or fingerprint in self.listed:
                 continue
             if is_test_set:
@@ -123,7 +123,7 @@ def training_data(folders: Iterable[StrPath], config: Mapping[str, Any] | None) 
         config: Content of the model's MODEL_CONFIG, if it has one. If the origin of all its weights is known, the
             fingerprints of its data tell; else every dataset counts.
     """
-    trainings = list(provenance.trainings(config))
+    trainings = list(Origin(config).trainings)
     fingerprints = {each.get("fingerprint") for each in trainings}
     known = bool(trainings) and all("fingerprint" in each for each in trainings)
     manifests = {folder: Manifest.load(folder) for folder in folders}

@@ -9,6 +9,7 @@ from typing import Any
 from trainer.io.files import read_json
 from trainer.models import provenance
 from trainer.models.model_names import PRETRAINED
+from trainer.models.provenance import Origin
 from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
 from trainer.network.networks import network_of
 
@@ -47,7 +48,7 @@ class Answering:
     @property
     def notice(self) -> str:
         """What a model of the sample set must say about itself. Empty for others."""
-        return provenance.of_folder(self.folder)
+        return Origin.of_folder(self.folder).notice()
 
     @property
     def hint(self) -> str:
@@ -71,9 +72,9 @@ def _origin(config: Mapping[str, Any] | None) -> str:
     Example: `MSI-Net, trained on salicon, then on osie`.
     """
     title = network_of(config or {}).title
-    if provenance.is_sample(config):
+    if Origin(config).is_sample:
         return f"{title}, {provenance.MARK}"
-    return ", ".join(filter(None, [title, provenance.origin(config)]))
+    return ", ".join(filter(None, [title, str(Origin(config))]))
 
 
 def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:

@@ -14,6 +14,7 @@ from trainer.models import author, provenance
 from trainer.models.answering import Answering
 from trainer.models.lookup import has_pretrained, look_up_model
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
+from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, read_aliases, version_numbers
 
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
@@ -91,7 +92,7 @@ def _default() -> Answering:
     if reason and has_pretrained():
         return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     folder = find_model("")
-    if provenance.of_folder(folder) and has_pretrained():
+    if Origin.of_folder(folder).is_sample and has_pretrained():
         reason = f"the default of {REGISTERED} was {provenance.MARK}"
         return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     return Answering(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")

@@ -1,96 +1,73 @@
-"""Notices about models that were trained on the sample set of generated shapes, and about scores on it."""
+"""Where a model or data come from, above all whether from the sample set of generated shapes."""
 
+import dataclasses
 import itertools
 import os
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from trainer.data.prepared_data import dataset_name
 from trainer.data.settings import SAMPLE
 from trainer.io.files import read_json
 from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
 
-SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
-"""Models of an evaluation -> their names in sentences."""
 SHAPES = "generated shapes"
 MARK = f"trained on {SHAPES}"
 """How a model of the sample set was trained, in words that follow "was"."""
-SCORES = (
-    "{} are of generated shapes. They say nothing about photographs or designs, so do not compare them with "
-    "scores on other data."
-)
-ALL_SCORES = SCORES.format("These scores")
-DATA = "These images are generated shapes, and no person has looked at them. They are for trying the pipeline."
-NEXT = "train on real data: docs/datasets.md lists public datasets, docs/data.md says how to use your own"
 
 
-def is_sample(facts: Mapping[str, Any] | None) -> bool:
-    """Whether the content of a MODEL_CONFIG or of a manifest names the sample set as its source.
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The origin of a model, by the content of its MODEL_CONFIG, or of data, by its manifest.
 
-    The data of a model's last training decides.
+    Example: as text, `Origin({"dataset": "osie", "base_model": {"dataset": "salicon"}})` is "trained on salicon,
+    then on osie".
     """
-    return facts is not None and facts.get("source") == SAMPLE
 
+    facts: Mapping[str, Any] | None
+    """The content; None if nothing is known."""
 
-def observers(manifest: Mapping[str, Any]) -> str:
-    """Words for those who looked at the images of a dataset, by its manifest."""
-    return "generated observers" if is_sample(manifest) else "people"
+    @classmethod
+    def of_folder(cls, folder: str | os.PathLike[str]) -> Self:
+        """The origin of the model in a folder. A folder without MODEL_CONFIG tells nothing."""
+        path = pathlib.Path(folder) / MODEL_CONFIG
+        return cls(read_json(path, "name the folder of a whole model", ModelConfig) if path.exists() else None)
 
+    @property
+    def is_sample(self) -> bool:
+        """Whether the sample set is the source: of the data, or of a model's last training."""
+        return self.facts is not None and self.facts.get("source") == SAMPLE
 
-def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> str:
-    """Notice that `subject`, a model with this MODEL_CONFIG, was trained on the sample set. Empty if not."""
-    if not is_sample(config):
-        return ""
-    return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
+    def notice(self, subject: str = "This model") -> str:
+        """Notice that a model, called `subject`, was trained on the sample set. Empty if not."""
+        if not self.is_sample:
+            return ""
+        return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
 
+    @property
+    def trainings(self) -> Iterator[Mapping[str, Any]]:
+        """The MODEL_CONFIG of a model, of its base model, and so on."""
+        facts = self.facts
+        while facts is not None:
+            yield facts
+            facts = facts.get("base_model")
 
-def trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
-    """The MODEL_CONFIG of a model, of its base model, and so on."""
-    while config is not None:
-        yield config
-        config = config.get("base_model")
+    @property
+    def dataset(self) -> str:
+        """The dataset of a model's last training, such as `osie`. SHAPES for the sample set, empty if unknown."""
+        if self.facts is None:
+            return ""
+        if self.is_sample:
+            return SHAPES
+        return dataset_name(str(self.facts.get("dataset") or ""), str(self.facts.get("source") or ""))
 
+    @property
+    def datasets(self) -> list[str]:
+        """The datasets that a model was trained on, in order, such as `["salicon", "osie"]`."""
+        names = [Origin(each).dataset for each in self.trainings]
+        return [name for name, _ in itertools.groupby(reversed(names)) if name]
 
-def datasets(config: Mapping[str, Any] | None) -> list[str]:
-    """The datasets that a model was trained on, in order, such as `["salicon", "osie"]`.
-
-    SHAPES is the sample set.
-    """
-    names = [dataset(each) for each in trainings(config)]
-    return [name for name, _ in itertools.groupby(reversed(names)) if name]
-
-
-def dataset(config: Mapping[str, Any]) -> str:
-    """The dataset of a model's last training. SHAPES for the sample set, empty if unknown."""
-    if is_sample(config):
-        return SHAPES
-    return dataset_name(str(config.get("dataset") or ""), str(config.get("source") or ""))
-
-
-def origin(config: Mapping[str, Any] | None) -> str:
-    """Say what a model was trained on, such as "trained on A, then on B". Empty if unknown."""
-    return f"trained on {', then on '.join(names)}" if (names := datasets(config)) else ""
-
-
-def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:
-    """Notice that the model in a folder, called `subject`, was trained on the sample set. Empty if not."""
-    path = pathlib.Path(folder) / MODEL_CONFIG
-    return (
-        of_model(read_json(path, "name the folder of a whole model", ModelConfig), subject)
-        if path.exists()
-        else ""
-    )
-
-
-def of_evaluation(
-    configs: Mapping[str, Mapping[str, Any] | None], datasets: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
-    """Notices for readers of an evaluation: model -> its MODEL_CONFIG, and dataset -> content of its manifest."""
-    models = [of_model(config, SUBJECTS[model]) for model, config in configs.items()]
-    of_sample = [name for name, manifest in datasets.items() if is_sample(manifest)]
-    if len(of_sample) < len(datasets):
-        models = [*(SCORES.format(f"The scores on {name}") for name in of_sample), *models]
-    elif of_sample:
-        models = [ALL_SCORES, *models]
-    return [text for text in models if text]
+    def __str__(self) -> str:
+        """What a model was trained on, such as "trained on A, then on B". Empty if unknown."""
+        return f"trained on {', then on '.join(names)}" if (names := self.datasets) else ""

@@ -14,7 +14,7 @@ from PIL import Image
 from trainer.data import prepared_data
 from trainer.data.center_bias import CenterBias
 from trainer.errors import check, format_duration, now
-from trainer.evaluation import confidence, gate, per_image, run_folders, seen
+from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices, seen
 from trainer.evaluation.compare import (
     EVALUATE_AGAIN,
     Contestant,
@@ -28,7 +28,7 @@ from trainer.evaluation.metric_table import FIXATIONS, LEAD, METRICS, metrics_th
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.io import files, package_version
 from trainer.io.pictures import Pixels
-from trainer.models import provenance
+from trainer.models.provenance import Origin
 from trainer.network import model_folder
 from trainer.prediction.heat import blend
 from trainer.reports import gallery, pages, score_tables
@@ -104,7 +104,7 @@ def write_preview(dataset: Path, html: Path) -> None:
             ("Network input", size, f"height {confidence.TIMES} width, pixels"),
             ("Ground truth", manifest.ground_truth, fixations),
         ],
-        notices=[provenance.DATA] if provenance.is_sample(vars(manifest)) else [],
+        notices=[sample_notices.DATA] if Origin(vars(manifest)).is_sample else [],
         partial=partial,
         splits=[
             {
@@ -207,14 +207,14 @@ def write_curve(model: Path, html: Path) -> None:
     valid = [row["valid_loss"] for row in history]
     on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"
     data = f"{pages.counts_text(settings['counts'])} images" if settings.get("counts") else ""
-    head = (("Model", provenance.origin(settings)), ("Data", data), ("Date", now()))
+    head = (("Model", str(Origin(settings))), ("Data", data), ("Date", now()))
     pages.write_page(
         html,
         "curve.html.jinja",
         title=f"{on}: {len(history)} epoch{'' if len(history) == 1 else 's'}",
         head=[(name, fact) for name, fact in head if fact]
         + pages.code_facts(str(settings.get("code_version", ""))),
-        notices=list(filter(None, [provenance.of_model(settings)])),
+        notices=list(filter(None, [Origin(settings).notice()])),
         tiles=[
             ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
             ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
@@ -283,7 +283,7 @@ def _head(folder: pathlib.Path, evaluation: Evaluation) -> pages.Facts:
     # On this machine, people know a run by its folder's name.
     homes = (parent.name for parent in folder.absolute().parents if (parent / run_folders.RUN_FILE).is_file())
     facts = {
-        "Model": provenance.origin(evaluation.model_configs[CANDIDATE]),
+        "Model": str(Origin(evaluation.model_configs[CANDIDATE])),
         "Data": _data({name: (each.n_images, each.n_units) for name, each in evaluation.datasets.items()}),
         "Run": next(homes, evaluation.run),
         "Date": evaluation.date,
@@ -345,7 +345,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: 
     """Return the values of the template for one dataset."""
     result = evaluation.datasets[name]
     labels = {model: heading for model, heading in MODELS.items() if model in result.models}
-    gate_metric, who = gate.metric_of(evaluation.gate), provenance.observers(vars(result.manifest))
+    gate_metric, who = gate.metric_of(evaluation.gate), sample_notices.observers(vars(result.manifest))
     note = ""
     if not result.has_fixations:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))

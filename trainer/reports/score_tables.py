@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trainer.evaluation import confidence, gate
+from trainer.evaluation import confidence, gate, sample_notices
 from trainer.evaluation.compare import DatasetComparison, Difference
 from trainer.evaluation.evaluation import (
     CeilingScores,
@@ -34,7 +34,6 @@ from trainer.evaluation.per_image import (
     UNIFORM,
     PerImage,
 )
-from trainer.models import provenance
 from trainer.reports import pages
 
 TONES = {
@@ -373,9 +372,9 @@ def _pages_text(result: ScoredDataset, model: str) -> str:
 
 
 def notices(evaluation: Evaluation) -> list[str]:
-    """What readers of an evaluation must know of its data and models (`provenance.of_evaluation`)."""
+    """What readers of an evaluation must know of its data and models (`sample_notices.of_evaluation`)."""
     manifests = {name: vars(result.manifest) for name, result in evaluation.datasets.items()}
-    return provenance.of_evaluation(evaluation.model_configs, manifests)
+    return sample_notices.of_evaluation(evaluation.model_configs, manifests)
 
 
 def print_evaluation(evaluation: Evaluation, console: Console, registers: bool = True) -> None:
@@ -402,7 +401,7 @@ def print_evaluation(evaluation: Evaluation, console: Console, registers: bool =
             if text:
                 console.print(Text(text), soft_wrap=True)
         if result.ceiling is not None:
-            _print_ceiling(console, result.ceiling, level, provenance.observers(vars(result.manifest)))
+            _print_ceiling(console, result.ceiling, level, sample_notices.observers(vars(result.manifest)))
     for text in evaluation.data_warnings:
         console.print(Text(f"warning: {text}"), soft_wrap=True)
     for text in notices(evaluation):

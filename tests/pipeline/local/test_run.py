@@ -22,7 +22,7 @@ from rich.console import Console
 from lifecycle.registry.folder_registry import LocalRegistry
 from lifecycle.runs.parameters import STEPS
 from pipeline.__main__ import main
-from pipeline.local.run import ANSI, LOG, RunProgress, execute_run, print_stopped, tell_end
+from pipeline.local.run import ANSI, LOG, NEXT, RunProgress, execute_run, print_stopped, tell_end
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run, prepare_run
 from tests import site as sites
 from tests.consoles import printed
@@ -38,8 +38,8 @@ from trainer.evaluation.compare import find_contestants
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.io.runtime import LOADING
-from trainer.models import provenance
 from trainer.models.model_names import DEFAULT
+from trainer.models.provenance import Origin
 from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 from trainer.network.msinet.keras_model import build_model
@@ -460,8 +460,8 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     lines = printed(console).splitlines()
     assert [line for line in lines if line.startswith("Try it:")] == ([f"Try it:     {try_it}"] if try_it else [])
     assert f"All models: python -m pipeline registry list{listed}" in lines
-    assert (f"Next:       {provenance.NEXT}" in lines) is said
-    assert (provenance.of_model({"source": "sample"}, "The candidate") in lines) is said
+    assert (f"Next:       {NEXT}" in lines) is said
+    assert (Origin({"source": "sample"}).notice("The candidate") in lines) is said
 
 
 @pytest.mark.parametrize("failed", [{}, {"Fine-tuning": "out of memory"}])

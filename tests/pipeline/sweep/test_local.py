@@ -38,7 +38,7 @@ from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
 from tests.tiny import write_salicon
 from trainer.errors import UserError
-from trainer.models.provenance import ALL_SCORES
+from trainer.evaluation.sample_notices import ALL_SCORES
 from trainer.network.model_folder import MODEL_CONFIG
 from trainer.training.hypertune import FILE, read_losses
 

@@ -13,9 +13,9 @@ from tests.prepared import write_prepared
 from trainer.__main__ import main
 from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
-from trainer.models import provenance
 from trainer.models.answering import EVIDENCE
 from trainer.models.find import find_model
+from trainer.models.provenance import Origin
 from trainer.network import model_folder
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
 from trainer.network.msinet import architecture
@@ -64,7 +64,7 @@ def test_its_configuration_has_what_models_and_people_need():
     assert {"dataset", "source", "fingerprint", "image_size", "identity", "best_epoch", WEIGHTS_SHA256} <= set(
         config
     )
-    assert not any(map(provenance.is_sample, provenance.trainings(config)))
+    assert not any(Origin(each).is_sample for each in Origin(config).trainings)
     for private in (str(pathlib.Path.home()), "/work/", "/tmp/"):
         assert private not in json.dumps(config)
 

@@ -12,10 +12,12 @@ from rich.console import Console
 from tests.consoles import printed
 from tests.trainer import predictable
 from trainer.__main__ import main
+from trainer.evaluation import sample_notices
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
 from trainer.models import provenance
+from trainer.models.provenance import Origin
 from trainer.network.model_folder import MODEL_CONFIG
 from trainer.reports.report import write_report
 from trainer.reports.score_tables import print_evaluation
@@ -52,8 +54,8 @@ def photo(tmp_path_factory):
     [(None, False), ({}, False), (REAL, False), (SAMPLE, True), ({**REAL, "base_model": SAMPLE}, False)],
 )
 def test_the_data_of_the_last_training_decides(config, said):
-    assert provenance.of_model(config, "The model").startswith("The model was trained on" if said else "")
-    assert bool(provenance.of_model(config)) is said
+    assert Origin(config).notice("The model").startswith("The model was trained on" if said else "")
+    assert bool(Origin(config).notice()) is said
 
 
 def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data, tmp_path):
@@ -62,17 +64,17 @@ def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data,
     console = Console(file=io.StringIO(), width=80)
     print_evaluation(evaluation, console)
     for shown in ((tmp_path / "report.html").read_text(), printed(console)):
-        assert provenance.ALL_SCORES in shown
+        assert sample_notices.ALL_SCORES in shown
         assert f"The candidate was {provenance.MARK}" in shown
 
 
 def test_scores_on_other_data_are_told_apart():
-    (notice,) = provenance.of_evaluation({"candidate": REAL}, {"osie": REAL, "sample-maps": SAMPLE})
+    (notice,) = sample_notices.of_evaluation({"candidate": REAL}, {"osie": REAL, "sample-maps": SAMPLE})
     assert notice.startswith("The scores on sample-maps are of generated shapes.")
 
 
 def test_predict_says_it_on_stderr_and_in_json(of_sample, narrow_model, photo, tmp_path, capsys):
-    for model, notice in ((of_sample, provenance.of_model(SAMPLE)), (narrow_model, "")):
+    for model, notice in ((of_sample, Origin(SAMPLE).notice()), (narrow_model, "")):
         main(["predict", str(photo), "--model", str(model), "--json", "-"])
         out, err = capsys.readouterr()
         assert json.loads(out)["notice"] == notice
@@ -81,6 +83,6 @@ def test_predict_says_it_on_stderr_and_in_json(of_sample, narrow_model, photo, t
 
 def test_export_says_it_and_carries_it(of_sample, tmp_path, capsys):
     main(["export", "--model", str(of_sample), "--output", str(tmp_path / "export")])
-    notice = provenance.of_model(SAMPLE)
+    notice = Origin(SAMPLE).notice()
     assert f"note: {notice}\n" in capsys.readouterr().err
     assert (tmp_path / "export" / "assets.extra" / "NOTICE.txt").read_text() == f"{notice}\n"
