@@ -33,7 +33,9 @@ def fetch_dataset(
         prepared: The dataset, resized and split.
         preview: A page with some of its images.
     """
-    from trainer.data import fetch
+    import pathlib
+
+    from trainer.data.fetch import fetch_dataset
     from trainer.data.settings import FetchConfig
     from trainer.errors import check, reported
     from trainer.reports.report import write_preview
@@ -41,11 +43,13 @@ def fetch_dataset(
 
     with reported():
         if not fingerprint:
-            fetch.leave_out(prepared.path, preview.path)
+            pathlib.Path(prepared.path).mkdir(parents=True, exist_ok=True)
+            text = "This run does not need these data: a model replaces base training, or there is no test set."
+            pathlib.Path(preview.path).write_text(f"<p>{text}</p>\n")
             return
         place = {"dataset": dataset, "source": source, "image_size": image_size}
         (config,) = configs_of({**settings, **place}, FetchConfig)
-        manifest = fetch.fetch_dataset(config, prepared.path, test_of=test_of)
+        manifest = fetch_dataset(config, prepared.path, test_of=test_of)
         check(
             fingerprint in ("any", manifest.fingerprint),
             f"the source of {manifest.dataset} changed while it was fetched; run the pipeline again",

@@ -12,7 +12,7 @@ from PIL import Image
 from scipy import io as mat
 
 from tests.small_sources import write_tar, write_zip
-from trainer.data import datasets
+from trainer.data.datasets import Dataset
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""
@@ -48,7 +48,7 @@ def ramp(index, size=SIZE):
 def write(dataset, folder, n):
     """Write its archives with `n` images; returns name -> index of each image."""
     content, indices = FORMS[dataset](n)
-    for archive, files in zip(datasets.get(dataset).archives, content, strict=True):
+    for archive, files in zip(Dataset.named(dataset).archives, content, strict=True):
         save = write_tar if archive.name.endswith(".tar.gz") else write_zip
         save(pathlib.Path(folder) / archive.name, files)
     return indices

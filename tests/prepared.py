@@ -86,7 +86,7 @@ def write_prepared(
     folds = np.zeros((center_bias.FOLDS, *center_bias.SIZE), np.float32)
     for index, density in enumerate(densities):
         block = np.kron(density, np.ones((4, 4)))[:120, :160]
-        folds[center_bias.fold_of(index), : block.shape[0], : block.shape[1]] += block
+        folds[center_bias.CenterBias.fold_of(index), : block.shape[0], : block.shape[1]] += block
     np.save(folder / CENTER_BIAS, folds)
     (folder / IMAGES).write_text("\n".join(lines) + "\n")
     Manifest(

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.settings import AcceleratorConfig
-from trainer.data import datasets
-from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size, wrong_image_size
-from trainer.errors import UserError, check, format_duration
+from trainer.data.datasets import Dataset
+from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size
+from trainer.errors import check, format_duration
 from trainer.training import accelerators
 from trainer.training.accelerators import FLEX_START, Accelerator, Estimate
 from trainer.training.settings import TrainConfig
@@ -45,7 +45,7 @@ class DataSize:
 
         A partial dataset counts as a complete one.
         """
-        row = datasets.get(config.dataset)
+        row = Dataset.named(config.dataset)
         counts = ASSUMED_COUNTS if row.any_count else (row.n_train, row.n_valid)
         if config.source == SAMPLE:
             from trainer.data import sample  # slow to import
@@ -304,8 +304,7 @@ def make_plan(
     """
     machines = machines.offered(location if platform == "vertex" else "")
     row = machines.row
-    if wrong := wrong_image_size(data.image_size):
-        raise UserError(f"image_size is {'x'.join(map(str, data.image_size))}: {wrong}")
+    parse_image_size("x".join(map(str, data.image_size)))
     precision = row.chip.precision if training.precision == "auto" else training.precision
     check(
         precision in row.chip.flops,

@@ -6,6 +6,7 @@ from lifecycle.registry.register import judge_of, open_registry
 from lifecycle.registry.settings import DataGateConfig
 from lifecycle.registry.versions import Version
 from trainer.data import prepared_data, statistics
+from trainer.data.prepared import PreparedData
 from trainer.errors import UserError, check
 from trainer.evaluation import data_check, gate, recorded
 from trainer.evaluation.confidence import is_test_set
@@ -35,9 +36,10 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
 
 def _compared(step: str, folder: str, default: Version | None, before: Sequence[Line]) -> ComparedData:
     """The data of a step beside those of the default, which were `before`; empty if its images are not known."""
-    manifest = prepared_data.Manifest.load(folder)
+    data = PreparedData(folder)
+    manifest = data.manifest
     earlier = default.facts.lineage.data.get(step, DataRecord()) if default else DataRecord()
-    now, last = statistics.read_statistics(folder), earlier.statistics
+    now, last = data.statistics(), earlier.statistics
     if now is None:
         raise UserError(f"{folder} has no statistics: {prepared_data.PREPARE_AGAIN}")
     absent = ""
@@ -51,7 +53,7 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
     has_same_people = bool(paired.comparable) and not paired.changed
     added = None
     if paired.n_before and not manifest.is_test_set:
-        added = statistics.read_statistics(folder, without={pair.now.digest for pair in paired.pairs})
+        added = data.statistics(without={pair.now.digest for pair in paired.pairs})
     if added and added["images"] == now["images"]:
         added = None
     decided_on = default.facts.decided_on if default else ""

@@ -16,6 +16,7 @@ from lifecycle.registry.versions import Look, Registry, Version, numbered
 from lifecycle.registry.vertex_registry import VertexRegistry
 from lifecycle.vertex import api as vertex_api
 from trainer.data import prepared_data
+from trainer.data.prepared import PreparedData
 from trainer.errors import check
 from trainer.evaluation.evaluation import SHIPPED_MAP, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
@@ -104,7 +105,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
 
 def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
     """The folders, by name, that have a prepared dataset; a run may not need all."""
-    return {name: folder for name, folder in data.items() if pathlib.Path(folder, prepared_data.MANIFEST).exists()}
+    return {name: folder for name, folder in data.items() if PreparedData(folder).is_there}
 
 
 def digest_of_inputs(*inputs: str) -> str:
@@ -169,8 +170,6 @@ def lineage(
     `data` is the folder of prepared data by step or `test`, `model` that of the trained model, `inputs` is the
     `digest_of_inputs` of the run, and `base_version` the version that it started from, as NAME@NUMBER.
     """
-    from trainer.data import statistics  # loads NumPy
-
     manifests = {step: prepared_data.Manifest.load(folder) for step, folder in data.items()}
     return {
         "run": run,
@@ -180,7 +179,7 @@ def lineage(
         "base_version": base_version,
         "data": {
             step: {name: getattr(manifest, name) for name in DATA_FACTS}
-            | {"statistics": statistics.read_statistics(data[step])}
+            | {"statistics": PreparedData(data[step]).statistics()}
             for step, manifest in manifests.items()
         },
         "model": files.read_json(
@@ -230,7 +229,7 @@ def evaluate_candidate(
     from trainer.evaluation.evaluate import evaluate
 
     registry = open_registry(location)
-    default, folders = registry.default(name), prepared_data.prepared_by_name(data)
+    default, folders = registry.default(name), PreparedData.by_name(data)
     compared_with = default.number if default else PRETRAINED_VERSION
     champion = judge_of(default)
     n_known = default.facts.n_known if default and champion == default.model else 0

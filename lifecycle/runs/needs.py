@@ -24,6 +24,7 @@ from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError
 from trainer.data import datasets
+from trainer.data.datasets import Dataset
 from trainer.io.abstract_place import Place, Stored
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.places import stored_at, unmounted
@@ -126,7 +127,7 @@ class PlannedRun:
         ]
         for dataset in self.values.datasets:
             config = self.values.data(dataset)
-            public = [archive.place for archive in datasets.get(config.dataset).archives]
+            public = [archive.place for archive in Dataset.named(config.dataset).archives]
             found += [(f"{dataset}_source", place) for place in config.places or public]
         stored = [(name, unmounted(place)) for name, place in found if isinstance(place, Stored)]
         return [(name, place) for name, place in stored if isinstance(place, BucketPlace)]

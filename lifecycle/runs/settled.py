@@ -28,9 +28,9 @@ from lifecycle.runs.parameters import (
     Values,
     parameter_name,
 )
-from trainer.data import datasets
+from trainer.data.datasets import Dataset
 from trainer.data.downloads.published_archives import check_source
-from trainer.data.settings import CUSTOM, FetchConfig, HeldOutConfig, check_recordings_used
+from trainer.data.settings import CUSTOM, FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.places import source_places, stored_at
@@ -121,7 +121,7 @@ def validate(
     trainings: dict[str, TrainConfig] = {}
     for step, title in STEPS.items():
         with checks.collect(title.lower()):
-            datasets.get(values.data(step).dataset)
+            Dataset.named(values.data(step).dataset)
         with checks.collect(title.lower()):
             machines[step] = values.config(AcceleratorConfig, step)
         with checks.collect(title.lower()):
@@ -145,7 +145,7 @@ def validate(
     if checks.passed:
         steps = [*STEPS, *([TEST] if values["test_dataset"] else [])]
         with checks.collect():
-            check_recordings_used([values.data(step) for step in steps])
+            FetchConfig.check_recordings([values.data(step) for step in steps])
     registry = str(values["registry"])
     if platform and registry.startswith(VERTEX):
         with checks.collect():
@@ -170,7 +170,7 @@ def _validate_test_set(values: Values) -> None:
         )
         return
     try:
-        datasets.get(held_out.test_dataset)
+        Dataset.named(held_out.test_dataset)
         values.data(TEST)
     except UserError as error:
         raise UserError(f"test set: {error}") from None
@@ -193,7 +193,7 @@ def require_sources(values: Values) -> None:
     for name in values.datasets:
         config = values.data(name)
         check(
-            bool(config.source or datasets.get(config.dataset).archives),
+            bool(config.source or Dataset.named(config.dataset).archives),
             f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
         )
         check_source(config.places, config.private_sources)

@@ -19,7 +19,7 @@ from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.graph import accelerator_table
-from trainer.data import datasets
+from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import check, format_duration, nearest
 from trainer.settings.flags import Parser, add_settings, settings
@@ -79,7 +79,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         *_local_notes(training, data),
     ]
     notes.append(accelerators.PRICE_SOURCE)
-    if datasets.get(fetched.dataset).any_count and not parsed.images:
+    if Dataset.named(fetched.dataset).any_count and not parsed.images:
         notes.append(f"{fetched.dataset} has any number of images; --images sets another than {data.images}.")
     if any(entry.has_other_prices for entry in plans.values()):
         notes.append(f"~ marks prices of {accelerators.PRICE_REGION}; those of {parsed.location} differ.")

@@ -29,7 +29,7 @@ from trainer.models.weight_sources import WeightSource
 from trainer.settings.fields import Value
 
 RUNS = pathlib.Path("runs")
-CACHE = f".msinet-cache/schema-{prepared_data.SCHEMA}"
+CACHE = f".msinet-cache/schema-{prepared_data.Manifest.schema}"
 """Folder next to the runs. kfp.local records the outputs of cached tasks there.
 
 It differs for each schema, so that code never reads the outputs of an incompatible version.

@@ -31,7 +31,7 @@ from pipeline.local.run import TASK_ENVIRONMENT, locked
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
 from pipeline.sweep.space import Categorical, Sweep, assignments, keep, kept_base
-from trainer.data import prepared_data
+from trainer.data.prepared import PreparedData
 from trainer.errors import Checks, UserError, check, format_duration, terminable
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.models.find import find_model
@@ -104,7 +104,7 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
         base = keep(sweep, folder)
         model = str(find_model(base)) if base else ""
         for name, target in ((sweep.step, "data"), *([("test", "test")] if sweep.has_test_set else [])):
-            if not (folder / target / prepared_data.MANIFEST).exists():
+            if not PreparedData(folder / target).is_there:
                 _call(["fetch", *sweep.data_flags(name), f"--output-dir={folder / target}"])
         _check_fits(sweep, folder)
         search = Search(sweep, folder, model, lock)
@@ -129,7 +129,7 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
 
 def _check_fits(sweep: Sweep, folder: pathlib.Path) -> None:
     """Raise `UserError` for a trial whose batch the prepared data cannot fill."""
-    manifest, checks = prepared_data.Manifest.load(folder / "data"), Checks()
+    manifest, checks = PreparedData(folder / "data").manifest, Checks()
     for settled in sweep.check():
         with checks.collect():
             fit_to_data(settled.trainings[sweep.step], manifest, Target("local", "", ""))

@@ -65,7 +65,7 @@ def execute(parsed: argparse.Namespace) -> None:
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
-    from trainer.data.prepared_data import prepared_by_name
+    from trainer.data.prepared import PreparedData
     from trainer.evaluation.compare import compare_models, evaluate_again, find_contestants, find_shared
     from trainer.models.find import find_opponent
     from trainer.reports.score_tables import print_comparison
@@ -75,7 +75,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
         models = [*filter(None, [find_opponent(models[0])]), *models]
     contestants = find_contestants(models)
     if parsed.dataset_dir:
-        shared = evaluate_again(contestants, prepared_by_name(parsed.dataset_dir))
+        shared = evaluate_again(contestants, PreparedData.by_name(parsed.dataset_dir))
     else:
         shared = find_shared(contestants)
     results = {name: compare_models(name, shared[name], parsed.metric, parsed.confidence) for name in shared}

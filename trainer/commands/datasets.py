@@ -29,7 +29,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
     root = cache.cache_folder(parsed.cache_dir)
     if parsed.name:
-        _print_one(parsed.name, datasets.get(parsed.name), root)
+        _print_one(parsed.name, Dataset.named(parsed.name), root)
     else:
         _print_all(root)
 

@@ -3,7 +3,7 @@
 import argparse
 
 from trainer.commands.shared_flags import add_model
-from trainer.data.settings import RECORDING_SETTINGS, FetchConfig, HeldOutConfig, check_recordings_used
+from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
@@ -34,7 +34,9 @@ def configure(parser: Parser) -> None:
     )
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
-    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources", "test_share", *RECORDING_SETTINGS))
+    add_settings(
+        parser, FetchConfig, ("allow_partial_data", "private_sources", "test_share", *FetchConfig.OF_RECORDINGS)
+    )
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -51,7 +53,7 @@ def execute(parsed: argparse.Namespace) -> None:
     # After what a mistake in a name ends: these load SciPy and Matplotlib.
     from rich.console import Console
 
-    from trainer.data.prepared_data import prepared_by_name
+    from trainer.data.prepared import PreparedData
     from trainer.evaluation.evaluate import check_evaluation_output, evaluate
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
     from trainer.reports.score_tables import print_evaluation
@@ -61,7 +63,7 @@ def execute(parsed: argparse.Namespace) -> None:
         data = parsed.dataset_dir
         if held_out.test_dataset:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
-        evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
+        evaluation = evaluate(config, model, PreparedData.by_name(data), parsed.output_dir, champion)
     if parsed.report:
         announce(f"drawing {parsed.report}")
         from trainer.reports.report import write_report
@@ -88,6 +90,6 @@ def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> 
         source=held_out.test_source,
         image_size="x".join(map(str, trained.image_size)),
     )
-    check_recordings_used([config])
+    FetchConfig.check_recordings([config])
     fetch_dataset(config, folder, test_of=held_out.test_dataset)
     return folder

@@ -5,8 +5,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_cache_dir
-from trainer.data import datasets
-from trainer.data.settings import CUSTOM, FetchConfig, check_recordings_used
+from trainer.data.datasets import Dataset
+from trainer.data.settings import CUSTOM, FetchConfig
 from trainer.errors import UserError, visible
 from trainer.io.runtime import announce
 from trainer.models.model_names import PRETRAINED
@@ -40,8 +40,8 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     config = settings(FetchConfig, parsed)
-    check_recordings_used([config])
-    datasets.get(config.dataset)
+    FetchConfig.check_recordings([config])
+    Dataset.named(config.dataset)
     from trainer.data.fetch import fetch_dataset
     from trainer.data.recordings.readings import AmbiguousError
 

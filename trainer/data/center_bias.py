@@ -35,11 +35,6 @@ UNIFORM_SHARES = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
 FloatMap = NDArray[np.float64]
 
 
-def fold_of(index: int) -> int:
-    """The fold of the image with this index in its split."""
-    return index % FOLDS
-
-
 def histogram_of(fixations: Points, size: tuple[int, int], density: NDArray[np.uint8] | None) -> FloatMap:
     """What an image adds to the centre bias, of `SIZE`: the histogram of its fixations.
 
@@ -76,6 +71,11 @@ class CenterBias:
     def read(cls, folder: pathlib.Path) -> "CenterBias":
         """Read the centre bias of the prepared dataset in `folder`; raises `ContentError` if it is damaged."""
         return cls(read_maps(folder / CENTER_BIAS, (FOLDS, *SIZE), PREPARE_AGAIN))
+
+    @staticmethod
+    def fold_of(index: int) -> int:
+        """The fold of the image with this index in its split. Example: 3 for the images 3, 13 and 23."""
+        return index % FOLDS
 
     @property
     def histogram(self) -> FloatMap:

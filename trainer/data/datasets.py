@@ -88,6 +88,11 @@ class Dataset:
     part: str = ""
     """Name of this dataset's part of its archives, if they hold several; part of its fingerprint."""
 
+    @staticmethod
+    def named(name: str) -> "Dataset":
+        """The dataset with a name of `DATASETS`. Raises `UserError` with the nearest name if there is none."""
+        return look_up("dataset", name, DATASETS)
+
     @property
     def any_count(self) -> bool:
         """Whether the dataset is complete with any number of images."""
@@ -338,8 +343,3 @@ DATASETS: dict[str, Dataset] = {
     # Recordings of one's own (see `trainer/data/recordings/`).
     "custom": Dataset((240, 320), 0, 0),
 }
-
-
-def get(name: str) -> Dataset:
-    """The dataset `name`; raises `UserError` with the nearest known name if it is unknown."""
-    return look_up("dataset", name, DATASETS)

@@ -97,6 +97,11 @@ def decode_stimulus(member: Member, as_seen: bool = False) -> Pixels:
     return _read_pixels(member, channels=3)[0]
 
 
+def decode_original(name: str, content: bytes, as_seen: bool) -> Pixels:
+    """(h, w, 3) uint8 RGB of an image of which the file's content was kept, as `decode_stimulus`."""
+    return decode_stimulus(Member(name, name, lambda: content), as_seen)
+
+
 def _decode_map(member: Member, stimulus_size: tuple[int, int], as_seen: bool) -> Pixels:
     """(h, w) uint8 of a map; `ContentError` if it is empty or does not fit the stimulus.
 

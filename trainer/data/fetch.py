@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from trainer.data import datasets, sample, source_layout, splits, statistics
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
-from trainer.data.datasets import HASH
+from trainer.data.datasets import HASH, Dataset
 from trainer.data.prepared_data import MANIFEST, SPLITS, TEST, Manifest
 from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.sources import OpenedSource, source_of
@@ -59,9 +59,9 @@ def fetch_dataset(
         UserError: the source has an error (see `sources`, `archive_files`, `source_layout`, `decode`), or the
             output cannot be written. Nothing is left at `output` or next to it.
     """
-    row = datasets.get(config.dataset)
+    row = Dataset.named(config.dataset)
     at = source_of(config.dataset, config.places, config.private_sources)
-    default_size = datasets.get(test_of or config.dataset).image_size
+    default_size = Dataset.named(test_of or config.dataset).image_size
     image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
     if is_taken(output):
@@ -173,10 +173,3 @@ def _manifest(
         as_seen=row.any_count,
         map_variation=statistics.variation(facts.bias_cells) if facts.bias_cells else 0.0,
     )
-
-
-def leave_out(output: str | os.PathLike[str], page: str | os.PathLike[str]) -> None:
-    """Write a folder `output` without a dataset, and a page that says so, for a run that does not need one."""
-    pathlib.Path(output).mkdir(parents=True, exist_ok=True)
-    text = "This run does not need these data: a model replaces base training, or there is no test set."
-    pathlib.Path(page).write_text(f"<p>{text}</p>\n")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from trainer.data import center_bias, decode, statistics, tfrecords
 from trainer.data.bad_images import BadImages
+from trainer.data.center_bias import CenterBias
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
 from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError, UserError
@@ -129,7 +130,7 @@ class Facts:
         self.median_levels += image.median_level
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.histogram is not None:
-            self.bias[center_bias.fold_of(len(self.bias_cells))] += image.histogram
+            self.bias[CenterBias.fold_of(len(self.bias_cells))] += image.histogram
             self.bias_cells.append(statistics.coarse(image.histogram).astype(np.float32))
 
     @property

@@ -4,7 +4,7 @@ import csv
 import dataclasses
 import pathlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
@@ -29,7 +29,6 @@ ORIGINALS = "originals"
 TEST_SUFFIX = "-test"
 """Suffix of a test set's name in stored scores, so that nobody takes them for validation scores."""
 
-SCHEMA = 5
 PREPARE_AGAIN = "prepare the dataset again"
 """Remedy for a prepared dataset that is damaged."""
 
@@ -86,7 +85,8 @@ class Manifest:
     are; else as the reference decodes published datasets, without orientation tags and transparency."""
     map_variation: float = 0.0
     """Mean chi-squared divergence of an image's histogram from the centre bias, in coarse cells."""
-    schema: int = SCHEMA
+    schema: int = 5
+    """Version of the form of prepared data. Data of another schema are refused, and prepared again."""
 
     @property
     def is_test_set(self) -> bool:
@@ -118,28 +118,23 @@ class Manifest:
         remedy = f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`"
         # The kinds of its values depend on its schema.
         fields = read_json(path, remedy, dict[str, Any], NAMES_OF_IMAGES_BYTES)
-        if fields.get("schema") != SCHEMA:
+        if fields.get("schema") != cls.schema:
             raise UserError(
-                f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"
+                f"{path} has schema {fields.get('schema')}, this version reads {cls.schema}: {PREPARE_AGAIN}"
             )
         manifest: Manifest = checked_json(fields, str(path), PREPARE_AGAIN, cls)
         return manifest
 
-
-def prepared_by_name(folders: Iterable[StrPath]) -> dict[str, pathlib.Path]:
-    """Return the folders of prepared datasets by name: that of the dataset, with `-test` for a test set.
-
-    Recordings of one's own are named after their source. A second dataset of the same name is `NAME-2`.
-    """
-    by_name: dict[str, pathlib.Path] = {}
-    for folder in folders:
-        manifest = Manifest.load(folder)
-        name = dataset_name(manifest.dataset, manifest.source)
-        suffix = TEST_SUFFIX if manifest.is_test_set else ""
-        if name + suffix in by_name:
-            name += f"-{len(by_name) + 1}"
-        by_name[name + suffix] = pathlib.Path(folder)
-    return by_name
+    @classmethod
+    def load_all(cls, folders: Mapping[str, StrPath]) -> "dict[str, Manifest]":
+        """The manifests of prepared datasets, by name. Raises `UserError` if one has no held-out images."""
+        manifests = {name: cls.load(folder) for name, folder in folders.items()}
+        for name, manifest in manifests.items():
+            if not manifest.counts.get(manifest.held_out):
+                raise UserError(
+                    f"dataset {name} has no validation images ({manifest.counts}); prepare it with some"
+                )
+        return manifests
 
 
 def dataset_name(dataset: str, source: str) -> str:
@@ -148,15 +143,6 @@ def dataset_name(dataset: str, source: str) -> str:
         return dataset
     last = source.rstrip("/").rpartition("/")[2].partition(".")[0]
     return re.sub(r"[^a-z0-9_]+", "-", last.lower()).strip("-") or CUSTOM
-
-
-def load_manifests(folders: Mapping[str, StrPath]) -> dict[str, Manifest]:
-    """The manifests of prepared datasets, by name; raises `UserError` if one has no validation images."""
-    manifests = {name: Manifest.load(folder) for name, folder in folders.items()}
-    for name, manifest in manifests.items():
-        if not manifest.counts.get(manifest.held_out):
-            raise UserError(f"dataset {name} has no validation images ({manifest.counts}); prepare it with some")
-    return manifests
 
 
 class ListedImage(NamedTuple):

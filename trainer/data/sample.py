@@ -23,7 +23,7 @@ from PIL import Image, ImageDraw
 from scipy import io as mat
 from scipy import ndimage
 
-from trainer.data import datasets
+from trainer.data.datasets import Dataset
 from trainer.io.archive_files import Member
 
 VERSION = 1
@@ -86,14 +86,14 @@ def sample_name(dataset: str) -> str:
 
 def settings_for(dataset: str) -> SampleSettings:
     """The settings for `dataset`: those of SAMPLES, or else fixationadd1000's with another seed."""
-    datasets.get(dataset)
+    Dataset.named(dataset)
     fallback = dataclasses.replace(SAMPLES["fixationadd1000"], seed=zlib.crc32(dataset.encode()))
     return SAMPLES.get(dataset, fallback)
 
 
 def fingerprint_sample(dataset: str) -> str:
     """A digest (hex) that changes exactly when the content of `members` does; it generates nothing."""
-    row = datasets.get(dataset)
+    row = Dataset.named(dataset)
     facts = [VERSION, dataset, dataclasses.asdict(settings_for(dataset)), row.blur_sigma_px, row.map_suffix]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -110,7 +110,7 @@ def members(dataset: str) -> list[Member]:
     salicon: `images/`, `maps/` (densities) and `fixations/` (`.mat`), each split into train/ and val/; every
     other dataset: `stimuli/N.jpg` and `fixation/N.png`, in which fixated pixels are 255.
     """
-    chosen, row = settings_for(dataset), datasets.get(dataset)
+    chosen, row = settings_for(dataset), Dataset.named(dataset)
 
     # The files of one image are read one after another.
     @functools.lru_cache(MOST_PATTERNS)

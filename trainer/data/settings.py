@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from trainer.errors import UserError, check
 from trainer.io.abstract_place import Place
@@ -40,18 +40,6 @@ COLUMNS = (
     "group",
 )
 """The roles that a column of a table can have."""
-RECORDING_SETTINGS = (
-    "columns",
-    "coordinates",
-    "screen_size",
-    "image_on_screen",
-    "blur_px",
-    "pixels_per_degree",
-    "max_lost_share",
-    "split",
-)
-"""Fields of `FetchConfig` that describe the user's own recordings."""
-
 RECORDINGS = "recordings of your own (dataset custom)"
 
 
@@ -65,12 +53,12 @@ def parse_image_size(text: str) -> tuple[int, int]:
     if match is None:
         raise UserError(f"image_size is {text!r}; write height x width in pixels, such as 240x320")
     height, width = int(match[1]), int(match[2])
-    if wrong := wrong_image_size((height, width)):
+    if wrong := _wrong_size((height, width)):
         raise UserError(f"image_size is {text}: {wrong}")
     return height, width
 
 
-def wrong_image_size(size: Sequence[int]) -> str:
+def _wrong_size(size: Sequence[int]) -> str:
     """Explain why (height, width) cannot be an input size of the network; empty if it can."""
     if max(size) > MAX_INPUT_PX:
         return f"a side of the network's input has {MAX_INPUT_PX:,} pixels at most, for which it takes gigabytes"
@@ -113,6 +101,11 @@ class FetchConfig:
     """Settings of `fetch`, which turns one dataset into prepared shards."""
 
     TITLE: ClassVar[str] = "dataset"
+    OF_RECORDINGS: ClassVar = (
+        *("columns", "coordinates", "screen_size", "image_on_screen"),
+        *("blur_px", "pixels_per_degree", "max_lost_share", "split"),
+    )
+    """The fields that describe recordings of one's own."""
     dataset: str = setting("salicon", "Name of a dataset in trainer/data/datasets.py.")
     source: str = setting(
         "",
@@ -248,18 +241,22 @@ class FetchConfig:
         """Whether the numbers of images may differ from the table of datasets; those of the sample dataset do."""
         return self.allow_partial_data or self.source == SAMPLE
 
+    @classmethod
+    def check_recordings(cls, configs: "Sequence[FetchConfig]") -> None:
+        """Check that recordings of one's own are described only if one of the datasets is `custom`.
 
-def check_recordings_used(configs: Sequence[Any]) -> None:
-    """Raise `UserError` if a `FetchConfig` describes one's own recordings, but none has the dataset `custom`."""
-    if any(config.dataset == CUSTOM for config in configs):
-        return
-    for config in configs:
-        for field in dataclasses.fields(config):
-            if field.name in RECORDING_SETTINGS and getattr(config, field.name) != field.default:
-                raise UserError(
-                    f"{field.name} describes recordings of your own (dataset {CUSTOM}), but the dataset is "
-                    f"{config.dataset}; leave it out"
-                )
+        Raises:
+            UserError: another dataset has such a field. Example: `columns`, for salicon.
+        """
+        if any(config.dataset == CUSTOM for config in configs):
+            return
+        for config in configs:
+            for field in dataclasses.fields(config):
+                if field.name in cls.OF_RECORDINGS and getattr(config, field.name) != field.default:
+                    raise UserError(
+                        f"{field.name} describes recordings of your own (dataset {CUSTOM}), but the dataset is "
+                        f"{config.dataset}; leave it out"
+                    )
 
 
 @dataclasses.dataclass(frozen=True)

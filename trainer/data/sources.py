@@ -7,7 +7,8 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from trainer.data import datasets, sample
+from trainer.data import sample
+from trainer.data.datasets import Dataset
 from trainer.data.downloads import cache, published_archives
 from trainer.data.downloads.published_archives import Origin
 from trainer.io import archive_files
@@ -62,7 +63,7 @@ def source_of(dataset: str, places: Sequence[Place], private_sources: bool = Fal
     Raises:
         UserError: the dataset is unknown or not public, or an address is not fetched.
     """
-    row = datasets.get(dataset)
+    row = Dataset.named(dataset)
     match places:
         case []:
             return _Published(published_archives.public(row, private_sources), row.part)

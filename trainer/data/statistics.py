@@ -5,6 +5,7 @@ import math
 import pathlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,78 +161,102 @@ def _rounded(number: float) -> float:
     return float(f"{number:.7g}")
 
 
+# === Compare ===
+
+
 @dataclass(frozen=True)
 class Shift:
     """The difference of a feature between two datasets."""
 
     effect: float
-    """Difference of the means in pooled standard deviations (Cohen's d); of centre biases their divergence."""
+    """Difference of the means in pooled standard deviations (Cohen's d). Of centre biases, their divergence."""
     is_large: bool
     """Whether the difference is large, and not by chance."""
 
+    @classmethod
+    def of_values(cls, now: NDArray[np.floating], last: NDArray[np.floating], least_std: float) -> "Shift":
+        """Compare a number that images of two datasets have, (n,) and (m,), as `DataShift.of` does."""
+        ours, theirs = ((float(each.mean()), float(each.std())) for each in (now, last))
+        return cls.of_moments(ours, theirs, len(now), len(last), least_std)
 
-def shift(feature: str, now: Statistics, last: Statistics) -> Shift:
-    """Compare a feature that both have.
-
-    A difference is large if the confidence interval of its size lies above `LARGE`. Its standard error is that of
-    Hedges and Olkin (Statistical Methods for Meta-Analysis, 1985, p. 86) for two independent samples: images
-    that both datasets have make it smaller, so that growing data are not named by chance.
-    """
-    ours, theirs = now["values"][feature], last["values"][feature]
-    return shift_of(ours, theirs, now["images"], last["images"], FEATURES[feature].least_std)
-
-
-def shift_of(ours: Distribution, theirs: Distribution, n: int, m: int, least_std: float) -> Shift:
-    """Compare the values of n images with those of m others, as `shift` does."""
-    pooled = math.sqrt((n * ours["std"] ** 2 + m * theirs["std"] ** 2) / max(1, n + m - 2))
-    effect = (ours["mean"] - theirs["mean"]) / max(least_std, pooled)
-    error = math.sqrt((n + m) / (n * m) + effect**2 / (2 * (n + m)))
-    return Shift(effect, abs(effect) - Z * error > LARGE)
+    @classmethod
+    def of_moments(
+        cls, ours: tuple[float, float], theirs: tuple[float, float], n: int, m: int, least_std: float
+    ) -> "Shift":
+        """Compare n images with m others, by the mean and the standard deviation of both."""
+        pooled = math.sqrt((n * ours[1] ** 2 + m * theirs[1] ** 2) / max(1, n + m - 2))
+        effect = (ours[0] - theirs[0]) / max(least_std, pooled)
+        error = math.sqrt((n + m) / (n * m) + effect**2 / (2 * (n + m)))
+        return cls(effect, abs(effect) - Z * error > LARGE)
 
 
-def shifts(now: Statistics, last: Statistics) -> dict[str, Shift]:
-    """The shift of each feature that both datasets have."""
-    return {name: shift(name, now, last) for name in FEATURES if name in now["values"] and name in last["values"]}
+@dataclass(frozen=True)
+class DataShift:
+    """How the images of a dataset differ from the images of last time."""
 
+    now: Statistics
+    last: Statistics
+    LARGE: ClassVar[float] = LARGE
 
-def divergence(now: Statistics, last: Statistics) -> Shift | None:
-    """Compare both centre biases by the Kullback-Leibler divergence, in nats; None unless both are known.
+    def of(self, feature: str) -> Shift | None:
+        """Compare a feature. None if one of both lacks it.
 
-    A normal distribution that moves by `LARGE` standard deviations diverges by half of its square, so more is
-    large. Mean maps of images of one kind diverge by half of their variation divided by their number; three times
-    that is taken for chance. (Halves of 700 images of SALICON, of 700 of ADD1000 and of the generated data reach
-    2.9 times in 200 draws.)
-    """
-    if "center_bias" not in now or "center_bias" not in last:
-        return None
-    ours, theirs = now["center_bias"], last["center_bias"]
-    p, q = (np.array(each["cells"]) + 1e-6 for each in (ours, theirs))
-    p, q = p / p.sum(), q / q.sum()
-    effect = float((p * np.log(p / q)).sum())
-    by_chance = sum(each["variation"] / max(1, each["images"]) for each in (ours, theirs)) / 2
-    return Shift(effect, effect > LARGE**2 / 2 + 3 * by_chance)
+        A difference is large if the confidence interval of its size lies above `LARGE`. Its standard error is from
+        Hedges and Olkin (Statistical Methods for Meta-Analysis, 1985, p. 86) for two independent samples. Images
+        that both datasets have make it smaller, so that growing data are not named by chance.
+        """
+        if feature not in self.now["values"] or feature not in self.last["values"]:
+            return None
+        ours, theirs = ((each["values"][feature]["mean"], each["values"][feature]["std"]) for each in self._both)
+        n, m = (each["images"] for each in self._both)
+        return Shift.of_moments(ours, theirs, n, m, FEATURES[feature].least_std)
 
+    @property
+    def _both(self) -> tuple[Statistics, Statistics]:
+        return self.now, self.last
 
-def warnings(now: Statistics, last: Statistics, added: Statistics | None) -> list[str]:
-    """Clauses about large differences of a dataset, or of the images that were added to it, from last time."""
-    found = []
-    if now["images"] < FEW * last["images"]:
-        found.append(f"{now['images']:,} images, last time {last['images']:,}")
-    for name in last["values"]:
-        if name in FEATURES and name not in now["values"]:
-            found.append(f"{FEATURES[name].label.lower()}: not known for all images, as it was last time")
-    groups = {"": now} | ({f" of {added['images']:,} added images": added} if added else {})
-    for name, feature in FEATURES.items():
-        for group, statistics in groups.items():
-            difference = shifts(statistics, last).get(name)
-            if difference and difference.is_large:
-                ours, theirs = (feature.text(each["values"][name]["mean"]) for each in (statistics, last))
-                found.append(
-                    f"{feature.label.lower()}{group}: {ours}, last time {theirs} ({difference.effect:+.1f} "
-                    "standard deviations)"
-                )
-                break
-    bias = divergence(now, last)
-    if bias and bias.is_large:
-        found.append(f"centre bias: diverges from that of last time by {bias.effect:.2f} nats")
-    return found
+    def divergence(self) -> Shift | None:
+        """Compare both centre biases by the Kullback-Leibler divergence, in nats. None unless both are known.
+
+        A normal distribution that moves by `LARGE` standard deviations diverges by half of its square, so more is
+        large. Mean maps of images of one kind diverge by half of their variation divided by their number. Three
+        times as much is taken for chance. (Halves of 700 images of SALICON, of 700 of ADD1000 and of the generated
+        data reach 2.9 times in 200 draws.)
+        """
+        if "center_bias" not in self.now or "center_bias" not in self.last:
+            return None
+        ours, theirs = self.now["center_bias"], self.last["center_bias"]
+        p, q = (np.array(each["cells"]) + 1e-6 for each in (ours, theirs))
+        p, q = p / p.sum(), q / q.sum()
+        effect = float((p * np.log(p / q)).sum())
+        by_chance = sum(each["variation"] / max(1, each["images"]) for each in (ours, theirs)) / 2
+        return Shift(effect, effect > LARGE**2 / 2 + 3 * by_chance)
+
+    def warnings(self, added: Statistics | None) -> list[str]:
+        """Clauses about large differences from last time, of all images or of the images that were added.
+
+        Example: `luminance: 0.2, last time 0.5 (-1.3 standard deviations)`.
+        """
+        now, last, found = self.now, self.last, []
+        if now["images"] < FEW * last["images"]:
+            found.append(f"{now['images']:,} images, last time {last['images']:,}")
+        for name in last["values"]:
+            if name in FEATURES and name not in now["values"]:
+                found.append(f"{FEATURES[name].label.lower()}: not known for all images, as it was last time")
+        groups = {"": self}
+        if added:
+            groups[f" of {added['images']:,} added images"] = DataShift(added, last)
+        for name, feature in FEATURES.items():
+            for group, of_group in groups.items():
+                difference = of_group.of(name)
+                if difference and difference.is_large:
+                    ours, theirs = (feature.text(each["values"][name]["mean"]) for each in of_group._both)
+                    found.append(
+                        f"{feature.label.lower()}{group}: {ours}, last time {theirs} ({difference.effect:+.1f} "
+                        "standard deviations)"
+                    )
+                    break
+        bias = self.divergence()
+        if bias and bias.is_large:
+            found.append(f"centre bias: diverges from that of last time by {bias.effect:.2f} nats")
+        return found

@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage, optimize
 
-from trainer.data import fixation_points, tfrecords
+from trainer.data import fixation_points
+from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import TEST, Manifest
 from trainer.data.tfrecords import Example
 from trainer.evaluation import confidence, metrics
@@ -165,7 +166,7 @@ class Fitted:
 
 def fit_observers(folder: pathlib.Path) -> Fitted | None:
     """Choose on training images of a prepared dataset; None if none of them has two observers."""
-    return _fit(folder, tfrecords.some_examples(folder, "train", FITTED_ON))
+    return _fit(folder, PreparedData(folder).some_examples("train", FITTED_ON))
 
 
 def fit_halves(folder: pathlib.Path, trained_on: pathlib.Path) -> list[Fitted | None]:
@@ -173,7 +174,7 @@ def fit_halves(folder: pathlib.Path, trained_on: pathlib.Path) -> list[Fitted | 
 
     `trained_on` is the prepared dataset with the centre bias.
     """
-    examples = tfrecords.some_examples(folder, TEST, 2 * FITTED_ON)
+    examples = PreparedData(folder).some_examples(TEST, 2 * FITTED_ON)
     return [_fit(trained_on, [each for each in examples if each.index % 2 != half]) for half in range(2)]
 
 

@@ -362,7 +362,7 @@ def evaluate_again(
     Raises:
         UserError: a split has no images, or a model's folder no longer exists.
     """
-    manifests = prepared_data.load_manifests(datasets)
+    manifests = prepared_data.Manifest.load_all(datasets)
     biases = {name: gate.center_bias_folder(datasets, manifests, name) for name in datasets}
     if missing := _missing(contestants):
         raise UserError(f"these models no longer exist: {', '.join(missing)}; name their current folders")

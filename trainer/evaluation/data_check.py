@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from trainer.data import prepared_data, splits, statistics
+from trainer.data import splits
+from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
+from trainer.data.statistics import Shift
 from trainer.errors import some
 from trainer.evaluation import per_image, witness
 from trainer.evaluation.metric_table import LEAD, METRICS
@@ -114,17 +116,12 @@ class _Scores:
     added: np.ndarray
     """(k,) on added images."""
 
-    def shift(self) -> statistics.Shift:
+    def shift(self) -> Shift:
         """How much the scores on added images differ from those of before."""
-        now, last = (_distribution(each) for each in (self.added, self.all_then))
-        return statistics.shift_of(now, last, len(self.added), len(self.all_then), least_std=0.02)
+        return Shift.of_values(self.added, self.all_then, least_std=0.02)
 
 
 NO_SCORES = _Scores(*[np.zeros(0)] * 4)
-
-
-def _distribution(values: np.ndarray) -> prepared_data.Distribution:
-    return prepared_data.Distribution(mean=float(values.mean()), std=float(values.std()), quantiles=[])
 
 
 def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Compared) -> _Scores:
@@ -187,13 +184,12 @@ def _ask(
     folder: StrPath, manifest: Manifest, default: StrPath, chosen: Collection[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], witness.Grid, Looked]]:
     """Each chosen image, the default's map of it, and where people looked."""
-    from trainer.data import tfrecords
     from trainer.network import preprocess
 
     predictor = _predictor(str(default))
     with Tracker("ask the current default", len(chosen), "images") as tracker:
         for split in manifest.counts:
-            for example in tfrecords.read_examples(folder, split):
+            for example in PreparedData(folder).examples(split):
                 if (split, example.name) not in chosen:
                     continue
                 top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
@@ -211,11 +207,10 @@ def _about_people(folder: StrPath, manifest: Manifest) -> Iterator[Finding]:
     """The people whose fixations do not agree with those of the others."""
     if not manifest.has_known_observers:
         return
-    from trainer.data import tfrecords  # loads TensorFlow
 
     images = []
     for split in manifest.counts:
-        for example in tfrecords.some_examples(folder, split, 2 * MOST_ASKED):
+        for example in PreparedData(folder).some_examples(split, 2 * MOST_ASKED):
             height, width = example.original_size
             shares = (example.fixations + 0.5) / example.original_size
             images.append((shares, example.observers, width / height))

@@ -134,7 +134,7 @@ def _check(
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     check_evaluation_output(output)
-    manifests = prepared_data.load_manifests(datasets)
+    manifests = prepared_data.Manifest.load_all(datasets)
     decides = gate.deciding_dataset(config.gate_on, manifests)
     gate.check_measurable(config, decides, manifests[decides])
     return manifests, decides

@@ -20,14 +20,14 @@ import numpy.typing as npt
 from PIL import Image
 from scipy import ndimage
 
-from trainer.data import center_bias, decode, fixation_points, prepared_data
-from trainer.data.tfrecords import MAP_SIZE, Example, Original, read_examples, read_held_out
+from trainer.data import fixation_points, prepared_data
+from trainer.data.prepared import PreparedData
+from trainer.data.tfrecords import MAP_SIZE, Example, Original
 from trainer.errors import UserError
 from trainer.evaluation import metrics
 from trainer.evaluation.evaluation import Scores
 from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage
-from trainer.io.archive_files import Member
 from trainer.io.progress import Tracker, map_ahead, open_pool
 from trainer.network import preprocess
 from trainer.network.model_folder import PAGE
@@ -82,7 +82,7 @@ class Background:
     """
 
     def __init__(self, folder: pathlib.Path, examples: Iterable[Example]) -> None:
-        self._center_bias = center_bias.CenterBias.read(folder)
+        self._center_bias = PreparedData(folder).center_bias
         self._is_own = prepared_data.Manifest.load(folder).is_test_set
         points = collections.defaultdict(list)
         for example in examples:
@@ -94,7 +94,7 @@ class Background:
 
     def center_bias(self, example: Example, size: Size) -> Map:
         """The centre bias for an image when it has the `size` (h, w); it sums to 1 at its own size."""
-        return self._resized(center_bias.fold_of(example.index) if self._is_own else None, size)
+        return self._resized(self._center_bias.fold_of(example.index) if self._is_own else None, size)
 
     def other_counts(self, example: Example, size: Size) -> Counts:
         """Fixations of all images but this one per pixel of it, when it has the `size` (h, w)."""
@@ -164,7 +164,7 @@ class Scorer:
             left_out: Names of images that are not scored.
             each: Called in threads with an image, its group, its predictions, and the background.
         """
-        self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
+        self._data, self._manifest, self._left_out = PreparedData(folder), manifest, frozenset(left_out)
         self._bias_folder, self._each = bias_folder or folder, each
         self._predictors = predictors
         self._kept: dict[str, dict[str, Map]] = {}
@@ -230,7 +230,7 @@ class Scorer:
         return self._manifest.counts[self._manifest.held_out] - len(self._left_out)
 
     def _held_out(self) -> Iterator[tuple[Example, Original]]:
-        return (pair for pair in read_held_out(self._folder) if pair[0].name not in self._left_out)
+        return (pair for pair in self._data.held_out() if pair[0].name not in self._left_out)
 
     def _predict(
         self, pool: ThreadPoolExecutor, images: Iterable[tuple[Example, Original]]
@@ -262,8 +262,7 @@ class Scorer:
 
     def _pixels(self, original: Original) -> npt.NDArray[np.uint8]:
         """(h, w, 3) RGB, decoded as for the training."""
-        member = Member(original.name, original.name, lambda: original.file)
-        return decode.decode_stimulus(member, self._manifest.as_seen)
+        return self._data.pixels(original)
 
     def _forward(self, model: str, image: _Image) -> Map:
         """What a model answers for an image: (n, H, W) for its n screens."""
@@ -314,7 +313,7 @@ class Scorer:
         if not self._manifest.has_fixations:
             return
         with Tracker("read fixations", self._n_images, "images") as tracker:
-            for example in read_examples(self._folder, self._manifest.held_out):
+            for example in self._data.examples(self._manifest.held_out):
                 if example.name in self._left_out:
                     continue
                 self.n_fixations += len(example.fixations)

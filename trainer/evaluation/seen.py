@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.data import prepared_data
 from trainer.data.copies import match
-from trainer.data.datasets import HASH, HASH_BY_FOLDER
+from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
+from trainer.data.splits import is_by_hash
 from trainer.errors import UserError, some
 from trainer.io import files
 from trainer.io.files import StrPath
@@ -25,7 +25,7 @@ class Seen:
     """The images that a model was trained on, and those that chose its epoch."""
 
     digests: Mapping[str, frozenset[str]]
-    """Split -> digests of the pixels, and `hashes_of` it -> hashes, as `prepared_data.images` has them."""
+    """Split -> digests of the pixels, and `hashes_of` it -> hashes, as `PreparedData.images` has them."""
     listed: frozenset[str]
     """Fingerprints of the data that the model's own list is about."""
     prepared: Mapping[str, float]
@@ -51,7 +51,7 @@ class Seen:
         prepared = {}
         for folder in training_data(at_hand, config):
             manifest = Manifest.load(folder)
-            if manifest.fingerprint not in listed and (entry := prepared_data.images_to_train_on(folder)):
+            if manifest.fingerprint not in listed and (entry := PreparedData(folder).images_to_train_on()):
                 prepared[manifest.fingerprint] = manifest.test_share
                 for key in keys:
                     digests[key] |= set(entry[manifest.fingerprint][key])
@@ -65,18 +65,19 @@ class Seen:
         which chooses it again, only those that the model was trained on. `splits` says otherwise, if it is not
         empty.
         """
-        manifest = Manifest.load(folder)
+        data = PreparedData(folder)
+        manifest = data.manifest
         splits = splits or (SPLITS if manifest.is_test_set else ("train",))
-        if not manifest.is_test_set and not pathlib.Path(folder, prepared_data.IMAGES).exists():
+        if not manifest.is_test_set and not data.image_list.exists():
             return set()  # prepared by an earlier version
         seen = frozenset().union(*(self.digests[split] for split in splits))
         hashes = sorted(frozenset().union(*(self.digests[hashes_of(split)] for split in splits)))
-        images = prepared_data.images(folder, [*manifest.counts])
+        images = data.images([*manifest.counts])
         units = {image.unit for image in images if image.digest in seen}
         others = [image for image in images if image.unit not in units]
         copies = match([image.hash for image in others], hashes)
         units |= {image.unit for image, place in zip(others, copies, strict=True) if place is not None}
-        return {image.name for image in prepared_data.images(folder, [manifest.held_out]) if image.unit in units}
+        return {image.name for image in data.images([manifest.held_out]) if image.unit in units}
 
     def caution(self, model: str, manifest: Manifest) -> str:
         """Warn if the model may have seen held-out images that nothing tells of; else empty.
@@ -168,4 +169,4 @@ def _same_rule(config: Mapping[str, Any], rule: str) -> bool:
     """Return whether a training's data was split by this rule; earlier versions had no hash."""
     if "split" in config:
         return bool(config["split"] == rule)
-    return rule not in (HASH, HASH_BY_FOLDER)
+    return not is_by_hash(rule)

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainer.data import datasets
-from trainer.data.datasets import Archive
-from trainer.data.prepared_data import SCHEMA
+from trainer.data.datasets import Archive, Dataset
+from trainer.data.prepared_data import Manifest
 from trainer.errors import ContentError, UserError, check, look_up, some
 from trainer.io import archive_files, files
 from trainer.io.archive_files import Member
@@ -133,7 +132,7 @@ def find_author_model(source: str) -> pathlib.Path:
 
     row, archive, root = get_author_weights(source), fetched(source), archives_folder()
     # Another archive or another layout of models has another folder.
-    place = root / f"author-{row.dataset}-{archive.sha256[:16]}-schema-{SCHEMA}"
+    place = root / f"author-{row.dataset}-{archive.sha256[:16]}-schema-{Manifest.schema}"
     model = place / MODEL
     if (model / MODEL_CONFIG).is_file():
         return model
@@ -141,7 +140,7 @@ def find_author_model(source: str) -> pathlib.Path:
         if not (model / MODEL_CONFIG).is_file():
             print(f"import {source} to {model}", flush=True)
             with unpacked_weights(source) as local:
-                import_local(local, source, model, row.dataset, datasets.get(row.dataset).image_size)
+                import_local(local, source, model, row.dataset, Dataset.named(row.dataset).image_size)
     return model
 
 

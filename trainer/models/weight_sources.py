@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from trainer.data import datasets
+from trainer.data.datasets import Dataset
 from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, printable
 from trainer.io import files
@@ -140,7 +140,7 @@ def import_model(
     if is_taken(pathlib.Path(output)):
         raise UserError(f"{output} exists already; remove it, or name another folder")
     dataset = author.get_author_weights(source).dataset if author.is_named(source) else dataset
-    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
+    size = parse_image_size(image_size) if image_size else Dataset.named(dataset).image_size
     weights.check_local()
     with weights.opened() as local:
         return import_local(local, source, pathlib.Path(output), dataset, size)

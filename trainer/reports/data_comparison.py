@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from trainer.data import statistics
 from trainer.data.prepared_data import Manifest, Statistics
-from trainer.data.statistics import FEATURES
+from trainer.data.statistics import FEATURES, DataShift
 from trainer.errors import now, some
 from trainer.evaluation.data_check import Finding
 from trainer.io.package_version import code_version
@@ -54,7 +53,7 @@ class ComparedData:
 
     @property
     def _found(self) -> list[Finding]:
-        differences = statistics.warnings(self.now, self.last, self.added) if self.last else []
+        differences = DataShift(self.now, self.last).warnings(self.added) if self.last else []
         # More people are no question as long as those of before are there.
         of_people = tuple(FEATURES[name].label.lower() for name in ("fixations", "observers"))
         return [
@@ -78,7 +77,7 @@ def write_data_comparison(compared: Sequence[ComparedData], html: str | os.PathL
         headline=headline if is_compared or warnings else ("plain", "Nothing to compare with"),
         sentences=warnings or [*dict.fromkeys(each.absent for each in compared if each.absent)],
         sets=[_describe(each) for each in compared],
-        large=statistics.LARGE,
+        large=DataShift.LARGE,
     )
 
 
@@ -99,7 +98,7 @@ def _describe(data: ComparedData) -> dict[str, Any]:
             for name, each in known.items()
             if "center_bias" in each
         },
-        "divergence": statistics.divergence(data.now, data.last) if data.last else None,
+        "divergence": DataShift(data.now, data.last).divergence() if data.last else None,
     }
 
 
@@ -111,8 +110,7 @@ def _row(name: str, data: ComparedData, known: dict[str, Statistics]) -> dict[st
             cells.append(("\N{EN DASH}", "", False))
             continue
         values = each["values"][name]
-        differs = data.last and each is not data.last and name in data.last["values"]
-        shift = statistics.shift(name, each, data.last) if differs and data.last else None
+        shift = DataShift(each, data.last).of(name) if data.last and each is not data.last else None
         effect = f"{round(shift.effect, 2) + 0.0:+.2f} sd" if shift else ""
         cells.append((feature.text(values["mean"]), effect, bool(shift and shift.is_large)))
         boxes[COLORS[group]] = [feature.shown(quantile) for quantile in values["quantiles"]]

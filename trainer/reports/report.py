@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from trainer.data import prepared_data
-from trainer.data.center_bias import CenterBias
+from trainer.data.prepared import PreparedData
 from trainer.errors import check, format_duration, now
 from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices, seen
 from trainer.evaluation.compare import (
@@ -117,7 +117,7 @@ def write_preview(dataset: Path, html: Path) -> None:
             if count
         ],
         bias_of=prepared_data.SPLIT_NAMES[manifest.bias_split],
-        center_bias=gallery.heat(CenterBias.read(folder).without(None)),
+        center_bias=gallery.heat(PreparedData(folder).center_bias.without(None)),
         notes=manifest.notes,
         has_dots=manifest.has_fixations,
         facts=pages.manifest_facts(dataclasses.replace(manifest, notes=[])),
@@ -167,11 +167,10 @@ def _title(split: str) -> str:
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manifest) -> list[dict[str, Any]]:
     """Return the first images of a split with their maps, without padding."""
-    from trainer.data import tfrecords
     from trainer.network import preprocess
 
     thumbnails = []
-    for example in itertools.islice(tfrecords.read_examples(folder, split), PREVIEW_IMAGES[split]):
+    for example in itertools.islice(PreparedData(folder).examples(split), PREVIEW_IMAGES[split]):
         top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
         box = slice(top, top + height), slice(left, left + width)
         density = example.density[box] / max(1, example.density.max())

@@ -14,7 +14,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from trainer.data import tfrecords
+from trainer.data.prepared import PreparedData
 from trainer.io.progress import Tracker
 from trainer.network.calibration import Calibration
 from trainer.network.load import Predict
@@ -56,7 +56,7 @@ def calibrate(
     if n_images < FEWEST_IMAGES:
         print(f"not calibrated: that takes {FEWEST_IMAGES} validation images, and there are {n_images}")
         return None
-    examples = tfrecords.some_examples(dataset, "valid", MOST_IMAGES)
+    examples = PreparedData(dataset).some_examples("valid", MOST_IMAGES)
     predicted = predict_shrunk(tf.function(network, autograph=False), iter(examples), len(examples))
     return fit_calibration(predicted, prior or PRIOR)
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from trainer.data import tfrecords
 from trainer.data.batches import Split
+from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 from trainer.io.files import StrPath
@@ -187,7 +187,7 @@ class Loop:
         indices = set(order[bad_step * config.batch_size : (bad_step + 1) * config.batch_size].tolist())
         names = [
             example.name
-            for example in tfrecords.read_examples(self.data.folder, "train")
+            for example in PreparedData(self.data.folder).examples("train")
             if example.index in indices
         ]
         raise UserError(

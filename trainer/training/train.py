@@ -14,7 +14,8 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from trainer.data.prepared_data import Manifest, images_to_train_on
+from trainer.data.prepared import PreparedData
+from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError, check, first_line
 from trainer.io import runtime
 from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
@@ -508,7 +509,7 @@ def _leave(devices: Devices) -> None:
 def _images_seen(dataset: StrPath, base_model: StrPath | None) -> dict[str, dict[str, list[str]]]:
     """The content of TRAINING_IMAGES: what the base model has seen, and the images of this training."""
     images = dict(training_images(base_model)) if base_model is not None else {}
-    for fingerprint, splits in images_to_train_on(dataset).items():
+    for fingerprint, splits in PreparedData(dataset).images_to_train_on().items():
         before = images.get(fingerprint, {})
         images[fingerprint] = {
             split: sorted({*digests, *before.get(split, ())}) for split, digests in splits.items()

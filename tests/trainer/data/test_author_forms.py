@@ -15,6 +15,7 @@ from tests.author_forms import FORMS, SIZE, colour, fixations, ramp, size_of
 from tests.small_sources import save, stimulus
 from trainer.data import datasets, fetch, source_layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
+from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 from trainer.io import archive_files
@@ -58,7 +59,7 @@ def expected_split(dataset, names):
     if dataset == "salicon":
         return {split: sorted(name for name in names if f"_{part}2014" in name)
                 for split, part in (("train", "train"), ("valid", "val"))}  # fmt: skip
-    row, split = datasets.get(dataset), {"train": [], "valid": []}
+    row, split = Dataset.named(dataset), {"train": [], "valid": []}
     share = row.n_train / (row.n_train + row.n_valid)
     groups = sorted({name.rpartition("/")[0] for name in names})
     for group in groups:
@@ -87,7 +88,7 @@ def test_every_dataset_is_read_in_its_authors_form(dataset, tmp_path, monkeypatc
         "n_train": len(split["train"]),
         "n_valid": len(split["valid"]),
     }  # as if these were all of the dataset
-    monkeypatch.setitem(datasets.DATASETS, dataset, dataclasses.replace(datasets.get(dataset), **counts))
+    monkeypatch.setitem(datasets.DATASETS, dataset, dataclasses.replace(Dataset.named(dataset), **counts))
     manifest = fetched(dataset, tmp_path / "source", tmp_path / "set")
     assert manifest.ground_truth == ("density" if dataset in MAPS else "points")
     assert manifest.has_observers == (dataset in OBSERVERS)
@@ -133,12 +134,12 @@ def opened(source):
 def find(dataset, source):
     """The images of a source; their files may not be readable any more."""
     with opened(source) as members:
-        return source_layout.find_items(members, datasets.get(dataset), str(source), BadImages())
+        return source_layout.find_items(members, Dataset.named(dataset), str(source), BadImages())
 
 
 def names_in(dataset, source):
     """Split of the reference -> names of its images, whose files have the same name or number."""
-    images, row = find(dataset, source), datasets.get(dataset)
+    images, row = find(dataset, source), Dataset.named(dataset)
     items = splits.split_items(images.items, images.labels, row.split, row, str(source))
     names = {split: [item.name for item in each] for split, each in items.items()}
     for item in (item for each in items.values() for item in each):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from trainer.data import center_bias
 from trainer.data.center_bias import FOLDS, SIGMAS, SIZE, UNIFORM_SHARES, CenterBias
 
 
@@ -24,7 +23,7 @@ def histograms(n: int, spread: float, n_fixations: int = 60) -> np.ndarray:
 def in_folds(images: np.ndarray) -> np.ndarray:
     folds = np.zeros((FOLDS, *SIZE), np.float32)
     for index, image in enumerate(images):
-        folds[center_bias.fold_of(index)] += image.astype(np.float32)
+        folds[CenterBias.fold_of(index)] += image.astype(np.float32)
     return folds
 
 

@@ -30,6 +30,7 @@ from trainer.data import (
     tfrecords,
 )
 from trainer.data.bad_images import BadImages
+from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
 from trainer.io import archive_files
@@ -242,8 +243,8 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
     for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
         with archive_files.open_source(stored_at(source), stored_at(source).objects(), tmp_path) as members:
             row, images = (
-                datasets.get(dataset),
-                source_layout.find_items(members, datasets.get(dataset), str(source), BadImages()),
+                Dataset.named(dataset),
+                source_layout.find_items(members, Dataset.named(dataset), str(source), BadImages()),
             )
             items = splits.split_items(images.items, images.labels, row.split, row, str(source))
             assert {split: len(each) for split, each in items.items()} == {"train": 560, "valid": 140}
@@ -290,7 +291,7 @@ def test_a_test_set_has_all_images_in_one_split_at_the_size_of_the_trained_datas
     manifest = fetch.fetch_dataset(config(points, image_size=""), tmp_path / "set", test_of="fiwi")
     assert (manifest.counts, manifest.expected_counts) == ({"test": 7}, {"test": 700})
     assert (manifest.is_test_set, manifest.held_out) == (True, "test")
-    assert manifest.image_size == datasets.get("fiwi").image_size != datasets.get("osie").image_size
+    assert manifest.image_size == Dataset.named("fiwi").image_size != Dataset.named("osie").image_size
     names = [example.name for example in tfrecords.read_examples(tmp_path / "set", "test")]
     assert names == [f"{index}.png" for index in range(1, 8)]
     assert set(files(tmp_path / "set")) == {
@@ -396,7 +397,7 @@ def test_a_share_of_the_validation_images_is_kept_apart_and_tested_on_alone(sett
 
 
 def test_a_complete_dataset_is_complete_without_its_share(monkeypatch, tmp_path):
-    row = dataclasses.replace(datasets.get("osie"), n_train=5, n_valid=2)
+    row = dataclasses.replace(Dataset.named("osie"), n_train=5, n_valid=2)
     monkeypatch.setitem(datasets.DATASETS, "osie", row)
     source = write_tree(tmp_path / "source")
     shared = {"test_share": 0.5, "allow_partial_data": False}
@@ -438,7 +439,7 @@ def test_the_same_pixels_in_both_splits_of_recordings_are_refused(tmp_path):
 
 
 def test_copies_in_both_splits_of_a_known_dataset_are_counted(tmp_path, monkeypatch):
-    complete = dataclasses.replace(datasets.get("osie"), n_train=5, n_valid=2)
+    complete = dataclasses.replace(Dataset.named("osie"), n_train=5, n_valid=2)
     monkeypatch.setitem(datasets.DATASETS, "osie", complete)
     source = write_tree(tmp_path / "source")
     first = next(path for path in sorted((source / "stimuli").iterdir()))

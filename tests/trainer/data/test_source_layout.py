@@ -1,7 +1,8 @@
 import pytest
 
-from trainer.data import datasets, source_layout, splits
+from trainer.data import source_layout, splits
 from trainer.data.bad_images import BadImages
+from trainer.data.datasets import Dataset
 from trainer.errors import UserError
 from trainer.io.archive_files import Member
 
@@ -12,7 +13,7 @@ def members(*paths):
 
 def find(dataset, *paths):
     """Split -> the images found at these paths; all are in `train` if folders do not tell."""
-    images = source_layout.find_items(members(*paths), datasets.get(dataset), "source", BadImages())
+    images = source_layout.find_items(members(*paths), Dataset.named(dataset), "source", BadImages())
     labelled = list(zip(images.items, images.labels, strict=True))
     return {
         split: [item for item, label in labelled if (label or "train") == split] for split in ("train", "valid")
@@ -94,7 +95,7 @@ def test_files_without_a_counterpart_are_named(paths, message):
 
 
 def test_an_image_outside_of_the_given_split_is_named():
-    row = datasets.get("salicon")
+    row = Dataset.named("salicon")
     images = source_layout.find_items(members("images/a.jpg", "maps/a.png"), row, "source", BadImages())
     with pytest.raises(UserError, match=r"images/a\.jpg is neither in train/ nor in val/"):
         splits.split_items(images.items, images.labels, row.split, row, "source", BadImages())

@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from trainer.data import datasets, splits
-from trainer.data.datasets import HASH
+from trainer.data import splits
+from trainer.data.datasets import HASH, Dataset
 from trainer.data.prepared_data import TEST
 from trainer.data.source_layout import Item
 from trainer.data.splits import split_items
@@ -15,7 +15,7 @@ from trainer.errors import UserError
 from trainer.io.archive_files import Member
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "msinet_reference.npz"
-CUSTOM = datasets.get("custom")
+CUSTOM = Dataset.named("custom")
 
 
 def item(name, key=""):
@@ -115,7 +115,7 @@ def test_a_group_is_on_one_side(seed):
     ],
 )
 def test_the_shuffle_of_the_reference_is_for_its_number_of_images(dataset, n, method):
-    assert splits.split_method_of(datasets.get(dataset), n) == method
+    assert splits.split_method_of(Dataset.named(dataset), n) == method
 
 
 def test_labelled_images_are_kept_apart_by_hash_in_data_that_grows():
@@ -133,7 +133,7 @@ def test_labelled_images_are_kept_apart_by_hash_in_data_that_grows():
 
 @pytest.mark.parametrize(("dataset", "n"), [("fixationadd1000", 1000), ("osie", 700)])
 def test_shuffled_splits_are_the_references(dataset, n):
-    row = datasets.get(dataset)
+    row = Dataset.named(dataset)
     train, valid = splits.split_indices([f"{i:04d}" for i in range(n)], row.split, row)
     with np.load(GOLDEN) as golden:
         np.testing.assert_array_equal(train, golden[f"split_{n}_train"])
@@ -144,26 +144,26 @@ def test_splits_of_cat2000_have_the_same_positions_of_each_category():
     # Kroner et al., data.py: the indices of 100 tiled over the categories.
     order = np.random.RandomState(42).permutation(100)
     names = [f"{category:02d}/{i:03d}.jpg" for category in range(20) for i in range(100)]
-    train, valid = splits.split_indices(names, "shuffle_per_category", datasets.get("cat2000"))
+    train, valid = splits.split_indices(names, "shuffle_per_category", Dataset.named("cat2000"))
     np.testing.assert_array_equal(train, np.concatenate([100 * c + order[:80] for c in range(20)]))
     np.testing.assert_array_equal(valid, np.concatenate([100 * c + order[80:] for c in range(20)]))
 
 
 def shuffled(dataset, names, share=0.0):
-    row = datasets.get(dataset)
+    row = Dataset.named(dataset)
     return split_items([item(name) for name in names], [""] * len(names), row.split, row, "source", share)
 
 
 def test_paths_are_sorted_as_strings_before_they_are_shuffled():
     numbers = [f"{i}.jpg" for i in range(1, 21)]
     split, names = shuffled("osie", numbers), sorted(numbers)
-    train, valid = splits.split_indices(names, "shuffle", datasets.get("osie"))
+    train, valid = splits.split_indices(names, "shuffle", Dataset.named("osie"))
     assert [each.name for each in split["train"]] == [names[i] for i in train]
     assert [each.name for each in split["valid"]] == [names[i] for i in valid]
 
 
 def test_other_counts_are_accepted_only_if_allowed():
-    split, row = shuffled("osie", list("abcdefg")), datasets.get("osie")
+    split, row = shuffled("osie", list("abcdefg")), Dataset.named("osie")
     with pytest.raises(UserError, match=r"5 training and 2 validation .* 500 and 200; .*allow_partial_data"):
         splits.check_counts(split, row, "source", allow_partial_data=False, is_test_set=False)
     splits.check_counts(split, row, "source", allow_partial_data=True, is_test_set=False)
@@ -177,7 +177,7 @@ def test_a_split_without_images_is_never_accepted():
 
 @pytest.mark.parametrize("share", [0.05, 0.1])
 def test_images_are_kept_apart_by_their_names_and_all_keep_their_order(share):
-    row, names = datasets.get("osie"), [str(1000 + index) for index in range(700)]
+    row, names = Dataset.named("osie"), [str(1000 + index) for index in range(700)]
     whole = shuffled("osie", names)
     apart = splits.keep_apart(whole, row, share)
     valid = sorted(each.name for each in whole["valid"])

@@ -90,9 +90,9 @@ def test_growth_without_a_shift_is_not_named(n, tmp_path):
         now = statistics.read_statistics(write(tmp_path / "now", week))
         added = statistics.read_statistics(tmp_path / "now", without={str(index) for index in range(n)})
         assert added["images"] == n // 10
-        named += statistics.warnings(now, last, added)
+        named += statistics.DataShift(now, last).warnings(added)
         other = statistics.read_statistics(write(tmp_path / "other", drawn(random, n)))
-        named += statistics.warnings(other, last, None)
+        named += statistics.DataShift(other, last).warnings(None)
     assert len(named) <= 2, named
 
 
@@ -102,9 +102,8 @@ def test_a_shift_by_a_standard_deviation_is_named_alone(name, tmp_path):
         random = np.random.default_rng(3)
         last = statistics.read_statistics(write(tmp_path / "last", drawn(random, 200)))
         now = statistics.read_statistics(write(tmp_path / "now", drawn(random, 200, **{name: direction})))
-        effects = {each: shift.effect for each, shift in statistics.shifts(now, last).items()}
-        assert effects[name] == pytest.approx(direction, abs=0.3)
-        (warning,) = statistics.warnings(now, last, None)
+        assert statistics.DataShift(now, last).of(name).effect == pytest.approx(direction, abs=0.3)
+        (warning,) = statistics.DataShift(now, last).warnings(None)
         assert warning.startswith(statistics.FEATURES[name].label.lower())
 
 
@@ -115,9 +114,9 @@ def test_a_few_added_images_of_another_kind_are_named_though_the_mean_hardly_mov
     now = statistics.read_statistics(
         write(tmp_path / "now", {name: np.concatenate([old[name], dark[name]]) for name in old})
     )
-    assert statistics.warnings(now, last, None) == []
+    assert statistics.DataShift(now, last).warnings(None) == []
     added = statistics.read_statistics(tmp_path / "now", without={str(index) for index in range(1000)})
-    (warning,) = statistics.warnings(now, last, added)
+    (warning,) = statistics.DataShift(now, last).warnings(added)
     assert warning.startswith("luminance of 30 added images")
 
 
@@ -135,9 +134,9 @@ def test_a_centre_bias_with_the_same_mean_position_is_named_and_chance_is_not():
     random, one, other = np.random.default_rng(6), [(2, 3), (9, 12)], [(2, 12), (9, 3)]
     for n in (10, 50, 300):
         last = mean_map(random, n, one)
-        named = [statistics.warnings(mean_map(random, n, one), last, None) for _ in range(100)]
+        named = [statistics.DataShift(mean_map(random, n, one), last).warnings(None) for _ in range(100)]
         assert sum(map(len, named)) <= 5
-        (warning,) = statistics.warnings(mean_map(random, n, other), last, None)
+        (warning,) = statistics.DataShift(mean_map(random, n, other), last).warnings(None)
         assert warning.startswith("centre bias")
 
 
@@ -145,7 +144,7 @@ def test_lost_images_and_lost_fixations_are_named(tmp_path):
     features = drawn(np.random.default_rng(5), 100)
     last = statistics.read_statistics(write(tmp_path / "last", features))
     few = {name: values[:49] for name, values in features.items() if name != "fixations"}
-    warnings = statistics.warnings(statistics.read_statistics(write(tmp_path / "now", few)), last, None)
+    warnings = statistics.DataShift(statistics.read_statistics(write(tmp_path / "now", few)), last).warnings(None)
     assert [warning.partition(":")[0] for warning in warnings] == ["49 images, last time 100", "fixations"]
 
 

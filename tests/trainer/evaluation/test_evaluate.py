@@ -16,6 +16,7 @@ from trainer.__main__ import main
 from trainer.api import load
 from trainer.data import fixation_points, prepared_data, tfrecords
 from trainer.data.fetch import fetch_dataset
+from trainer.data.prepared import PreparedData
 from trainer.data.settings import FetchConfig
 from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence, gate, metrics, per_image, scoring
@@ -319,13 +320,13 @@ def on_test(models, data, tmp_path_factory):
 
 def test_the_test_set_decides_and_comes_first(on_test, data, tmp_path):
     _, evaluation = on_test
-    assert prepared_data.prepared_by_name(data.values()) == data
+    assert PreparedData.by_name(data.values()) == data
     folders = []
     for source in ("/data/Lab eyes", "gs://bucket/pages.tar.gz", "gs://bucket/pages/"):
         folders.append(shutil.copytree(data["osie-test"], tmp_path / str(len(folders))))
         manifest = dataclasses.replace(prepared_data.Manifest.load(folders[-1]), dataset="custom", source=source)
         manifest.save(folders[-1])
-    assert list(prepared_data.prepared_by_name(folders)) == ["lab-eyes-test", "pages-test", "pages-3-test"]
+    assert list(PreparedData.by_name(folders)) == ["lab-eyes-test", "pages-test", "pages-3-test"]
     assert evaluation.decides == "osie-test"
     assert list(evaluation.datasets) == ["osie-test", "salicon"]
     osie = evaluation.datasets["osie-test"]

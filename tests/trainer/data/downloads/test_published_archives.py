@@ -8,6 +8,7 @@ from tests.gcs import upload
 from tests.small_sources import zipped
 from trainer.__main__ import main
 from trainer.data import datasets, fetch
+from trainer.data.datasets import Dataset
 from trainer.data.downloads import cache, published_archives
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
@@ -21,7 +22,7 @@ def publish(site, dataset, contents, monkeypatch=None):
 
     With `monkeypatch`, the published digests are theirs.
     """
-    row = datasets.get(dataset)
+    row = Dataset.named(dataset)
     if monkeypatch:
         digests = [
             each.digest and f"md5:{hashlib.md5(one).hexdigest()}"
@@ -68,7 +69,7 @@ def chunked(handler, content):
 @pytest.mark.parametrize("dataset", ["salicon", "mit1003", "cat2000", "osie", "fiwi", "fixationadd1000"])
 def test_a_dataset_on_every_host_is_fetched_by_itself(dataset, internet, gcs_url, tmp_path, capsys, monkeypatch):
     """In its authors' form, from its public place, and a second time from the cache."""
-    row, n = datasets.get(dataset), 5
+    row, n = Dataset.named(dataset), 5
     names = author_forms.write(dataset, tmp_path / "published", n)
     if row.split != "given":  # as if these were all, which the shuffle of the reference splits
         row = dataclasses.replace(row, n_train=len(names) - 1, n_valid=1)
@@ -96,7 +97,7 @@ def test_a_dataset_on_every_host_is_fetched_by_itself(dataset, internet, gcs_url
     "dataset", [name for name, row in datasets.DATASETS.items() if row.archives[:1] and row.archives[0].digest]
 )
 def test_an_archive_without_the_published_digest_is_refused(dataset, internet, tmp_path):
-    row, other = datasets.get(dataset), zipped({"a": b"1"})
+    row, other = Dataset.named(dataset), zipped({"a": b"1"})
     publish(internet, dataset, [other] * len(row.archives))
     named = f"md5:{hashlib.md5(other).hexdigest()}.* {row.archives[0].digest}"
     with pytest.raises(SystemExit, match=named):

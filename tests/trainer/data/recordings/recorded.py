@@ -4,8 +4,8 @@ import contextlib
 import io
 
 from tests.small_sources import save, stimulus
-from trainer.data import datasets
 from trainer.data.bad_images import BadImages
+from trainer.data.datasets import Dataset
 from trainer.data.recordings.custom import find_recordings
 from trainer.data.settings import FetchConfig
 from trainer.io import archive_files
@@ -43,7 +43,7 @@ def understand(folder, **settings):
         contextlib.redirect_stdout(printed),
         archive_files.open_source(stored_at(folder), stored_at(folder).objects(), folder.parent) as members,
     ):
-        found = find_recordings(members, datasets.get("custom"), str(folder), config, BadImages())
+        found = find_recordings(members, Dataset.named("custom"), str(folder), config, BadImages())
     return found.split, found.row, found.notes, printed.getvalue()
 
 
