@@ -1,5 +1,6 @@
-"""From a source to prepared datasets, and from these to batches; files and archives as such are in `trainer/io`.
+"""From a source to prepared datasets, and from these to batches. Files and archives as such are in `trainer/io`.
 
-`datasets.py` is the table of public datasets, `prepared_data.py` the layout of prepared data, and `preprocess.py`
-the way of an image to the network's input, for prediction too.
+`datasets.py` is the table of public datasets, `prepared.py` a prepared dataset as one object, and
+`prepared_data.py` its files. The way of an image to the network's input is in
+`trainer/network/preprocess.py`.
 """

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from trainer.errors import ContentError, UserError, some
 
 MOST_LISTED = 200
-"""Number of images whose reasons a manifest lists."""
+"""A manifest lists the reasons of at most so many images."""
 
 
 @dataclass
@@ -15,12 +15,12 @@ class BadImages:
     most_share: float = 0.0
     """Largest share of the source's images that may be put aside."""
     n_images: int = 0
-    """Number of images at the source, with those that are put aside."""
+    """Number of images at the source. The images that are put aside count too."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Name of an image, or of a map without an image -> why it cannot be used."""
 
     def add(self, name: str, reason: str | ContentError) -> None:
-        """Put an image aside; `check` says whether the source can still be used."""
+        """Put an image aside. `check` says whether the source can still be used."""
         self.reasons[name] = str(reason)
 
     def check(self) -> None:
@@ -42,7 +42,7 @@ class BadImages:
         return dict(list(self.reasons.items())[:MOST_LISTED])
 
     def notes(self) -> list[str]:
-        """A sentence about the images that were put aside; none without any."""
+        """A sentence about the images that were put aside. None if there are none."""
         if not self.reasons:
             return []
         first = some([f"{name} ({reason})" for name, reason in self.reasons.items()])

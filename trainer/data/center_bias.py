@@ -69,7 +69,7 @@ class CenterBias:
 
     @classmethod
     def read(cls, folder: pathlib.Path) -> "CenterBias":
-        """Read the centre bias of the prepared dataset in `folder`; raises `ContentError` if it is damaged."""
+        """Read the centre bias of the prepared dataset in `folder`. Raises `ContentError` if it is damaged."""
         return cls(read_maps(folder / CENTER_BIAS, (FOLDS, *SIZE), PREPARE_AGAIN))
 
     @staticmethod
@@ -83,7 +83,7 @@ class CenterBias:
         return _distribution(self._total)
 
     def _without(self, fold: int | None) -> FloatMap:
-        """The centre bias of all images but those of a fold; of all images without a `fold`."""
+        """The centre bias of all images, or without the images of a `fold`."""
         left = self._total if fold is None else self._total - self._folds[fold]
         sigma, share = self._chosen
         return _mixed(_distribution(_smoothed(left, sigma)), share)
@@ -116,7 +116,7 @@ def _mixed(distribution: FloatMap, uniform_share: float) -> FloatMap:
 
 
 def _distribution(histogram: FloatMap) -> FloatMap:
-    """A histogram divided by its sum; uniform if it is empty."""
+    """A histogram divided by its sum. Uniform if it is empty."""
     total = histogram.sum()
     distribution: FloatMap = histogram / total if total > 0 else np.full_like(histogram, 1 / histogram.size)
     return distribution

@@ -1,10 +1,10 @@
 """Copies of a picture: the same one under several names, also scaled, compressed again, cropped or mirrored.
 
 A picture's hash is the lowest frequencies of its cosine transform, as in pHash (C. Zauner, Implementation and
-benchmarking of perceptual image hash functions, 2010), but with four bits each in place of one: then those of its
-crops and of its mirror image follow from its own. Two pictures are copies if a crop of one, perhaps mirrored, is
-nearly a crop of the other. The shares of copies that are found are in research/log.md. Copies belong to one group,
-as the pages of a site do.
+benchmarking of perceptual image hash functions, 2010). But each has four bits in place of one, so that the
+hashes of its crops and of its mirror image follow from its own. Two pictures are copies if a crop of one,
+perhaps mirrored, is nearly a crop of the other. Example: a photograph and its thumbnail. Copies belong to one
+group, as the pages of a site do. The shares of copies that are found are in research/log.md.
 """
 
 import dataclasses
@@ -37,37 +37,41 @@ CROPS = (0.0, 0.02, 0.04)
 """Shares of its width or height that may be cropped from each side of a picture. Sides that are cropped by another
 share, up to .04, are nearly like the nearest of these."""
 LEAST_ALIKE = 0.88
-"""Least correlation of copies. That of 700 photographs with their copies, scaled, compressed again, mirrored and
-cropped by up to 3% on each side, is higher in 99.7% or more, and that of different photographs at most .57."""
+"""Least correlation of copies. 700 photographs and their copies, scaled, compressed again, mirrored and cropped
+by up to 3% on each side, correlate more in 99.7% of the cases or more. Different photographs correlate by at
+most .57."""
 COARSE = 8
 """The lowest frequencies in each direction that are compared first, without crops."""
 LEAST_ALIKE_COARSELY = 0.55
 """Least correlation of these, which one in 20,000 pairs of different photographs has."""
 LEAST_FILLED = 0.4
-"""Least share of the 8 x 8 parts of a picture that have contrast. A sparse picture, such as a line of text, looks
-like others of its kind at low frequencies; the sparsest of 700 photographs has contrast in .44 of its parts."""
+"""Least share of the 8 x 8 parts of a picture that have contrast. A sparse picture, such as a line of text,
+looks like others of its kind at low frequencies. The sparsest of 700 photographs has contrast in .44 of its
+parts."""
 CONTRAST = 8
 """Range of the grey levels of a part that has contrast."""
 LEAST_NOTICED = 0.25
-"""Least share of the parts whose contrast is at least a tenth of the strongest part's. If one object outshines all
-else, only its place is compared; the photograph with the fewest such parts has .27."""
+"""Least share of the parts with at least a tenth of the strongest part's contrast. If one object outshines all
+else, only its place is compared. The photograph with the fewest such parts has .27."""
 BLOCK = 2048
 """Number of hashes that are compared with as many others at a time."""
 BATCH = 32
-"""Number of pictures of which all crops are compared at a time."""
+"""So many pictures are compared with all their crops at a time."""
 
 Floats = NDArray[np.float32]
 
 
 def with_copies(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
-    """Find the copies among the images of a source, and let the groups that they connect be one.
+    """Find the copies among the images of a source, and join the groups that they connect.
+
+    Example: if the groups a and b have copies of one picture, all their images form one group.
 
     Args:
         items: The images, with the groups that are known.
 
     Returns:
-        The images in the same order, each with its `hash`, its `picture` and its `group`; and sentences about the
-        copies.
+        The images in the same order, each with its `hash`, its `picture` and its `group`. And sentences about
+            the copies.
     """
     members = sorted((item.stimulus for item in items), key=lambda member: member.path)
     hashes = _hashes(members)
@@ -84,12 +88,13 @@ def with_copies(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
 
 
 def first_copies(hashes: Sequence[str]) -> list[int]:
-    """The place of the first copy of each picture, in the order of the hashes; its own place for a new picture.
+    """The place of the first copy of each picture, in the order of the hashes. A new picture has its own place.
 
-    Copies of copies are copies, however much they differ themselves.
+    Copies of copies are copies, however much they differ themselves. Example: [0, 1, 0] if the third picture
+    is a copy of the first.
 
     Args:
-        hashes: `hash_of` each picture; a picture without one is a copy of none.
+        hashes: `hash_of` each picture. A picture without one is a copy of none.
     """
     places: dict[str, int] = {}
     same = [places.setdefault(each, place) if each else place for place, each in enumerate(hashes)]
@@ -114,11 +119,12 @@ def match(hashes_now: Sequence[str], hashes_before: Sequence[str], mirrored: boo
     Args:
         hashes_now: `hash_of` each picture.
         hashes_before: `hash_of` each earlier one.
-        mirrored: Whether mirror images count, whose recordings are mirrored, too.
+        mirrored: Whether mirror images count. Their recordings are mirrored, too.
 
     Returns:
-        For each picture the place in `hashes_before` of one with an equal hash, else of the first copy that is
-        found, those first that are alike at the lowest frequencies; None for a new picture, or without a hash.
+        For each picture the place in `hashes_before` of one with an equal hash, else of the first copy that
+            is found, most alike at the lowest frequencies first. None for a new picture, or without a hash.
+            Example: [3, None].
     """
     places: dict[str, int] = {}
     for place, each in enumerate(hashes_before):
@@ -138,10 +144,10 @@ def match(hashes_now: Sequence[str], hashes_before: Sequence[str], mirrored: boo
 
 
 def hash_of(picture: Image.Image) -> str:
-    """The hash of a picture, 256 hexadecimal digits; empty for a sparse one, which resembles others.
+    """The hash of a picture, 256 hexadecimal digits. Empty for a sparse picture, which resembles others.
 
-    Each digit is the amplitude of one frequency, times this frequency, since natural images have larger ones at
-    lower frequencies (D. J. Field, 1987). The first one, of the mean, says nothing.
+    Each digit is the amplitude of one frequency, times this frequency, since natural images have larger ones
+    at lower frequencies (D. J. Field, 1987). The first one, of the mean, says nothing.
     """
     # JPEG decodes an eighth of its pixels in a fifth of the time.
     picture.draft("L", (4 * SIDE_PX, 4 * SIDE_PX))
@@ -169,7 +175,7 @@ def _radii(frequencies: int) -> NDArray[np.float64]:
 
 
 def _cropping(before: float, behind: float) -> Floats:
-    """(COMPARED, FREQUENCIES): from the cosines of a line to those of its part without these shares."""
+    """(COMPARED, FREQUENCIES): a matrix from the cosines of a line to its part without these shares."""
     centres, order = (np.arange(2 * SIDE_PX) + 0.5) / (2 * SIDE_PX), np.arange(FREQUENCIES)
     scale = np.where(order == 0, 1, np.sqrt(2)) / np.sqrt(len(centres))
     whole = scale * np.cos(np.pi * np.outer(centres, order))
@@ -193,9 +199,10 @@ def _frequencies(hashes: Sequence[str]) -> Floats:
 
 
 def _directions(amplitudes: Floats) -> Floats:
-    """(..., n * n - 1) unit vectors, whose products are the correlations, of (..., n, n) amplitudes.
+    """(..., n * n - 1) unit vectors of (..., n, n) amplitudes. Their products are the correlations.
 
-    They are compared to the power of .25: else few large ones decide, and pages of one template are alike.
+    They are compared to the power of .25. Otherwise few large ones decide, and pages of one template are
+    alike.
     """
     n = amplitudes.shape[-1]
     vectors = (amplitudes * _radii(n).astype(np.float32)).reshape(*amplitudes.shape[:-2], n * n)[..., 1:]
@@ -205,7 +212,7 @@ def _directions(amplitudes: Floats) -> Floats:
 
 
 def _mirrored(directions: Floats) -> Floats:
-    """The directions of the mirror images: those of odd frequencies along a line change their signs."""
+    """The directions of the mirror images: odd frequencies along a line change their signs."""
     n = round((directions.shape[-1] + 1) ** 0.5)
     signs = np.tile(np.where(np.arange(n) % 2, -1, 1), n)[1:].astype(np.float32)
     return directions * signs
@@ -268,7 +275,7 @@ def _hashes(members: Sequence[Member]) -> list[str]:
 
 
 def _hash_of_file(member: Member) -> str:
-    """The hash of an image file; empty if it cannot be read, which is said where it is prepared."""
+    """The hash of an image file. Empty if it cannot be read, since preparing it says so."""
     try:
         picture = open_header(member.content(MOST_IMAGE_BYTES))
         return hash_of(picture) if picture.width * picture.height <= MAX_PIXELS else ""
@@ -279,8 +286,8 @@ def _hash_of_file(member: Member) -> str:
 def _joined(items: Sequence[Item]) -> list[Item]:
     """The images with one group, and one `split_key`, for all that copies of the same picture connect.
 
-    The key is the first of those of the images, so that an image stays where it is in a split by hash when a copy
-    is added whose key comes after its own.
+    The key is the first of the images' keys. So an image stays in its split by hash when a copy with a later
+    key is added. Example: of the keys `a` and `b` it is `a`.
     """
     parents: dict[str, str] = {}
 

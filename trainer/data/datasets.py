@@ -1,11 +1,11 @@
 """The datasets of this project.
 
-Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
-config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
-folders of stimuli, of maps and of fixations (see `trainer/data/source_layout.py`).
+Sizes, splits and ground truth are as in the reference implementation (alexanderkroner/saliency, data.py and
+config.py). Each dataset is read in two forms: as its authors publish it, by the rules of its row, and from
+folders of stimuli, maps and fixations (see `trainer/data/source_layout.py`).
 
-The MD5s are Zenodo's, or those that pysaliency checks (github.com/matthias-k/pysaliency at 6a45d241): a comment
-names the file of its folder pysaliency/external_datasets/. We found no published digests of the other archives.
+The MD5s are from Zenodo or from pysaliency (github.com/matthias-k/pysaliency at 6a45d241): a comment names
+the file of its folder pysaliency/external_datasets/. We found no published digests of the other archives.
 """
 
 import dataclasses
@@ -15,9 +15,9 @@ from trainer.io.abstract_place import Place
 from trainer.io.places import place_of
 
 NOT_STATED = "Not stated. Ask the authors."
-"""The licence of a dataset whose authors state none that was found."""
+"""The licence of a dataset if we found none by its authors."""
 HASH, HASH_BY_FOLDER = "hash", "hash_by_folder"
-"""Split methods by hashes of names; see `trainer/data/splits.py`."""
+"""Split methods by hashes of names (see `trainer/data/splits.py`)."""
 OWN_SHARE = (4, 5)
 """Share of images for training, as numerator and denominator, where any number of images is complete."""
 
@@ -29,9 +29,9 @@ class Archive:
     address: str
     """gs://, https://, http:// or drive:ID."""
     name: str
-    """Name of the file below the source; an archive's stem may tell what it holds."""
+    """Name of the file below the source. An archive's stem may tell what it holds. Example: `maps.zip`."""
     digest: str = ""
-    """`md5:` or `sha256:` and the hex digits of the file's content, as published; empty if none is known. A
+    """`md5:` or `sha256:` and the hex digits of the file's content, as published. Empty if none is known. A
     download with another digest is refused. MD5 is no security hash: it finds damage and changes, and does not
     prove who made a file."""
 
@@ -62,15 +62,15 @@ class Dataset:
     image_size: tuple[int, int]
     """(height, width) of the network's input, pixels."""
     n_train: int
-    """Number of training images; if it and `n_valid` are 0, any number of images is complete."""
+    """Number of training images. If it and `n_valid` are 0, any number of images is complete."""
     n_valid: int
     blur_sigma_px: float = 16.0
-    """Standard deviation, in original pixels, of the Gaussian that turns points into a density, if the maps are
-    points; 16 px is the reference's default."""
+    """Standard deviation, in original pixels, of the Gaussian that turns points into a density. It counts if
+    the maps are points. 16 px is the reference's default."""
     split: str = "shuffle"
-    """How the complete dataset is split: `given`, by folders train/ and val/ or a table; `shuffle`, by shuffling
-    the sorted paths with seed 42; or `shuffle_per_category`, by such a shuffle in each folder of images. With
-    another number of images, a shuffle gives way to a hash (see `trainer/data/splits.py`)."""
+    """How the complete dataset is split. `given`: by folders train/ and val/, or a table. `shuffle`: by
+    shuffling the sorted paths with seed 42. `shuffle_per_category`: by such a shuffle in each folder of images.
+    If the number of images is another one, a hash takes the place of a shuffle (see `trainer/data/splits.py`)."""
     archives: tuple[Archive, ...] = ()
     """The files in which the authors publish the dataset."""
     licence: str = ""
@@ -80,13 +80,13 @@ class Dataset:
     homepage: str = ""
     """Page of its authors."""
     files: tuple[FileRule, ...] = ()
-    """The files of the authors' archives that are used; empty if their folders tell what they hold."""
+    """The files of the authors' archives that are used. Empty if their folders tell what they hold."""
     map_suffix: str = ""
     """Suffix of a map's stem, which follows the stem of its image."""
     fixation_suffix: str = ""
     """Suffix of the stem of a file of fixations, which follows the stem of its image."""
     part: str = ""
-    """Name of this dataset's part of its archives, if they hold several; part of its fingerprint."""
+    """Name of this dataset's part of its archives, if they hold several. It is a part of its fingerprint."""
 
     @staticmethod
     def named(name: str) -> "Dataset":
@@ -263,14 +263,14 @@ DATASETS: dict[str, Dataset] = {
         homepage="http://cbs.ic.gatech.edu/salobj/",
     ),
     "osie": OSIE,
-    # The same photographs, in the same splits. The blur is that of the authors' own maps (their `config.m`).
+    # The same photographs, in the same splits. The blur is as in the authors' own maps (their `config.m`).
     "osie-mouse": dataclasses.replace(
         OSIE,
         blur_sigma_px=24.0,
         files=(FileRule("stimuli/{name}.jpg", "stimulus"), FileRule("mouse_amt/{name}.mat", "fixations")),
         part="mouse",
     ),
-    # The blur is that of the authors' own maps (their `config.m`).
+    # The blur is as in the authors' own maps (their `config.m`).
     "crowd": Dataset(
         (240, 320),
         400,
@@ -310,9 +310,9 @@ DATASETS: dict[str, Dataset] = {
         ),
         homepage="https://doi.org/10.1016/j.jvcir.2021.103356",
     ),
-    # The form is that of the authors' README, code and a copy of their logs, and of two people who unpacked the
-    # archive (13 GB); it was never downloaded here. The maps are of all 7 s of viewing; folders beside theirs have
-    # the first 1 and 3 s. 4:3 suits phones, posters and pages together best, and their text needs pixels.
+    # The form is known from the authors' README, code and a copy of their logs, and from two people who unpacked
+    # the archive (13 GB). It was never downloaded here. The maps are of all 7 s of viewing. Folders beside theirs
+    # have the first 1 and 3 s. 4:3 suits phones, posters and pages together best, and their text needs pixels.
     "ueyes": Dataset(
         (360, 480),
         1872,

@@ -31,13 +31,13 @@ MAX_POINT_LEVELS = 16
 BRIGHT = 127
 """Compressed points are above this level."""
 LOSSY = ("JPEG", "MPO", "WEBP")
-"""Formats whose compression gives points faint neighbours."""
+"""Formats with a compression that gives points faint neighbours."""
 DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}
-"""Formats and modes that TensorFlow decodes, as the reference does; Pillow decodes the others."""
+"""Formats and modes that TensorFlow decodes, as the reference does. Pillow decodes the others."""
 
 
 MOST_STEP = 8
-"""Levels that differ by more are of two colours, or of two grey levels; compression changes some by less."""
+"""Levels that differ by more are of two colours, or of two grey levels. Compression changes some by less."""
 MOST_DIFFERENT = 0.01
 """Share of the pixels of a grey map that may look otherwise."""
 
@@ -51,7 +51,7 @@ class Decoded:
     density: Pixels
     """(h', w'), not all zero, with the stimulus's aspect ratio."""
     gaze: Gaze | None
-    """In pixels of the stimulus; None if only a density is known."""
+    """In pixels of the stimulus. None if only a density is known."""
     ground_truth: str
     """The form of the map's file: `density` or `points`."""
 
@@ -59,16 +59,18 @@ class Decoded:
 def decode(item: Item, blur_sigma_px: float, as_seen: bool = False) -> Decoded:
     """Read and check the files of one image.
 
-    If the map is points, these are the fixations; a Gaussian of `blur_sigma_px` pixels makes the density.
+    If the map is points, these are the fixations, and a Gaussian of `blur_sigma_px` pixels makes the density.
 
     Args:
         item: the files.
         blur_sigma_px: standard deviation of the Gaussian.
-        as_seen: whether pictures are decoded as people see them, and maps of another form than grey levels are
-            refused; else the files are decoded as the reference decodes those of published datasets.
+        as_seen: whether pictures are decoded as people see them, and maps of another form than grey levels
+            are refused. If not, all files are decoded as the reference decodes published datasets. Example: a
+            photograph with an orientation tag is upright only as seen.
 
     Raises:
-        ContentError: a file cannot be decoded, or the map is empty or has another aspect ratio than the stimulus.
+        ContentError: a file cannot be decoded, or the map is empty or has another aspect ratio than the
+            stimulus.
     """
     stimulus = decode_stimulus(item.stimulus, as_seen)
     size = (stimulus.shape[0], stimulus.shape[1])
@@ -90,7 +92,7 @@ def decode(item: Item, blur_sigma_px: float, as_seen: bool = False) -> Decoded:
 def decode_stimulus(member: Member, as_seen: bool = False) -> Pixels:
     """(h, w, 3) uint8 RGB of an image of any format and mode.
 
-    It is that of `read_picture` if it is decoded `as_seen`; else transparency and orientation tags are ignored.
+    If it is decoded `as_seen`, as by `read_picture`. Otherwise transparency and orientation tags are ignored.
     """
     if as_seen:
         return read_picture(member.content(MOST_IMAGE_BYTES), member.origin, MAX_PIXELS)
@@ -98,14 +100,14 @@ def decode_stimulus(member: Member, as_seen: bool = False) -> Pixels:
 
 
 def decode_original(name: str, content: bytes, as_seen: bool) -> Pixels:
-    """(h, w, 3) uint8 RGB of an image of which the file's content was kept, as `decode_stimulus`."""
+    """(h, w, 3) uint8 RGB of an image by the content of its file, as `decode_stimulus`."""
     return decode_stimulus(Member(name, name, lambda: content), as_seen)
 
 
 def _decode_map(member: Member, stimulus_size: tuple[int, int], as_seen: bool) -> Pixels:
-    """(h, w) uint8 of a map; `ContentError` if it is empty or does not fit the stimulus.
+    """(h, w) uint8 of a map. Raises `ContentError` if it is empty or does not fit the stimulus.
 
-    Compressed points lose their faint neighbours.
+    Compressed points lose their faint neighbours. Example: a map of 300 x 400 fits a stimulus of 600 x 800.
     """
     if as_seen:
         levels, kind = _read_map(member)
@@ -191,7 +193,7 @@ def _read_pixels(member: Member, channels: int) -> tuple[Pixels, str]:
             raise ValueError(f"more than {MAX_PIXELS:,} pixels: shrink it")
         kind, is_deep = picture.format or "", picture.mode.startswith(("I", "F"))
         by_tensorflow = picture.mode in DECODED_BY_TENSORFLOW.get(kind, ())
-        # TensorFlow would keep the upper 8 of 16 bits, and lose points whose value is 1.
+        # TensorFlow would keep the upper 8 of 16 bits, and lose points with the value 1.
         if by_tensorflow and not (is_deep and channels == 1):
             pixels = np.asarray(tf.io.decode_image(data, channels=channels, expand_animations=False))
         elif is_deep:
@@ -206,7 +208,10 @@ def _read_pixels(member: Member, channels: int) -> tuple[Pixels, str]:
 
 
 def _scaled(values: NDArray[Any]) -> Pixels:
-    """Scale to uint8 with the maximum at 255, rounding up so that no positive value becomes 0; NaN becomes 0."""
+    """Scale to uint8 with the maximum at 255. Rounds up, so that no positive value becomes 0. NaN becomes 0.
+
+    Example: 0, 0.1 and 40 become 0, 1 and 255.
+    """
     values = np.nan_to_num(values, nan=0, posinf=0, neginf=0)
     maximum = values.max()
     if maximum <= 0:
@@ -219,16 +224,17 @@ def _scaled(values: NDArray[Any]) -> Pixels:
 
 
 def is_points(map: Pixels) -> bool:
-    """Whether a map (h, w) marks fixated pixels; otherwise it is a density."""
+    """Whether a map (h, w) marks fixated pixels. Otherwise it is a density."""
     is_sparse = np.count_nonzero(map) < MAX_POINT_SHARE * map.size
     return bool(is_sparse and len(np.unique(map)) <= MAX_POINT_LEVELS)
 
 
 def _without_neighbours(map: Pixels) -> Pixels:
-    """A map (h, w) of points without the faint neighbours that compression gives them; any other map unchanged.
+    """A map (h, w) of points without the faint neighbours that compression gives them. Another map is unchanged.
 
-    JPEG with a quality of 60 or more leaves points above level 127 and their neighbours below 64. A density has no
-    such gap: in 700 maps of OSIE, the pixels between are 0.8 times as many as those above, or more.
+    JPEG with a quality of 60 or more leaves points above level 127 and their neighbours below 64. A density
+    has no such gap: in 700 maps of OSIE, the pixels between are at least 0.8 times as many as the pixels
+    above.
     """
     is_bright = map > BRIGHT
     n_bright = np.count_nonzero(is_bright)
@@ -244,7 +250,9 @@ def median_level(map: Pixels) -> float:
 
 
 def read_gaze(source: Member | Fixations, size: tuple[int, int], as_seen: bool = False) -> Gaze:
-    """Fixated pixels, at least one, in a stimulus of `size` (h, w), of any form of file; `as_seen` as in `decode`.
+    """Fixated pixels, at least one, in a stimulus of `size` (h, w), from any form of file.
+
+    `as_seen` is as in `decode`.
 
     Raises:
         ContentError: it has no fixation, or most are outside of the image.

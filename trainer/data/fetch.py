@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -> str:
-    """`Source.fingerprint` of a source, which is not fetched.
+    """`Source.fingerprint` of a source. Nothing is fetched.
 
     Args:
         dataset: a name in `trainer.data.datasets.DATASETS`.
@@ -50,10 +50,12 @@ def fetch_dataset(
     Args:
         config: the dataset and its source.
         output: the folder.
-        cache_dir: folder that keeps downloaded archives; empty for none, None for that of the environment.
-        test_of: the dataset that a model is trained on, if this one is to test that model: all images, or the
-            share that `config` keeps apart, are only tested on, at the image size of that dataset unless `config`
-            has one. Empty for data to train on.
+        cache_dir: folder that keeps downloaded archives. Empty for none, None for the folder of the
+            environment.
+        test_of: empty for data to train on. Else these data test a model, and this names the dataset that the
+            model is trained on. All images, or the share that `config` keeps apart, are only tested on. They
+            have the image size of the other dataset, unless `config` has one. Example: osie, to test a model
+            of salicon, has `test_of="salicon"`.
 
     Raises:
         UserError: the source has an error (see `sources`, `archive_files`, `source_layout`, `decode`), or the
@@ -78,7 +80,7 @@ def fetch_dataset(
 
             name, blur_px = prepared_name(config.dataset, source.name), found.row.blur_sigma_px
             facts = prepare_dataset(items, blur_px, image_size, partial, name, bad, is_own=row.any_count)
-            if row.any_count:  # `find_recordings` prints its notes itself; these came later
+            if row.any_count:  # `find_recordings` prints its notes itself, and these came later
                 print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
         manifest = _manifest(config, source, image_size, found, facts)
         manifest.save(partial)
@@ -86,7 +88,10 @@ def fetch_dataset(
 
 
 def prepared_name(dataset: str, source: str) -> str:
-    """`Manifest.dataset` of a dataset from `source`: its own name, or that of the sample set in its form."""
+    """`Manifest.dataset` of a dataset from `source`: its own name, or the name of the sample set in its form.
+
+    Example: `sample-maps` for salicon from `sample`.
+    """
     return sample.sample_name(dataset) if source == SAMPLE else dataset
 
 
@@ -107,7 +112,7 @@ def _find_images(
             f"{error} ({source.name} was read as the dataset {config.dataset}; recordings of your own are the "
             f"dataset {CUSTOM})"
         ) from None
-    if config.source == SAMPLE:  # whose number of images is fixed
+    if config.source == SAMPLE:  # the number of its images is fixed
         method, notes = row.split, []
     else:
         method, notes = splits.split_method_of(row, len(images.items)), images.notes
@@ -124,7 +129,7 @@ def _find_images(
 def _chosen(
     config: FetchConfig, source: OpenedSource, found: SplitImages, is_test_set: bool
 ) -> dict[str, list[source_layout.Item]]:
-    """The images to prepare of each split; raises `UserError` if a split lacks images."""
+    """The images to prepare of each split. Raises `UserError` if a split lacks images."""
     split, row = found.split, found.row
     splits.check_counts(split, row, source.name, config.accepts_partial, is_test_set)
     splits.check_kept_apart(split, source.name, config.test_share)
@@ -132,7 +137,7 @@ def _chosen(
     chosen = {name: splits.limited(each, config.max_examples) for name, each in items.items()}
     if all(item.picture for each in chosen.values() for item in each):
         return chosen
-    # Copies do not move this split, so only those of the images that are used need to be known.
+    # Copies do not move this split, so they are looked for among the images that are used.
     marked, notes = with_copies([item for each in chosen.values() for item in each])
     found.notes.extend(notes)
     rest = iter(marked)

@@ -1,4 +1,7 @@
-"""Fixated pixels as points (y, x), their counts on a grid, and the density that a Gaussian makes of them."""
+"""Fixated pixels as points (y, x), their counts on a grid, and the density that a Gaussian makes of them.
+
+Example: [[0, 0], [0, 0], [1, 2]] are three fixations, two of them in the upper left pixel.
+"""
 
 from typing import Any
 
@@ -11,7 +14,10 @@ GREY_LEVELS = (np.linspace(0, 1, 256) * 255).astype(np.uint8)
 
 
 def scale_points(points: Points, size: tuple[int, int], new_size: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Scale points (n, 2) of an image of `size` (height, width) to an image of `new_size`, rounded down."""
+    """Scale points (n, 2) of an image of `size` (height, width) to an image of `new_size`, rounded down.
+
+    Example: (3, 5) of 10 x 10 pixels becomes (1, 2) of 5 x 5.
+    """
     # Integers, because a float quotient can end just below an integer and round down to the wrong pixel.
     return np.asarray(points, np.int64).reshape(-1, 2) * np.array(new_size, np.int64) // np.array(size, np.int64)
 

@@ -24,9 +24,9 @@ CROWD_SIZE = (768, 1024)
 """(height, width) of the images of Saliency in crowd, pixels."""
 
 Points = NDArray[np.float64]
-"""(n, 2) of (y, x), pixels counted from 0; any numbers."""
+"""(n, 2) of (y, x), pixels counted from 0. They may be any numbers."""
 Observers = NDArray[np.int64] | None
-"""(n,): the observer of each point, counted from 0; None if observers are not told apart."""
+"""(n,): the observer of each point, counted from 0. None if observers are not told apart."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _File:
 def read_one(origin: str, content: bytes, size: Size) -> Gaze:
     """The fixations of one image of `size` (h, w), from a file of SALICON, CAT2000, DUT-OMRON or OSIE's mouse.
 
-    `origin` is the name of the file in messages; raises `ContentError` if it is of an image of another size.
+    `origin` is the name of the file in messages. Raises `ContentError` if it is of an image of another size.
     """
     file = _File(origin, content)
     variables = _variables(file, *FIXATION_VARIABLES)
@@ -67,7 +67,7 @@ def _variables(file: _File, *names: str) -> dict[str, Any]:
 
 
 def _of_observers(structs: Any, size: Size) -> Gaze:
-    """Read SALICON's variable: one struct for each observer, whose `fixations` are (x, y), counted from 1."""
+    """Read SALICON's variable: one struct for each observer with `fixations`, (x, y) counted from 1."""
     observers = [_columns(points, 2) for points in structs["fixations"].ravel()]
     points = np.concatenate(observers)[:, ::-1]
     whose = np.repeat(np.arange(len(observers)), [len(each) for each in observers])
@@ -89,8 +89,9 @@ def _of_matrix(matrix: Any, file: _File, size: Size) -> Gaze:
 def _of_list(rows: Any, file: _File, size: Size) -> Gaze:
     """Read DUT-OMRON's variable: rows (a, b, number).
 
-    Sorted by number, the first row is (width, height), and the others are (x, y), counted from 0. Numbers above 0
-    are those of the observers (pysaliency, external_datasets/dut_omrom.py), who may have others in other images.
+    Sorted by number, the first row is (width, height), and the others are (x, y), counted from 0. Numbers
+    above 0 are observers (pysaliency, external_datasets/dut_omrom.py). They may have other numbers in other
+    images.
     """
     values = _columns(rows, 3)
     values = values[np.argsort(values[:, 2], kind="stable")]
@@ -115,7 +116,7 @@ def _of_samples(struct: Any, file: _File, size: Size) -> Gaze:
 
 
 def _columns(values: Any, n: int) -> NDArray[np.float64]:
-    """A matrix (m, n) of numbers; an empty one may have any shape."""
+    """A matrix (m, n) of numbers. An empty one may have any shape."""
     matrix = np.asarray(values, np.float64)
     if not matrix.size:
         return np.zeros((0, n))
@@ -130,7 +131,12 @@ def _counted(observers: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _fits(stated: tuple[float, float], size: Size) -> bool:
-    """Whether the size (h, w) that a file states is that of the image; rounding may change a side by one pixel."""
+    """Whether the size (h, w) that a file states is the size of the image.
+
+    Rounding may change a side by one pixel.
+
+    Example: 600 x 799.6 fits 600 x 800.
+    """
     return all(abs(side - actual) <= 1 for side, actual in zip(stated, size, strict=True))
 
 
@@ -162,7 +168,7 @@ def _fixations(points: Any, observers: Observers, expected: Size | None, origin:
 
 
 def _in_image(points: Points, observers: Observers, expected: Size | None, origin: str, size: Size) -> Gaze:
-    """The fixations in an image of `size` (h, w); `ContentError` if another size is expected."""
+    """The fixations in an image of `size` (h, w). Raises `ContentError` if another size is expected."""
     if expected and not _fits(expected, size):
         raise ContentError(
             f"{origin} are of an image of {expected[0]} x {expected[1]} pixels (height x width), but its image is "
@@ -172,10 +178,10 @@ def _in_image(points: Points, observers: Observers, expected: Size | None, origi
 
 
 def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, Fixations]:
-    """Read `fixations.mat` of OSIE and of Saliency in crowd, whose images all have one size (h, w).
+    """Read `fixations.mat` of OSIE and of Saliency in crowd. All images of a dataset have one size (h, w).
 
-    It has one cell for each image, with its name `img` and its `subjects`, each with `fix_x` and `fix_y`, pixels
-    from 0.
+    It has one cell for each image, with its name `img` and its `subjects`, each with `fix_x` and `fix_y`,
+    pixels from 0. Example: the cell of 1001.jpg becomes the image `1001`.
     """
     (file,) = files.values()
     images: dict[str, Fixations] = {}
@@ -194,7 +200,7 @@ def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, 
 
 
 def _of_known(read: Callable[[Size], Gaze], size: Size) -> Gaze:
-    """What `read` returns for an image of `size`, whose observers are the same people in all images."""
+    """What `read` returns for an image of `size`, if its observers are the same people in all images."""
     return replace(read(size), has_known_observers=True)
 
 
@@ -206,10 +212,10 @@ def _unwrap(cell: Any) -> Any:
 
 
 def _read_pascals(files: Mapping[str, _File]) -> dict[str, Fixations]:
-    """Read `pascalFix.mat`, and `pascalSize.mat` if it is there; an image's name is its number, from "1".
+    """Read `pascalFix.mat`, and `pascalSize.mat` if it is there. An image's name is its number, from "1".
 
-    `fixCell` refers to one matrix for each image, whose columns in MATLAB are y, x and the observer, counted from
-    1 (pysaliency, external_datasets/pascal_s.py). `sizeData` has the height and the width of each image.
+    `fixCell` refers to one matrix for each image. Its columns in MATLAB are y, x and the observer, counted
+    from 1 (pysaliency, external_datasets/pascal_s.py). `sizeData` has the height and the width of each image.
     """
     if "pascalfix.mat" not in files:
         raise UserError("pascalSize.mat is there without pascalFix.mat; add that file of the authors")
@@ -241,7 +247,7 @@ def _sizes(_: h5py.File, data: h5py.Dataset) -> list[Size]:
 
 
 def _read_hdf5(file: _File, name: str, reading: Callable[[h5py.File, h5py.Dataset], list[Any]]) -> list[Any]:
-    """The result of `reading` for the variable `name` of a file of MATLAB 7.3, which is HDF5."""
+    """The result of `reading` for the variable `name` of a file of MATLAB 7.3, a form of HDF5."""
     with h5py.File(io.BytesIO(file.content), "r") as hdf5:
         if not isinstance(hdf5.get(name, getlink=True), h5py.HardLink):
             raise ValueError(f"it has no variable {name} of its own")
@@ -249,7 +255,7 @@ def _read_hdf5(file: _File, name: str, reading: Callable[[h5py.File, h5py.Datase
 
 
 def _inside(data: Any) -> h5py.Dataset:
-    """The array itself; HDF5 would read one from any other file of this machine that it names."""
+    """The array itself. HDF5 would read one from any other file of this machine that it names."""
     if not isinstance(data, h5py.Dataset):
         raise ValueError(f"{data.name} is not a matrix")
     if data.external or data.is_virtual:

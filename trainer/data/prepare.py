@@ -30,9 +30,9 @@ from trainer.network import preprocess
 
 MAX_WORKERS = 32
 MOST_MEDIAN_LEVEL = 0.6
-"""Maps of one's own whose median levels are above this on average are inverted. It is .04 for 300 maps of SALICON,
-.01 to .42 for 150 images of fixationadd1000 with a blur of 1/60 to 1/8 of the width, and .49 for evenly spread
-points with a blur of 1/8."""
+"""Maps of one's own are inverted if their median levels are above this on average. It is .04 for 300 maps of
+SALICON, .01 to .42 for 150 images of fixationadd1000 with a blur of 1/60 to 1/8 of the width, and .49 for
+evenly spread points with a blur of 1/8."""
 JPEG_START = b"\xff\xd8"
 """The first bytes of a JPEG."""
 
@@ -55,17 +55,17 @@ class _Prepared:
     """Digests of where people looked, as in `prepared_data.IMAGES`."""
     record: bytes
     original: bytes
-    """The record of its original; empty for a training image."""
+    """The record of its original. Empty for a training image."""
     features: dict[str, float]
     """The known features of the image, by their names in `statistics.FEATURES`."""
     ground_truth: str
     gaze: Gaze | None
-    """The fixations; None if only a density is known."""
+    """The fixations. None if only a density is known."""
     original_size: tuple[int, int]
     histogram: FloatMap | None
-    """What the image adds to the centre bias; None for validation images."""
+    """What the image adds to the centre bias. None for validation images."""
     median_level: float
-    """Of its map, as `decode.median_level`; 0 for points."""
+    """Of its map, as `decode.median_level`. 0 for points."""
 
 
 @dataclass
@@ -96,14 +96,19 @@ class Facts:
     n_copies: int = 0
     """Images of one split that are copies of one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros((center_bias.FOLDS, *center_bias.SIZE)))
-    """Sum of the `histogram` of the training images, or of those of a test set, in each fold."""
+    """For each fold, the sum of the `histogram` of the training images, or of the images of a test set."""
     bias_cells: list[NDArray[np.float32]] = field(default_factory=list)
     """The `histogram` of each of them in the coarse cells of `statistics.GRID`."""
     _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
     """`Item.picture` or digest of the pixels -> split and origin of the first image of this picture."""
 
     def add(self, image: _Prepared, split: str, picture: str, is_own: bool) -> None:
-        """Add an image; raises `ContentError` if its map is of another kind, or for a copy that is refused."""
+        """Add an image.
+
+        Raises:
+            ContentError: its map is of another kind, or it is a copy that is refused. Example: a map of grey
+                levels after a map of points.
+        """
         first = self.first = self.first or image
         if image.ground_truth != first.ground_truth:
             raise ContentError(
@@ -147,7 +152,10 @@ class Facts:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about what a reader must know; none if all is well."""
+        """Sentences about what a reader must know. None if all is well.
+
+        Example: `12 validation images are copies of training images.`
+        """
         notes, total = self.bad.notes(), self.n_fixations + self.n_outside + self.n_blinks
         if self.n_pictured:
             mean = self.n_pictured / sum(self.original_sizes.values())
@@ -178,18 +186,18 @@ def prepare_dataset(
     one, or if it is a copy that is refused.
 
     Args:
-        items: split -> its images, in the order of their examples; no split is empty.
+        items: split -> its images, in the order of their examples. No split is empty.
         blur_sigma_px: standard deviation of the Gaussian that turns points into a density, in original pixels.
         image_size: (H, W) of the network's input, pixels.
         folder: an existing folder, to write into.
         dataset: its name, for the progress line.
-        bad: the images that were put aside before; those that are put aside here are added.
-        is_own: whether these are recordings of one's own: pictures are decoded as people see them, maps of another
-            form than grey levels are errors, and copies of a picture in two splits, too. For a published dataset
-            `Facts.notes` count those.
+        bad: the images that were put aside before. More are added here.
+        is_own: whether these are recordings of one's own. Then pictures are decoded as people see them, and maps
+            of another form than grey levels are errors. Copies of a picture in two splits are errors, too. For a
+            published dataset, `Facts.notes` count such copies.
 
     Raises:
-        UserError: too many images are put aside, or all of a split; or most maps of one's own are inverted.
+        UserError: too many images are put aside, or all of a split, or most maps of one's own are inverted.
         OSError: the folder cannot be written to.
     """
     facts = Facts(bad)
@@ -250,7 +258,7 @@ def _prepare_one(
     is_own: bool,
     index: int,
 ) -> _Prepared | ContentError:
-    """Prepare one image; an error about its files is returned."""
+    """Prepare one image. An error about its files is returned."""
     item = items[index]
     try:
         image = decode.decode(item, blur_sigma_px, as_seen=is_own)
@@ -305,7 +313,7 @@ def _prepare_one(
 
 
 def _original(item: Item, density: NDArray[np.uint8], original_size: tuple[int, int]) -> tfrecords.Original:
-    """What an evaluation needs of a held-out image; its `density` is (h', w'), of any size."""
+    """What an evaluation needs of a held-out image. Its `density` is (h', w'), of any size."""
     compared = _rounded(preprocess.fit_map(density, original_size, tfrecords.MAP_SIZE))
     return tfrecords.Original(item.name, item.stimulus.content(MOST_IMAGE_BYTES), compared, item.group)
 
@@ -343,5 +351,5 @@ def _content(pixels: NDArray[np.uint8], box: tuple[int, int, int, int]) -> NDArr
 
 
 def _written(features: Mapping[str, float]) -> list[str]:
-    """The cells of the features; empty for one that is not known."""
+    """The cells of the features. Empty for an unknown one. Example: `["76800", "1.33333", ...]`."""
     return [f"{features[name]:.6g}" if name in features else "" for name in statistics.FEATURES]

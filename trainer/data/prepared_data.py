@@ -1,4 +1,7 @@
-"""A prepared dataset on disk: the names of its files, its manifest, and the list of its images."""
+"""The files of a prepared dataset: their names, its manifest, and the list of its images.
+
+Example: `train-00000-of-00004.tfrecord`, `manifest.json`, `images.csv` and `center_bias.npy`.
+"""
 
 import csv
 import dataclasses
@@ -25,7 +28,7 @@ TEST = "test"
 SPLIT_NAMES = {"train": "training", "valid": "validation", TEST: "test"}
 """Split -> its name in sentences."""
 ORIGINALS = "originals"
-"""Name of the shards with the originals of held-out images, next to those of the splits."""
+"""Name of the shards with the originals of held-out images, next to the shards of the splits."""
 TEST_SUFFIX = "-test"
 """Suffix of a test set's name in stored scores, so that nobody takes them for validation scores."""
 
@@ -56,7 +59,7 @@ class Manifest:
     ground_truth: str
     """Form of the map files: `density` or `points`."""
     blur_sigma_px: float
-    """Standard deviation, in original pixels, of the Gaussian that turned points into a density; 0 without it."""
+    """Standard deviation, in original pixels, of the Gaussian that turned points into a density. 0 without it."""
     has_fixations: bool
     """Whether fixated pixels are known, which the point metrics need."""
     original_sizes: dict[str, int]
@@ -71,18 +74,19 @@ class Manifest:
     has_known_observers: bool = False
     """Whether an observer has the same number in all images, so that it is known who saw several of them."""
     licence: str = ""
-    """Terms under which the dataset may be used; empty if unknown."""
+    """Terms under which the dataset may be used. Empty if unknown."""
     citation: str = ""
-    """The publication to cite; empty if unknown."""
+    """The publication to cite. Empty if unknown."""
     test_share: float = 0.0
     """Share of the validation images that is held out as a test set: this dataset itself if `is_test_set`."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """Sentences for people: how the source was understood, and what was left out and why."""
     bad_images: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Name of an image that cannot be used -> why; the first `trainer.data.bad_images.MOST_LISTED` of them."""
+    """Name of an image that cannot be used -> why, for the first `trainer.data.bad_images.MOST_LISTED` of them."""
     as_seen: bool = False
-    """Whether pictures are decoded as people see them (`trainer.io.pictures.read_picture`), as those of one's own
-    are; else as the reference decodes published datasets, without orientation tags and transparency."""
+    """Whether pictures are decoded as people see them (`trainer.io.pictures.read_picture`), like all pictures
+    of one's own. Otherwise they are decoded as the reference decodes published datasets, without orientation
+    tags and transparency."""
     map_variation: float = 0.0
     """Mean chi-squared divergence of an image's histogram from the centre bias, in coarse cells."""
     schema: int = 5
@@ -100,11 +104,11 @@ class Manifest:
 
     @property
     def bias_split(self) -> str:
-        """The split whose images make the centre bias."""
+        """The centre bias is made of the images of this split."""
         return TEST if self.is_test_set else "train"
 
     def save(self, folder: pathlib.Path) -> None:
-        """Write the manifest into `folder`; raises `UserError` if it cannot be written."""
+        """Write the manifest into `folder`. Raises `UserError` if it cannot be written."""
         write_json(folder / MANIFEST, dataclasses.asdict(self))
 
     @classmethod
@@ -138,7 +142,10 @@ class Manifest:
 
 
 def dataset_name(dataset: str, source: str) -> str:
-    """The name of a dataset; for recordings of one's own the last part of their source, without an ending."""
+    """The name of a dataset. Recordings of one's own have the last part of their source, without an ending.
+
+    Example: `lab-eyes` for custom data from gs://study/lab eyes.zip.
+    """
     if dataset != CUSTOM:
         return dataset
     last = source.rstrip("/").rpartition("/")[2].partition(".")[0]
@@ -152,9 +159,9 @@ class ListedImage(NamedTuple):
     digest: str
     """Digest of its pixels."""
     group: str
-    """Name of its group; empty for an image of its own."""
+    """Name of its group. Empty for an image of its own."""
     hash: str
-    """`trainer.data.copies.hash_of` it; empty for a sparse picture."""
+    """`trainer.data.copies.hash_of` it. Empty for a sparse picture."""
     recording: str
     """Digests of where people looked at it, in ascending order, with a space between them: one for the fixated
     pixels of each observer, whatever the observer's name, or for all of them if observers are not told apart. One
@@ -163,7 +170,10 @@ class ListedImage(NamedTuple):
 
     @property
     def unit(self) -> tuple[str, str]:
-        """A key that all images of a group share, in any split; an image without a group has one of its own."""
+        """A key that all images of a group share, in any split. An image without a group has one of its own.
+
+        Example: the name of a site and an empty text, for each of its pages.
+        """
         return self.group, "" if self.group else self.digest
 
 
@@ -184,12 +194,15 @@ def images(folder: StrPath, splits: Collection[str]) -> list[ListedImage]:
 
 
 def hashes_of(split: str) -> str:
-    """Return the key of the hashes of a split's images in TRAINING_IMAGES, beside those of their digests."""
+    """The key of the hashes of a split's images in TRAINING_IMAGES, beside the key of their digests.
+
+    Example: `train_hashes`, beside `train`.
+    """
     return f"{split}_hashes"
 
 
 def images_to_train_on(folder: StrPath) -> dict[str, dict[str, list[str]]]:
-    """The entry of TRAINING_IMAGES for prepared data; empty for data without IMAGES."""
+    """The entry of TRAINING_IMAGES for prepared data. Empty for data without IMAGES."""
     if not (pathlib.Path(folder) / IMAGES).exists():
         return {}
     entry = {}
@@ -219,7 +232,7 @@ class MeanMap(TypedDict):
 
 
 class Statistics(TypedDict):
-    """The statistics of a prepared dataset, or of some of its images; see `trainer.data.statistics`."""
+    """The statistics of a prepared dataset, or of some of its images (see `trainer.data.statistics`)."""
 
     images: int
     values: dict[str, Distribution]

@@ -1,9 +1,9 @@
 """Generate the sample set: synthetic odd-one-out patterns, to try everything without data.
 
-Grids of items on a plain ground in which one differs in colour, orientation or size, after P3 (Kotseruba et al.
-2019, "Do saliency models detect odd-one-out targets?") and SID4VAM (Berga et al. 2019). The odd item is known, and
-so is the map: most fixations are on it, the others near the centre. The set shows that training works; it says
-nothing about people.
+Grids of items on a plain ground in which one differs in colour, orientation or size, after P3 (Kotseruba et
+al. 2019, "Do saliency models detect odd-one-out targets?") and SID4VAM (Berga et al. 2019). Example: one red
+bar among green ones. The odd item is known, and so is the map: most fixations are on it, the others near the
+centre. The set shows that training works. It says nothing about people.
 
 Every byte follows from the settings below, and no image depends on another.
 """
@@ -32,7 +32,7 @@ SUPERSAMPLING = 3
 JPEG_QUALITY = 92
 MAT_HEADER = b"MATLAB 5.0 MAT-file, odd-one-out sample"
 MAPS_FORM = "salicon"
-"""The dataset whose form has densities; the form of every other one has points."""
+"""The form of this dataset has densities. The form of every other one has points."""
 MOST_PATTERNS = 64
 """Patterns that are kept until all files of their images are read: two for each thread of `prepare`."""
 
@@ -48,7 +48,7 @@ class SampleSettings:
     n_train: int
     n_valid: int
     kinds: dict[str, float]
-    """Share of the images whose odd item differs in `color`, `orientation` or `size`; they sum to 1."""
+    """For `color`, `orientation` and `size`, the share of the images with an odd item of another one. Sum: 1."""
     size: tuple[int, int] = (240, 320)
     """(height, width) of the images, pixels."""
     n_observers: int = 12
@@ -85,14 +85,14 @@ def sample_name(dataset: str) -> str:
 
 
 def settings_for(dataset: str) -> SampleSettings:
-    """The settings for `dataset`: those of SAMPLES, or else fixationadd1000's with another seed."""
+    """The settings for `dataset`: its own in SAMPLES, or else fixationadd1000's with another seed."""
     Dataset.named(dataset)
     fallback = dataclasses.replace(SAMPLES["fixationadd1000"], seed=zlib.crc32(dataset.encode()))
     return SAMPLES.get(dataset, fallback)
 
 
 def fingerprint_sample(dataset: str) -> str:
-    """A digest (hex) that changes exactly when the content of `members` does; it generates nothing."""
+    """A digest (hex) that changes exactly when the content of `members` does. It generates nothing."""
     row = Dataset.named(dataset)
     facts = [VERSION, dataset, dataclasses.asdict(settings_for(dataset)), row.blur_sigma_px, row.map_suffix]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -107,8 +107,10 @@ def counts(dataset: str) -> dict[str, int]:
 def members(dataset: str) -> list[Member]:
     """The files of the sample set in the layout of `dataset`, each generated when it is read, sorted by path.
 
-    salicon: `images/`, `maps/` (densities) and `fixations/` (`.mat`), each split into train/ and val/; every
-    other dataset: `stimuli/N.jpg` and `fixation/N.png`, in which fixated pixels are 255.
+    - salicon: `images/`, `maps/` (densities) and `fixations/` (`.mat`), each split into train/ and val/.
+    - Every other dataset: `stimuli/N.jpg` and `fixation/N.png`, with 255 for each fixated pixel.
+
+    Example: `stimuli/1.jpg` and `fixation/1.png` of osie.
     """
     chosen, row = settings_for(dataset), Dataset.named(dataset)
 
@@ -165,7 +167,7 @@ def generate_pattern(settings: SampleSettings, index: int) -> Pattern:
 
 
 def _outline(random: np.random.Generator, kind: str) -> NDArray[np.float64]:
-    """Corners of an item, (n, 2), at most 1 from the centre; elongated if orientation is the difference."""
+    """Corners of an item, (n, 2), at most 1 from the centre. Elongated if orientation is the difference."""
     angles = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     disc = np.stack([np.sin(angles), np.cos(angles)], axis=1)
     bar = np.array([[-0.26, -1.1], [-0.26, 1.1], [0.26, 1.1], [0.26, -1.1]])
@@ -176,10 +178,10 @@ def _outline(random: np.random.Generator, kind: str) -> NDArray[np.float64]:
 
 
 def _colors(random: np.random.Generator) -> tuple[tuple[int, int, int], ...]:
-    """RGB of the ground, of the common items, which are cool, and of the odd one, which is warm.
+    """RGB of the ground, of the common items in cool colours, and of the odd one in a warm colour.
 
-    A network without ImageNet's weights learns warm among cool within minutes; random hues take several times as
-    long.
+    A network without ImageNet's weights learns warm among cool within minutes. Random hues take several times
+    as long. Example: an orange item among blue ones.
     """
     is_dark = random.random() < 0.5
     hue = random.uniform(0.36, 0.72)  # green to blue
@@ -242,7 +244,7 @@ def _stimulus(pattern: Pattern) -> bytes:
 
 
 def _points(pattern: Pattern) -> bytes:
-    """A picture of 0 and 255; 255 is a pixel that an observer fixated."""
+    """A picture of 0 and 255. 255 is a pixel that an observer fixated."""
     pixels = np.zeros((pattern.stimulus.height, pattern.stimulus.width), np.uint8)
     pixels[tuple(np.concatenate(pattern.gaze).T)] = 255
     return _encode(Image.fromarray(pixels), "PNG")
@@ -253,7 +255,7 @@ def _density(pattern: Pattern, sigma_px: float) -> bytes:
 
 
 def _gaze_file(pattern: Pattern) -> bytes:
-    """SALICON's `.mat`: a struct array `gaze`, one element for each observer; (x, y) counted from 1."""
+    """SALICON's `.mat`: a struct array `gaze`, one element for each observer, with (x, y) counted from 1."""
     gaze = np.zeros((len(pattern.gaze), 1), [("location", "O"), ("timestamp", "O"), ("fixations", "O")])
     for observer, points in zip(gaze[:, 0], pattern.gaze, strict=True):
         observer["fixations"] = (points[:, ::-1] + 1).astype(np.uint16)
@@ -268,6 +270,6 @@ def _gaze_file(pattern: Pattern) -> bytes:
 
 def _encode(image: Image.Image, format: str) -> bytes:
     buffer = io.BytesIO()
-    # `subsampling` 0 keeps the colours of small items; PNG ignores it.
+    # `subsampling` 0 keeps the colours of small items. PNG ignores it.
     image.save(buffer, format, quality=JPEG_QUALITY, subsampling=0)
     return buffer.getvalue()

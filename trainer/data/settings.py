@@ -59,7 +59,7 @@ def parse_image_size(text: str) -> tuple[int, int]:
 
 
 def _wrong_size(size: Sequence[int]) -> str:
-    """Explain why (height, width) cannot be an input size of the network; empty if it can."""
+    """Explain why (height, width) cannot be an input size of the network. Empty if it can."""
     if max(size) > MAX_INPUT_PX:
         return f"a side of the network's input has {MAX_INPUT_PX:,} pixels at most, for which it takes gigabytes"
     if any(side % 8 or side < 8 for side in size):
@@ -238,7 +238,7 @@ class FetchConfig:
 
     @property
     def accepts_partial(self) -> bool:
-        """Whether the numbers of images may differ from the table of datasets; those of the sample dataset do."""
+        """Whether the numbers of images may differ from the table of datasets, as in the sample set."""
         return self.allow_partial_data or self.source == SAMPLE
 
     @classmethod

@@ -1,8 +1,12 @@
 """The images of a source: which of its files belong together, and their fixations.
 
-A file's role is told by the rules of its dataset's authors, or else by the deepest folder with a name of `ROLES`;
-in an archive without such folders, by the archive's own name. Files of one image have the same path below that
-folder, apart from their suffixes.
+What a file holds (its role) is told by the first of these that applies:
+- the rules of its dataset's authors,
+- the deepest folder with a name of `ROLES`,
+- the archive's own name, in an archive without such folders.
+
+Files of one image have the same path below that folder, apart from their suffixes. Example:
+`stimuli/face/a.jpg` and `maps/face/a.png`.
 """
 
 import functools
@@ -38,8 +42,8 @@ ROLES = {
     "fixations": "fixations",
     "fixationlocs": "fixations",
 }
-"""Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's. In a published dataset without
-maps, pictures of fixated pixels are its maps."""
+"""Folder name -> what it holds. `fixationmaps` and `fixationlocs` are from CAT2000. In a published dataset
+without maps, pictures of fixated pixels are its maps."""
 SPLIT_LABELS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "valid"),
@@ -53,7 +57,7 @@ SPLIT = "split"
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
 PICTURE_SUFFIXES = (*SUFFIXES, *OTHER_SUFFIXES)
-"""Suffixes of files that are taken as images; of some formats only to say that they are not read."""
+"""Suffixes of files that are taken as images. Some formats are in it only to say that they are not read."""
 POINTS = ".mat"
 MAX_PIXELS = 180_000_000
 """Pixels of the largest image that is decoded."""
@@ -68,11 +72,11 @@ MATLAB, MATLAB_REMEDY = "trainer.data.matlab", "download or export it again"
 UEYES = "trainer.data.ueyes"
 """The module that reads UEyes' tables, in the worker alone."""
 MOST_TABLE_BYTES = 2**28
-"""Size of the largest file of fixations that is read; those of the authors have some 10 MB."""
+"""Size of the largest file of fixations that is read. The authors' files have some 10 MB."""
 MAP_WORDS = re.compile("saliency|heat|density|fixmap|maps", re.IGNORECASE)
 """In the name of a folder that seems to hold maps."""
 MAX_POINT_SHARE = 0.02
-"""Fixated pixels are less than this share of an image; a map with more is a density."""
+"""Fixated pixels are less than this share of an image. A map with more is a density."""
 TRIED = 10
 """Number of files by which a common affix of their names is found."""
 MARGIN_PX = 1
@@ -92,11 +96,11 @@ class Gaze:
     points: Points
     """(n, 2) of (y, x) in pixels of the image, with repeats."""
     observers: NDArray[np.int64] | None
-    """(n,): the observer of each point, counted from 0; None if observers are not told apart."""
+    """(n,): the observer of each point, counted from 0. None if observers are not told apart."""
     n_outside: int = 0
     """Fixations that the source has, but that are outside of the image."""
     n_blinks: int = 0
-    """Fixations whose position is no number (NaN), as eye trackers write blinks."""
+    """Fixations without a number as position (NaN). Eye trackers write blinks so."""
     is_pictured: bool = False
     """Whether a picture marks the fixated pixels, which shows no repeats."""
     has_known_observers: bool = False
@@ -113,10 +117,12 @@ class Gaze:
 
 
 def inside(points: NDArray[np.float64], sizes: NDArray[np.int64]) -> tuple[Points, NDArray[np.bool_]]:
-    """The pixels of those points that are in their image, or less than `MARGIN_PX` outside: then at its border.
+    """The pixels of the points in their image, or less than `MARGIN_PX` outside, then at its border.
+
+    Example: x = -0.5 becomes 0, and x = -1.5 is outside.
 
     Args:
-        points: (n, 2) of (y, x), pixels counted from 0; any numbers, also NaN.
+        points: (n, 2) of (y, x), pixels counted from 0. They may be any numbers, also NaN.
         sizes: (2,) or (n, 2) of (height, width).
 
     Returns:
@@ -130,12 +136,12 @@ def inside(points: NDArray[np.float64], sizes: NDArray[np.int64]) -> tuple[Point
 
 @dataclass(frozen=True)
 class Fixations:
-    """The fixations of one image, from a source that keeps those of many images in one file."""
+    """The fixations of one image, from a source with one file for many images."""
 
     origin: str
     """Their name in messages."""
     read: Callable[[Size], Gaze]
-    """The fixations in an image of this (h, w), in any thread while the source is open; raises `UserError`."""
+    """The fixations in an image of this (h, w), in any thread while the source is open. Raises `UserError`."""
 
 
 @dataclass(frozen=True)
@@ -146,19 +152,19 @@ class Item:
     """Path of the stimulus below its folder (and below train/ or val/ if the split is given)."""
     stimulus: Member
     map: Member | None
-    """Density or points; None if there are only `fixations`."""
+    """Density or points. None if there are only `fixations`."""
     fixations: Member | Fixations | None
     """A `.mat` file or an image, or a part of a file of many images, if there is one in addition to the map."""
     split_key: str = ""
-    """The text by whose hash the image is trained on or validated, one for all of a group; if empty, its name
-    without its suffix."""
+    """The hash of this text decides whether the image is trained on or validates. All images of a group have
+    one. If it is empty, it is the name without its suffix."""
     group: str = ""
     """Name of the images that belong together, such as the pages of a site or the frames of a film: they are in
     one split wherever it is drawn by hash, and are one unit of every interval. Empty for an image of its own."""
     picture: str = ""
-    """Path of the first copy of the same picture; its own if there is no other, and empty if unknown."""
+    """Path of the first copy of the same picture. It is its own if there is no other, and empty if unknown."""
     hash: str = ""
-    """`trainer.data.copies.hash_of` the picture; empty if it has none, or if it is unknown."""
+    """`trainer.data.copies.hash_of` the picture. Empty if it has none, or if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -167,9 +173,9 @@ class Images:
 
     items: list[Item]
     labels: list[str]
-    """The split of each image by its folder; empty if folders do not tell."""
+    """The split of each image by its folder. Empty if folders do not tell."""
     notes: list[str]
-    """How the source was read, and what was left out; sentences for people."""
+    """How the source was read, and what was left out, in sentences for people."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +303,7 @@ def _unpaired(
 
 
 def read_matlab(member: Member, size: Size) -> Gaze:
-    """The fixations of one image of `size` (h, w), from a MATLAB file; see `trainer.data.matlab.read_one`.
+    """The fixations of one image of `size` (h, w), from a MATLAB file (see `trainer.data.matlab.read_one`).
 
     Raises:
         UserError: the file is damaged, has another form, or is of an image of another size.
@@ -308,7 +314,7 @@ def read_matlab(member: Member, size: Size) -> Gaze:
 
 
 def _read_matlab_file(member: Member) -> bytes:
-    """The content of a MATLAB file of one image; raises `ContentError` for one that was saved with -v7.3."""
+    """The content of a MATLAB file of one image. Raises `ContentError` if it was saved with -v7.3."""
     content = member.content(MOST_TABLE_BYTES)
     if content.startswith(MATLAB_7_3):
         raise ContentError(
@@ -319,7 +325,7 @@ def _read_matlab_file(member: Member) -> bytes:
 
 
 def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixations]:
-    """The fixations of all images of a dataset, by their names; see `trainer.data.matlab.read_set`.
+    """The fixations of all images of a dataset, by their names (see `trainer.data.matlab.read_set`).
 
     Raises:
         UserError: a file is damaged, has another form, or refers to other files.
@@ -333,7 +339,7 @@ def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixat
 
 
 def read_logs(logs: Iterable[Member]) -> dict[str, Fixations]:
-    """The fixations of all images of UEyes, by their names, from the log of each person; see `trainer.data.ueyes`.
+    """The fixations of all images of UEyes, by name, from the log of each person (see `trainer.data.ueyes`).
 
     Raises:
         ContentError: a log cannot be read.
@@ -350,7 +356,7 @@ def read_logs(logs: Iterable[Member]) -> dict[str, Fixations]:
 
 
 def _of_observers(observers: Sequence[Fixations], size: Size) -> Gaze:
-    """The fixations of all observers in an image of `size` (h, w), from those of each."""
+    """Join the fixations of each observer in an image of `size` (h, w)."""
     gazes = [each.read(size) for each in observers]
     return Gaze(
         np.concatenate([each.points for each in gazes]),
@@ -364,9 +370,10 @@ def _of_observers(observers: Sequence[Fixations], size: Size) -> Gaze:
 
 
 def assign_roles(members: Sequence[Member], row: Dataset) -> tuple[Assigned, list[str]]:
-    """What each member holds, without those that hold nothing of the dataset, and sentences about the choice.
+    """The role of each member, and sentences about the choice. Members without a role are left out.
 
-    It is the authors' form if there is a file of each of its roles. Images of the split `test` are left out.
+    The authors' rules decide if there is a file of each of their roles. Images of the split `test` are left
+    out.
     """
     assigned = [(file, member) for member in members if (file := _by_rule(member.path, row.files))]
     if row.files and {file.role for file, _ in assigned} == {rule.role for rule in row.files}:
@@ -376,7 +383,7 @@ def assign_roles(members: Sequence[Member], row: Dataset) -> tuple[Assigned, lis
             notes.append(f"Files that the dataset does not use, left out: {len(others)} ({some(others)}).")
         return assigned, notes
     assigned = [(file, member) for member in members if (file := _by_folder(member.path, row))]
-    # Some authors publish densities in folders of this name; in one's own, such an image is a mistake.
+    # Some authors publish densities in folders of this name. In one's own, such an image is a mistake.
     if not row.any_count and not any(file.role == "map" for file, _ in assigned):
         assigned = [(_as_map(file), member) for file, member in assigned]
     return assigned, []
@@ -391,16 +398,17 @@ def _as_map(file: FileRole) -> FileRole:
 
 
 def _without_affix(assigned: Assigned, role: str) -> tuple[Assigned, list[str]]:
-    """Files of a role named after their images, without what all their stems have before or behind the image's.
+    """Name files of a role after their images, without what all their stems have before or behind the image's.
 
-    It is left out if it pairs more than half of the files, and less than half have the names of images; a sentence
-    says so.
+    It is cut off if that pairs more than half of the files, and less than half already have the names of
+    images. A sentence says so. Example: `a_heatmap.png` is the map of a.jpg if the others end in `_heatmap`
+    too.
     """
     images = {file.key for file, _ in assigned if file.role == "stimulus"}
     keys = [file.key for file, _ in assigned if file.role == role]
     if 2 * len(images.intersection(keys)) >= len(keys):
         return assigned, []
-    # The affixes of a few files; the first ones may be of no image.
+    # The affixes of a few files, since the first ones may be of no image.
     affixes = {affix for key in keys[:TRIED] for affix in _affixes(key, images)}
     n_paired = {affix: len({_stripped(key, *affix) for key in keys} & images) for affix in affixes}
     # Of affixes that pair as many, such as `map_` and `map_1` of `map_11`, the shortest.
@@ -430,7 +438,10 @@ def _affixes(key: str, images: Collection[str]) -> set[tuple[str, str]]:
 
 
 def _stripped(key: str, before: str, behind: str) -> str:
-    """The key without an affix of its stem; as it is if it does not have both parts."""
+    """The key without an affix of its stem. It stays as it is if it does not have both parts.
+
+    Example: `face/map_a` without `map_` is `face/a`.
+    """
     folder, stem = posixpath.split(key)
     if not (stem.startswith(before) and stem.endswith(behind) and len(stem) > len(before + behind)):
         return key
@@ -438,7 +449,7 @@ def _stripped(key: str, before: str, behind: str) -> str:
 
 
 def about_map_folders(paths: Collection[str]) -> str:
-    """The end of a sentence about the folders of images that seem to hold maps; empty without such a folder."""
+    """The end of a sentence about the folders of images that seem to hold maps. Empty without such a folder."""
     folders = {posixpath.dirname(path) for path in paths}
     alike = sorted(
         folder for folder in folders if MAP_WORDS.search(folder) and not folder_word(f"{folder}/", ROLES)
@@ -483,13 +494,16 @@ def _by_rule(path: str, rules: Sequence[FileRule]) -> FileRole | None:
 
 
 def folder_word(path: str, words: Mapping[str, str]) -> str:
-    """What the deepest folder of a file with a name in `words` stands for; empty without such a folder."""
+    """What the deepest folder with a name in `words` stands for. Empty without such a folder.
+
+    Example: by `ROLES`, a/maps/train/1.png is in a folder of maps.
+    """
     folders = [folder.lower() for folder in path.split("/")[:-1]]
     return next((words[folder] for folder in reversed(folders) if folder in words), "")
 
 
 def _by_folder(path: str, row: Dataset) -> FileRole | None:
-    """What the file at `path` is; None if it is none of the roles."""
+    """The role of the file at `path`. None if it has none."""
     *folders, file = path.split("/")
     depth = max((i for i, folder in enumerate(folders) if folder.lower() in ROLES), default=None)
     if depth is None:

@@ -47,7 +47,7 @@ class Source(abc.ABC):
         """The source while it is open.
 
         Args:
-            scratch: an existing folder for downloads and unpacked tarballs; the caller removes it.
+            scratch: an existing folder for downloads and unpacked tarballs. The caller removes it.
             cache_dir: as in `trainer.data.fetch.fetch_dataset`.
         """
 
@@ -77,7 +77,7 @@ def source_of(dataset: str, places: Sequence[Place], private_sources: bool = Fal
 
 @dataclasses.dataclass(frozen=True)
 class _Sample(Source):
-    """Generated images. Only those that are read are made."""
+    """Generated images. An image is made when it is read."""
 
     dataset: str
 

@@ -1,13 +1,13 @@
 """The split of a dataset: which images are trained on, which validate, and which are only tested on.
 
-A split method decides. `given` and `column` follow labels, of folders or of a column of a table. The others draw
-80% of the images for training, or the share of the reference:
+A split method decides. `given` and `column` follow labels, of folders or of a column of a table. The others
+draw 80% of the images for training, or the share of the reference:
 
 - `shuffle` and `shuffle_per_category` are the seeded shuffles of the reference, so that its numbers can be
   compared. They depend on the number of images, so each added image moves others from one split to another.
-- `hash` and `hash_by_folder` depend on the name of the image, without its suffix, or of its group alone. Whatever
-  is added, removed or saved in another format, the other images stay where they are, and no image of a test set
-  was ever trained on.
+- `hash` and `hash_by_folder` depend on the name of the image, without its suffix, or of its group alone.
+  Whatever is added, removed or saved in another format, the other images stay where they are, and no image of
+  a test set was ever trained on. Example: a.jpg, saved again as a.png, stays in its split.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from trainer.errors import UserError, check, some
 SEED = 42
 
 Split = dict[str, list[Item]]
-"""Name of a split -> its images. TEST has those that are kept apart by `test_share`, if any are."""
+"""Name of a split -> its images. TEST has the images that `test_share` keeps apart, if it does."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,15 +61,17 @@ def split_items(
 ) -> Split:
     """Split images for training and validation, and keep a share of the validation images apart, in any order.
 
+    Example: with `hash` and a `test_share` of 0.5, about 80% train, 10% validate and 10% test.
+
     Args:
         items: The images.
-        labels: The split that its folder or a column names for each image; empty without one. Methods that do
+        labels: The split that its folder or a column names for each image. Empty without one. Methods that do
             not follow them leave out the images labelled TEST.
         split_method: One that this module's docstring names.
         row: The dataset, for its share of images for training.
         source: Name of the source in messages.
-        test_share: Share of the validation images that become the split TEST, at least 0 and below 1. A larger
-            share has all images of a smaller one.
+        test_share: Share of the validation images that become the split TEST, at least 0 and below 1. A
+            larger share has all images of a smaller one.
 
     Raises:
         UserError: the method follows labels, and an image has none.
@@ -105,12 +107,12 @@ def position(key: str) -> float:
 
 
 def split_key_of(item: Item) -> str:
-    """Return the text by whose hash an image is split: that of its group, or its name without its suffix."""
+    """The hash of this text decides the split of an image: its group's text, or its name without its suffix."""
     return item.split_key or without_suffix(item.name)
 
 
 def without_suffix(name: str) -> str:
-    """Return the name of an image whatever the format of its file."""
+    """Return the name of an image whatever the format of its file. Example: `face/a` for face/a.png."""
     return posixpath.splitext(name)[0]
 
 
@@ -139,8 +141,8 @@ def _split_by_hash(items: Sequence[Item], row: Dataset, test_share: float) -> Sp
 def split_indices(names: Sequence[str], split_method: str, row: Dataset) -> tuple[list[int], list[int]]:
     """Indices of the training and of the validation images among the sorted `names`, in shuffled order.
 
-    `shuffle` shuffles all of them; `shuffle_per_category` shuffles each folder with the same seed (Kroner et al.,
-    data.py: `np.random.RandomState(42)`).
+    `shuffle` shuffles all of them. `shuffle_per_category` shuffles each folder with the same seed (Kroner et
+    al., data.py: `np.random.RandomState(42)`).
     """
     train: list[int] = []
     valid: list[int] = []
@@ -210,7 +212,7 @@ def check_kept_apart(items: Mapping[str, Sequence[Item]], source: str, test_shar
 
 
 def _counts(items: Mapping[str, Sequence[Item]]) -> dict[str, int]:
-    """Number of images of each split of the whole dataset, of which nothing is kept apart."""
+    """Number of images of each split, before anything is kept apart."""
     return {"train": len(items["train"]), "valid": len(items["valid"]) + len(items.get(TEST, ()))}
 
 
@@ -233,8 +235,11 @@ def check_counts(
 
 
 def only_tested(items: Split, row: Dataset) -> Split:
-    """The images of a test set, sorted by name: what is kept apart, or if nothing is, the validation images of a
-    given split, else all images.
+    """Choose a test set's images, sorted by name. They are the first of these that there are:
+
+    - the share kept apart,
+    - the validation images, if the source has a split of its own,
+    - all images.
     """
     tested = items["valid"] if row.split == "given" else [*items["train"], *items["valid"]]
     tested = items.get(TEST, tested)
@@ -246,9 +251,11 @@ def expected_counts(
 ) -> dict[str, int]:
     """Number of images in each split of a complete dataset, or of a complete test set as `only_tested` makes it.
 
+    Example: with a `test_share` of 0.5, osie has 500 for training and 100 for validation.
+
     Args:
         row: The dataset. With any number of images it is complete, and `usable` counts.
-        published: Number of training and of validation images, of which nothing is kept apart.
+        published: Number of training and of validation images, before any are kept apart.
         usable: Number of images of this source in each split that can be used.
         test_share: Share of the validation images that is kept apart.
         is_test_set: Whether the images are only tested on.

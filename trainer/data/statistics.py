@@ -1,4 +1,7 @@
-"""What the images and fixations of a dataset are like, in numbers that are compared with those of other data."""
+"""What the images and fixations of a dataset are like, in numbers that are compared with other data.
+
+Example: images of this week are darker, or have fewer observers, than the images of last week.
+"""
 
 import csv
 import math
@@ -75,7 +78,7 @@ def measure_image(
         stimulus: (h, w, 3) RGB at the network's input size, without padding.
         density: (h, w), not all 0.
         original_size: (height, width) of the image at the source, pixels.
-        gaze: Its fixations; None if only the density is known.
+        gaze: Its fixations. None if only the density is known.
     """
     height, width = original_size
     grey = ImageStat.Stat(Image.fromarray(stimulus).convert("L"))  # the luma of ITU-R BT.601
@@ -99,7 +102,7 @@ def measure_image(
 
 
 def read_statistics(folder: files.StrPath, without: Collection[str] = ()) -> Statistics | None:
-    """The statistics of a prepared dataset; they do not depend on the order of its images.
+    """The statistics of a prepared dataset. They do not depend on the order of its images.
 
     Args:
         folder: The prepared dataset.
@@ -150,7 +153,7 @@ def coarse(share: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def variation(cells: Sequence[NDArray[np.float32]]) -> float:
-    """`prepared_data.Manifest.map_variation` of maps in coarse cells, each of which sums to 1."""
+    """`prepared_data.Manifest.map_variation` of maps in coarse cells. Each map sums to 1."""
     maps = np.sort(np.array(cells, np.float64), axis=0)  # sums depend on the order
     mean = maps.mean(axis=0)
     squares = (maps**2).mean(axis=0)

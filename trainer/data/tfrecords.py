@@ -32,9 +32,9 @@ MIN_SHARDS = 4
 MIN_EXAMPLES = 64
 """With this many examples there are at least `MIN_SHARDS` shards, so that they can be read in parallel."""
 MAP_SHARE = 0.1
-"""Approximate size of a compressed map divided by that of its stimulus."""
+"""Approximate size of a compressed map, divided by the size of its stimulus."""
 ZLIB_LEVEL = 6
-"""A map of 240 x 320 has 20.5 kB and decodes in 0.4 ms; with level 1: 26 kB, 0.85 ms. Level 9 saves no more."""
+"""A map of 240 x 320 has 20.5 kB and decodes in 0.4 ms. With level 1: 26 kB, 0.85 ms. Level 9 saves no more."""
 
 
 Record = TypeVar("Record")
@@ -55,16 +55,16 @@ class Example:
     original_size: tuple[int, int]
     """(h, w) of the stimulus at the source, pixels."""
     fixations: NDArray[np.int64]
-    """(n, 2) of (y, x) in original pixels, with repeats; n is 0 if only a density is known."""
+    """(n, 2) of (y, x) in original pixels, with repeats. n is 0 if only a density is known."""
     fixations_prepared: NDArray[np.int64]
     """`fixations` in pixels of the prepared image, (n, 2) of (y, x)."""
     observers: NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
-    """(n,): the observer of each point, counted from 0; of length 0 if observers are not told apart."""
+    """(n,): the observer of each point, counted from 0. Of length 0 if observers are not told apart."""
 
 
 MAP_SIZE = (240, 320)
-"""Height and width of the frame at whose scale maps are compared (CC, KLD, SIM), pixels: the input size of the
-published models (Kroner et al.), whatever the input size of the models that are compared."""
+"""Height and width of the frame in which maps are compared (CC, KLD, SIM), pixels. It is the input size of the
+published models (Kroner et al.), whatever the input size of the compared models."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,14 +78,14 @@ class Original:
     density: NDArray[np.uint8]
     """(h, w), without padding: the size at which the image fits into `MAP_SIZE`."""
     group: str = ""
-    """Name of its group, such as a site or a film; empty for an image of its own."""
+    """Name of its group, such as a site or a film. Empty for an image of its own."""
 
 
 # === Write ===
 
 
 def serialize(example: Example) -> bytes:
-    """The example as a record; equal examples give equal bytes."""
+    """The example as a record. Equal examples give equal bytes."""
     integers = {
         "index": [example.index],
         "original_size": example.original_size,
@@ -102,7 +102,7 @@ def serialize(example: Example) -> bytes:
 
 
 def serialize_original(original: Original) -> bytes:
-    """The original as a record; equal originals give equal bytes."""
+    """The original as a record. Equal originals give equal bytes."""
     return _record(
         {"size": original.density.shape},
         {
@@ -125,7 +125,7 @@ def _record(integers: Mapping[str, Iterable[int]], texts: Mapping[str, bytes]) -
 
 
 def shift_index(record: bytes, by: int) -> bytes:
-    """The record of an example whose index is `by` less."""
+    """The record of the same example with an index that is smaller by `by`."""
     if not by:
         return record
     example = tf.train.Example.FromString(record)
@@ -134,18 +134,19 @@ def shift_index(record: bytes, by: int) -> bytes:
 
 
 def shard_count(n_examples: int, image_size: tuple[int, int]) -> int:
-    """Number of shards for `n_examples` images of (H, W)."""
+    """Number of shards for `n_examples` images of (H, W). Example: 26 for 10,000 images of 240 x 320."""
     example_bytes = image_size[0] * image_size[1] * 3 * (1 + MAP_SHARE)
     return max(round(n_examples * example_bytes / SHARD_BYTES), MIN_SHARDS if n_examples >= MIN_EXAMPLES else 1)
 
 
 class ShardWriter:
-    """Writes the records of one split, in order, into evenly filled shards; a context manager.
+    """Writes the records of one split, in order, into evenly filled shards. It is a context manager.
 
-    `names` are the shards that have been begun: fewer than planned if there are fewer records than `n_examples`.
+    `names` are the shards that have been begun: fewer than planned if there are fewer records than
+    `n_examples`.
 
     Raises:
-        OSError: a shard cannot be written; it has the errno, like the errors of Python's own files.
+        OSError: a shard cannot be written. It has the errno, like the errors of Python's own files.
     """
 
     def __init__(self, folder: pathlib.Path, split: str, n_examples: int, image_size: tuple[int, int]) -> None:
@@ -252,7 +253,7 @@ def read_held_out(folder: str | os.PathLike[str]) -> Iterator[tuple[Example, Ori
     """The held-out images in order, as they are prepared and as the source has them, one at a time.
 
     Raises:
-        UserError: as `read_examples`, or the originals are not those of the held-out images.
+        UserError: as `read_examples`, or the originals are not of the held-out images.
     """
     manifest = Manifest.load(folder)
     paths = [pathlib.Path(folder) / name for name in manifest.originals]

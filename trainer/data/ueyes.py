@@ -1,12 +1,12 @@
 """Read the tables of UEyes: the logs of its eye tracker, and the authors' split.
 
-Each person looked at blocks of 36 images, 7 s at each; a log has the fixations of one person in one block.
-Positions are shares of a screen of 1920 x 1200 pixels, in whose middle each image was as large as fits: so the
-authors compute them (github.com/YueJiang-nj/UEyes-CHI2023 at 7bc0641, data_processing/generate_heatmaps.py), and
-their maps of images in that repository agree. These maps are of BPOGX and BPOGY, the gaze when a fixation has
-ended. FPOGX and FPOGY, which are read here, are the mean of the fixation.
+Each person looked at blocks of 36 images, 7 s at each. A log has the fixations of one person in one block.
+Positions are shares of a screen of 1920 x 1200 pixels. In its middle each image was as large as fits. So the
+authors compute them (github.com/YueJiang-nj/UEyes-CHI2023 at 7bc0641, data_processing/generate_heatmaps.py),
+and their maps of images in that repository agree. These maps are of BPOGX and BPOGY, the gaze when a fixation
+has ended. FPOGX and FPOGY, which are read here, are the mean of the fixation.
 
-It runs in the worker of `trainer.io.untrusted`, to which `trainer.data.source_layout` sends the bytes of a table.
+It runs in the worker of `trainer.io.untrusted`: `trainer.data.source_layout` sends it the bytes of a table.
 """
 
 import csv
@@ -26,7 +26,7 @@ from trainer.data.source_layout import Fixations, Gaze, Size
 
 GEOMETRY = Geometry(FRACTION, upwards=False, screen=(1200, 1920), image_on_screen="fit")
 SPLITS = {"train": "train", "test": "valid"}
-"""The authors' split, in lower case -> that of this project: their test images validate."""
+"""The authors' split, in lower case -> the split of this project. Their test images validate."""
 
 
 def read_log(origin: str, content: bytes) -> dict[str, Fixations]:
@@ -45,7 +45,7 @@ def read_log(origin: str, content: bytes) -> dict[str, Fixations]:
 
 
 def read_splits(content: bytes) -> dict[str, str]:
-    """The split of each image, by the keys of `read_log`."""
+    """The split of each image, by the keys of `read_log`. Example: `train` and `test` in the authors' table."""
     return {_key(row["Image Name"]): SPLITS[row["Train/Test"].lower()] for row in _rows(content, ";")}
 
 
