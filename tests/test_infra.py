@@ -12,8 +12,8 @@ from lifecycle.runs.parameters import DEFAULTS, Values
 from lifecycle.runs.settled import require_sources, settle, validate
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
-from pipeline.vertex import submit
 from pipeline.vertex.rights import AGENT
+from pipeline.vertex.submit import Submission
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.models.model_names import PRETRAINED
 
@@ -128,7 +128,7 @@ def test_tensorboard_costs_nothing_unless_it_is_asked_for_and_its_name_is_the_pa
 
 
 def test_runs_go_where_files_may_expire_and_models_do_not(environment):
-    job = submit.prepare_submission(environment, {}).job
+    job = Submission.prepare(environment, {}).job
     assert job["runtimeConfig"]["gcsOutputDirectory"] == f"gs://{PROJECT}-msinet-runs/runs"
 
 

@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import math
 import re
+import urllib.parse
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,9 +23,10 @@ from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.address import VERTEX, Address
 from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.api import Api, UnansweredError
+from lifecycle.vertex.api import Api, UnansweredError, VertexRegion
 from trainer.data import datasets
 from trainer.data.datasets import Dataset
+from trainer.errors import check
 from trainer.io.abstract_place import Place, Stored
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.places import stored_at, unmounted
@@ -161,6 +163,17 @@ def needs_of(run: PlannedRun) -> list[Need]:
     ]
 
 
+def check_before_start(run: PlannedRun, region: VertexRegion) -> None:
+    """Raise `UserError` if something is missing without which no run starts: bucket, images or quota.
+
+    Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
+    What cannot be asked for passes.
+    """
+    needs = [need for need in needs_of(run) if need.before_start]
+    for finding in answers(needs, Api(region)):
+        check(finding.state != State.MISSING, f"{finding.text}: {finding.remedy}")
+
+
 def quotas_of(plans: Mapping[str, TrainingPlan], jobs: int = 1) -> list["Quota"]:
     """The quotas that the plans take: the most of one step, since steps run one after another.
 
@@ -175,6 +188,11 @@ def quotas_of(plans: Mapping[str, TrainingPlan], jobs: int = 1) -> list["Quota"]
 
 
 # === The questions ===
+
+
+def _quoted(name: str) -> str:
+    """A name as one segment of a path."""
+    return urllib.parse.quote(name, safe="")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,7 +211,7 @@ class Bucket:
     def ask(self, api: Api) -> Finding:
         """Whether it exists, and is where it must be."""
         location, project = api.region.location, api.region.project
-        found = api.find("storage", f"storage/v1/b/{vertex_api.quoted(self.name)}")
+        found = api.find("storage", f"storage/v1/b/{_quoted(self.name)}")
         if found is None:
             command = f"gcloud storage buckets create gs://{self.name} --location={location} --project={project}"
             missing = f"{self.subject} does not exist"
@@ -243,10 +261,10 @@ class Source:
     def _look(self, api: Api) -> tuple[bool, str]:
         """Whether there is an archive or a folder, and the command that uploads one."""
         path = self.place.object_path
-        objects = f"storage/v1/b/{vertex_api.quoted(self.place.bucket)}/o"
+        objects = f"storage/v1/b/{_quoted(self.place.bucket)}/o"
         if self.place.is_download:
             # Reading one object takes fewer rights than listing a bucket, and the public dataset is one object.
-            found = api.find("storage", f"{objects}/{vertex_api.quoted(path)}", fields="name")
+            found = api.find("storage", f"{objects}/{_quoted(path)}", fields="name")
             return found is not None, f"gcloud storage cp ARCHIVE {self.place}"
         listing = api.find("storage", objects, prefix=path, maxResults=LISTED, fields="items(name)") or {}
         names = [str(item["name"]) for item in listing.get("items", ())]
@@ -271,12 +289,23 @@ class Image:
 
     def ask(self, api: Api) -> Finding:
         """Whether Artifact Registry has it."""
-        path = vertex_api.tag_path(self.name)
+        path = self._tag_path
         if not path:
             return Finding(State.UNKNOWN, f"{self.subject} is not in Artifact Registry, so this cannot ask for it")
         if api.find("artifactregistry", path) is None:
             return Finding(State.MISSING, f"{self.subject} does not exist", f"make images ENV={self.environment}")
         return Finding(State.OK, f"{self.subject} exists")
+
+    @property
+    def _tag_path(self) -> str:
+        """Path of the image's tag in Artifact Registry's API; empty if the image is elsewhere."""
+        name, _, tag = self.name.rpartition(":")
+        parts = re.fullmatch(vertex_api.REPOSITORY, name)
+        if parts is None or not parts[4]:
+            return ""
+        location, project, repository, package = parts.groups()
+        path = f"v1/projects/{project}/locations/{location}/repositories/{repository}"
+        return f"{path}/packages/{_quoted(package)}/tags/{_quoted(tag)}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Registry, Version, what_followed
 from lifecycle.runs import argo, webhook
 from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import failed_tasks, titles_of_job
+from lifecycle.vertex.run import Run
 from trainer.models.model_names import DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
 
@@ -190,7 +190,7 @@ def _failed_tasks(region: Address, name: str) -> dict[str, str]:
     service = vertex_api.service_client(PipelineServiceClient, region)
     with vertex_api.reported_errors():
         job = vertex_api.retried(lambda: service.get_pipeline_job(name=name, timeout=vertex_api.TIMEOUT_S))
-    return failed_tasks(job, titles_of_job(job))
+    return Run(job).failed_tasks
 
 
 def _endpoint(location: str) -> str:

@@ -2,7 +2,6 @@
 
 import re
 import sys
-import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -252,19 +251,3 @@ class Api:
             return answer
         message = str(answer.get("error", {}).get("message", reply.reason))
         raise UnansweredError(reply.status_code, explain_status(reply.status_code, message))
-
-
-def quoted(name: str) -> str:
-    """A name as one segment of a path."""
-    return urllib.parse.quote(name, safe="")
-
-
-def tag_path(image: str) -> str:
-    """Path of an image's tag in Artifact Registry's API; empty if the image is elsewhere."""
-    name, _, tag = image.rpartition(":")
-    parts = re.fullmatch(REPOSITORY, name)
-    if parts is None or not parts[4]:
-        return ""
-    location, project, repository, package = parts.groups()
-    path = f"v1/projects/{project}/locations/{location}/repositories/{repository}/packages/{quoted(package)}"
-    return f"{path}/tags/{quoted(tag)}"

@@ -1,47 +1,94 @@
 """A run on Vertex AI as the API describes it: its state, its tasks with their titles, and what failed."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
-FAILED = "failed"
+SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 
 
-def state_of(job: Any) -> str:
-    """The state of a run or a task in plain words, such as `running`."""
-    return str(job.state.name).removeprefix("PIPELINE_STATE_").lower().replace("_", "-")
+class Run:
+    """A run, with the titles of its tasks.
+
+    Args:
+        job: The API's PipelineJob.
+        titles: Name of each task -> its title. Without them, they are those of the pipeline in `job`.
+    """
+
+    def __init__(self, job: Any, titles: Mapping[str, str] | None = None) -> None:
+        self.job = job
+        self._titles = titles
+
+    @property
+    def state(self) -> str:
+        """The state in plain words, such as `running`."""
+        return state_of(self.job)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the state changes no more."""
+        return self.state in (SUCCEEDED, FAILED, CANCELLED)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended with an error."""
+        return self.state == FAILED
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it ended without an error."""
+        return self.state == SUCCEEDED
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """The run as the JSON that the API sends."""
+        return message_as_json(self.job)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the compiled pipeline. The API returns every number as a float."""
+        return dict(self.content["runtimeConfig"].get("parameterValues", {}))
+
+    @property
+    def titles(self) -> Mapping[str, str]:
+        """The titles of the tasks, by the tasks' names, such as `fetch-dataset` -> `Base training: data`."""
+        return titles_of(self.content["pipelineSpec"]) if self._titles is None else self._titles
+
+    @property
+    def tasks(self) -> list[Any]:
+        """The tasks in the order they started, without the DAGs that contain them."""
+        details = list(self.job.job_detail.task_details)
+        parents = {task.parent_task_id for task in details}
+        leaves = [task for task in details if task.task_id not in parents]
+        return sorted(
+            leaves, key=lambda task: (not task.start_time, task.start_time or task.task_id, task.task_id)
+        )
+
+    @property
+    def failed_tasks(self) -> dict[str, str]:
+        """Title of each task that failed -> why."""
+        titles = self.titles
+        return {
+            titles.get(task.task_name, task.task_name): task.error.message or "see its log"
+            for task in self.tasks
+            if state_of(task) == FAILED
+        }
+
+    @property
+    def failures(self) -> list[str]:
+        """Which tasks failed and why. The run's own error if no task failed."""
+        lines = [f"{title} failed: {why}" for title, why in self.failed_tasks.items()]
+        return lines or [self.job.error.message or "no reason is given; see the run's page in the console"]
 
 
-def titles_of_job(job: Any) -> dict[str, str]:
-    """The titles of a run's tasks, by the tasks' names."""
-    return titles_of(message_as_json(job)["pipelineSpec"])
+def state_of(part: Any) -> str:
+    """The state of a run, a task or a schedule in plain words, such as `not-triggered`."""
+    return str(part.state.name).removeprefix("PIPELINE_STATE_").lower().replace("_", "-")
 
 
-def message_as_json(job: Any) -> dict[str, Any]:
-    """A run as the JSON that the API sends."""
-    return dict(type(job).to_dict(job, preserving_proto_field_name=False))
-
-
-def tasks_of(job: Any) -> list[Any]:
-    """The tasks of a run in the order they started, without the DAGs that contain them."""
-    details = list(job.job_detail.task_details)
-    parents = {task.parent_task_id for task in details}
-    leaves = [task for task in details if task.task_id not in parents]
-    return sorted(leaves, key=lambda task: (not task.start_time, task.start_time or task.task_id, task.task_id))
-
-
-def failed_tasks(job: Any, titles: Mapping[str, str]) -> dict[str, str]:
-    """Title of each task that failed -> why."""
-    return {
-        titles.get(task.task_name, task.task_name): task.error.message or "see its log"
-        for task in tasks_of(job)
-        if state_of(task) == FAILED
-    }
-
-
-def failures(job: Any, titles: Mapping[str, str]) -> list[str]:
-    """Which tasks failed and why; the run's own error if no task failed."""
-    lines = [f"{title} failed: {why}" for title, why in failed_tasks(job, titles).items()]
-    return lines or [job.error.message or "no reason is given; see the run's page in the console"]
+def message_as_json(message: Any) -> dict[str, Any]:
+    """A message of the API, such as a schedule, as the JSON that it sends."""
+    return dict(type(message).to_dict(message, preserving_proto_field_name=False))
 
 
 # === Titles ===

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from lifecycle.registry.register import open_registry
 from lifecycle.registry.versions import Version
 from lifecycle.runs.outcome import UNCHANGED, failed_at
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import FAILED, failed_tasks, failures, message_as_json, state_of, tasks_of, titles_of_job
+from lifecycle.vertex.run import Run, state_of
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
 from pipeline.vertex import runs
+from pipeline.vertex.runs import SentRun
 from trainer.errors import UserError, check, printable
 from trainer.evaluation import run_folders
 from trainer.evaluation.run_folders import RUN_FILE
@@ -71,8 +71,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     if parsed.action == "cancel":
         check(bool(parsed.run), "name the run: `python -m pipeline runs cancel RUN`")
-        runs.cancel(environment, parsed.run)
-        print(f"{parsed.run} is being cancelled: {vertex_api.run_link(environment, parsed.run)}")
+        sent = SentRun(environment, parsed.run)
+        sent.cancel()
+        print(f"{parsed.run} is being cancelled: {sent.link}")
         return 0
     if parsed.run:
         run = parsed.run
@@ -80,19 +81,19 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         jobs = runs.latest(environment, PIPELINE_NAME, 1)
         check(bool(jobs), f"there is no run of {PIPELINE_NAME} in {environment.project}, {environment.location}")
         run = jobs[0].name.rpartition("/")[2]
-    job = runs.find_run(environment, run)
-    titles = titles_of_job(job)
-    print(f"Run:     {run}\nConsole: {vertex_api.run_link(environment, run)}")
+    sent = SentRun(environment, run)
+    shown_run = Run(sent.find())
+    print(f"Run:     {run}\nConsole: {sent.link}")
     if parsed.wait:
-        return runs.follow(environment, run, titles)
-    print(f"State:   {state_of(job)}\nCreated: {job.create_time:%Y-%m-%d %H:%M} UTC")
-    for line in (*runs.parameter_lines(job), *runs.changes(job, titles, {})):
+        return sent.follow()
+    print(f"State:   {shown_run.state}\nCreated: {shown_run.job.create_time:%Y-%m-%d %H:%M} UTC")
+    for line in runs.lines_of(shown_run):
         print(line)
-    if state_of(job) == FAILED:
-        print("\n".join(failures(job, titles)))
-    elif state_of(job) in runs.STATUSES:
+    if shown_run.has_failed:
+        print("\n".join(shown_run.failures))
+    elif shown_run.has_ended:
         with contextlib.suppress(UserError):  # a registry that cannot be read is no reason to show no run
-            result, why = _result(job, run, _versions)
+            result, why = _result(shown_run, run, _versions)
             print(f"Result:  {result}", *why, sep="\n")
     return 0
 
@@ -138,9 +139,9 @@ def _vertex_ends(environment: Environment) -> Iterator[_End]:
     environment.require_target("vertex")
     versions = functools.cache(_versions)
     for listed in runs.latest(environment, PIPELINE_NAME, 2 * SUMMARY):
-        if state_of(listed) in runs.STATUSES:
+        if Run(listed).has_ended:
             run = listed.name.rpartition("/")[2]
-            result, why = _result(runs.find_run(environment, run), run, versions)
+            result, why = _result(Run(SentRun(environment, run).find()), run, versions)
             yield _End(f"{listed.end_time:%Y-%m-%d %H:%M}", run, result, why)
 
 
@@ -153,19 +154,17 @@ def _why(version: Version) -> list[str]:
     return [printable(f"{f'{name}:':<9}{text}") for name, text in lines]
 
 
-def _result(job: Any, run: str, versions: Callable[[str, str], list[Version]]) -> tuple[str, list[str]]:
+def _result(ended: Run, run: str, versions: Callable[[str, str], list[Version]]) -> tuple[str, list[str]]:
     """How a run on Vertex AI ended, such as `msinet@3: promoted`, and why.
 
     `versions` returns the versions in a registry of a model.
     """
-    if state_of(job) != runs.SUCCEEDED:
-        failed = state_of(job) == FAILED
-        return failed_at(failed_tasks(job, titles_of_job(job))) if failed else state_of(job), []
-    arguments = dict(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
-    values = Template(message_as_json(job)["pipelineSpec"]).values(arguments)
+    if not ended.has_succeeded:
+        return failed_at(ended.failed_tasks) if ended.has_failed else ended.state, []
+    values = Template(ended.content["pipelineSpec"]).values(ended.arguments)
     known = versions(values["registry"], values["model_name"])
     version = next((each for each in known if each.run == run), None)
     if version is not None:
         return f"{values['model_name']}@{version.number}: {version.end}", _why(version)
-    is_added = any(task.task_name == "upload-model" and state_of(task) == runs.SUCCEEDED for task in tasks_of(job))
+    is_added = any(task.task_name == "upload-model" and state_of(task) == "succeeded" for task in ended.tasks)
     return "its version was removed" if is_added else UNCHANGED, []

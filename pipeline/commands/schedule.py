@@ -18,7 +18,7 @@ from typing import Any
 from lifecycle.vertex.run import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph.environment import Environment, load_environment
-from pipeline.vertex import runs, schedule, schedule_files, submit
+from pipeline.vertex import runs, schedule, schedule_files
 from trainer.errors import UsageError, check
 from trainer.settings.flags import Parser
 
@@ -106,7 +106,7 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
     for each in schedule_files.read_schedules(
         environment, pathlib.Path(parsed.folder), parsed.template, parsed.cache
     ):
-        plan, passed_over = submit.choose_accelerator(each.plan)
+        plan, passed_over = each.plan.with_one_accelerator()
         wanted.append(dataclasses.replace(each, plan=plan))
         for line in passed_over:
             print(f"{plan.name}: {line}")
@@ -121,7 +121,7 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
         print("Nothing was changed; without --dry-run, it is done." if steps else "There is nothing to do.")
         return 0
     for plan in made:
-        submit.check_bucket_images_and_quota(plan)
+        plan.check_needs()
     for step in steps:
         made = schedule_files.apply_change(environment, step)
         print(f"Done: {step.action} {step.name} ({schedule.id_of(made)})", flush=True)
@@ -135,7 +135,7 @@ def _summary(step: schedule_files.ScheduleChange) -> list[str]:
     when = step.wanted.plan.timing
     moments = {"Start": when.start, "End": when.end}
     shown = {name: f"{moment:{TIME}}" for name, moment in moments.items() if moment}
-    return submit.summary(step.wanted.plan, Times=when.cron, **shown)
+    return step.wanted.plan.summary(Times=when.cron, **shown)
 
 
 def _warn_of_same_model(

@@ -16,15 +16,17 @@ import json
 import sys
 from collections.abc import Sequence
 
-from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import FAILED, titles_of
+from lifecycle.vertex.run import titles_of
 from pipeline.commands.parameter_flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
-from pipeline.vertex import runs, submit
+from pipeline.vertex.runs import SentRun
+from pipeline.vertex.submit import Submission
 from trainer.errors import UserError, check
 from trainer.settings.flags import Parser
 
 HELP = "start a run on Vertex AI"
+FAILED = 1
+"""Exit status for a run that failed."""
 
 
 def configure(parser: Parser) -> None:
@@ -41,41 +43,42 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
     check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
-    submission = submit.prepare_submission(environment, passed, parsed.template, parsed.cache, parsed.job_id)
+    submission = Submission.prepare(environment, passed, parsed.template, parsed.cache, parsed.job_id)
     if parsed.dry_run:
         if parsed.json:
             print(json.dumps(submission.request, indent=2))
             return 0
-        print("\n".join(submit.summary(submission, Run=submission.run)))
+        print("\n".join(submission.summary(Run=submission.run)))
         print("Nothing was sent. --json prints the whole request; without --dry-run, the run is started.")
         return 0
     while True:
         started = _start(submission, parsed.env)
+        sent = SentRun(environment, started.run)
         if not parsed.wait:
-            print(f"Status:  {runs.command(environment, 'show', started.run)}")
+            print(f"Status:  {sent.command('show')}")
             return 0
-        status = runs.follow(environment, started.run, titles_of(started.job["pipelineSpec"]))
-        further = submit.fall_back(submission, started) if status == runs.STATUSES[FAILED] else None
+        status = sent.follow(titles_of(started.job["pipelineSpec"]))
+        further = submission.fall_back(started) if status == FAILED else None
         if further is None:
             return status
         print("A training got no machine; another run tries the next accelerator.")
         submission = further
 
 
-def _start(submission: submit.Submission, name: str) -> submit.Submission:
+def _start(submission: Submission, name: str) -> Submission:
     """Choose the accelerators of a run, check it, and start it in the environment `name`. Return what was sent."""
     environment = submission.environment
-    submission, passed_over = submit.choose_accelerator(submission)
-    for line in (*passed_over, *submit.estimates(submission)):
+    submission, passed_over = submission.with_one_accelerator()
+    for line in (*passed_over, *submission.estimates()):
         print(line)
     # Without a network this takes up to half a minute.
     print(f"Checking bucket {environment.bucket}, images and quota ...", file=sys.stderr, flush=True)
-    submit.check_bucket_images_and_quota(submission)
+    submission.check_needs()
     try:
-        submit.send(submission)
+        submission.send()
     except UserError as error:
         doctor = f"`python -m pipeline doctor --env {name}`"
         raise UserError(f"{error}; {doctor} says what a run needs") from None
     print(f"Run:     {submission.run}")
-    print(f"Console: {vertex_api.run_link(environment, submission.run)}", flush=True)
+    print(f"Console: {SentRun(environment, submission.run).link}", flush=True)
     return submission

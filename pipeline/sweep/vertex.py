@@ -17,13 +17,13 @@ from typing import Any
 from lifecycle.machines.plan import TrainingPlan, make_plan
 from lifecycle.machines.settings import AcceleratorConfig, TrainingSettings
 from lifecycle.registry.versions import OWNER
+from lifecycle.runs.needs import PlannedRun, check_before_start
 from lifecycle.runs.parameters import PARAMETERS
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
 from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of
 from pipeline.vertex import jobs
 from pipeline.vertex.jobs import Jobs
-from pipeline.vertex.submit import check_needs, planned_run
 from trainer.errors import UserError, check, format_duration
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.io import files
@@ -127,7 +127,9 @@ def jobs_of(sweep: Sweep, started: Started) -> list[str]:
 def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> Started:
     """Write down a sweep for `follow`. Raises `UserError` if bucket, images or quota are missing."""
     environment, (plan, _) = sweep.environment, worst(sweep)
-    check_needs(planned_run(environment, {sweep.step: plan}, jobs=parallel), environment)
+    images, plans = environment.image_of("{}"), {sweep.step: plan}
+    run = PlannedRun(images, plans, bucket=environment.bucket, environment=environment.name, jobs=parallel)
+    check_before_start(run, environment)
     sweep.shared_flags()
     base = keep(sweep, folder)
     now = datetime.datetime.now(datetime.UTC)

@@ -98,7 +98,8 @@ class ExaminedRun:
         except UserError as error:
             remedy = f"correct environment {environment.name}, or the parameters of this command"
             findings = [Finding(State.MISSING, str(error), remedy)]
-        planned = submit.planned_run(environment, plans, values)
+        images = environment.image_of("{}")
+        planned = PlannedRun(images, plans, values, environment.bucket, environment.name)
         return cls(environment, planned, ("Settings", findings))
 
     def examine(self) -> Iterator[Group]:

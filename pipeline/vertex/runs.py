@@ -1,5 +1,6 @@
 """Runs on Vertex AI: list them, follow one until it ends, cancel one."""
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Mapping
@@ -7,11 +8,10 @@ from typing import Any
 
 from lifecycle.runs.parameters import without_settings
 from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import FAILED, failures, message_as_json, state_of, tasks_of
+from lifecycle.vertex.run import CANCELLED, FAILED, SUCCEEDED, Run, message_as_json, state_of
 from pipeline.graph.environment import Environment
 from trainer.errors import format_duration
 
-SUCCEEDED, CANCELLED = "succeeded", "cancelled"
 STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}
 """The final states of a run -> the exit status."""
 INTERRUPTED = 130
@@ -25,25 +25,86 @@ HIDDEN_STATES = ("", "state-unspecified", "pending", "not-triggered")
 """States of tasks that get no line: the task has not started, or its branch is not taken."""
 
 
-def run_service(environment: Environment) -> Any:
-    """A client of the API's service for runs."""
+def _service(environment: Environment) -> Any:
     from google.cloud.aiplatform_v1 import PipelineServiceClient
 
     return vertex_api.service_client(PipelineServiceClient, environment)
 
 
-def find_run(environment: Environment, run: str, retry_s: float | None = None) -> Any:
-    """The run with this id, asked for during `retry_s` seconds at most. Raises `UserError` if there is none."""
-    service, name = run_service(environment), run_name(environment, run)
-    with vertex_api.reported_errors(f"run {run}, see {vertex_api.run_link(environment, run)}"):
-        return vertex_api.retried(
-            lambda: service.get_pipeline_job(name=name, timeout=vertex_api.TIMEOUT_S), retry_s=retry_s
-        )
+@dataclasses.dataclass(frozen=True)
+class SentRun:
+    """A run that Vertex AI was asked for, by its id."""
 
+    environment: Environment
+    run: str
 
-def run_name(environment: Environment, run: str) -> str:
-    """The resource name of a run."""
-    return f"{vertex_api.parent_of(environment)}/pipelineJobs/{run}"
+    @property
+    def link(self) -> str:
+        """The console's page of the run."""
+        return vertex_api.run_link(self.environment, self.run)
+
+    @property
+    def _name(self) -> str:
+        return f"{vertex_api.parent_of(self.environment)}/pipelineJobs/{self.run}"
+
+    def create(self, request: Any) -> None:
+        """Start it. The id is in the request, so a repeated request never starts a second run."""
+        from google.api_core.exceptions import Conflict
+
+        service, attempts = _service(self.environment), 0
+
+        def create() -> None:
+            nonlocal attempts
+            attempts += 1
+            try:
+                service.create_pipeline_job(request, timeout=vertex_api.TIMEOUT_S)
+            except Conflict:
+                if attempts == 1:  # a run that somebody else has started with this id
+                    raise
+
+        with vertex_api.reported_errors(f"run {self.run}, see {self.link}"):
+            vertex_api.retried(create)
+
+    def find(self, retry_s: float | None = None) -> Any:
+        """The API's PipelineJob. Raises `UserError` if there is none, or no answer within `retry_s` seconds."""
+        service = _service(self.environment)
+        with vertex_api.reported_errors(f"run {self.run}, see {self.link}"):
+            return vertex_api.retried(
+                lambda: service.get_pipeline_job(name=self._name, timeout=vertex_api.TIMEOUT_S), retry_s=retry_s
+            )
+
+    def cancel(self) -> None:
+        """Request that it ends. Its tasks stop within minutes."""
+        service = _service(self.environment)
+        with vertex_api.reported_errors():
+            vertex_api.retried(lambda: service.cancel_pipeline_job(name=self._name, timeout=vertex_api.TIMEOUT_S))
+
+    def command(self, verb: str) -> str:
+        """The command line that applies `verb` to it, such as `python -m pipeline runs cancel RUN --env prod`."""
+        return f"python -m pipeline runs {verb} {self.run} --env {self.environment.name}"
+
+    def follow(self, titles: Mapping[str, str] | None = None, say: Callable[[str], None] = print) -> int:
+        """Print each change of state of it and its tasks until it ends, and return the exit status.
+
+        `titles` are as in `lifecycle.vertex.run.Run`. An outage of 15 minutes is survived. Ctrl-C stops following,
+        not the run.
+        """
+        states: dict[int, str] = {}
+        try:
+            while True:
+                run = Run(self.find(OUTAGE_S), titles)
+                for line in _changes(run, states):
+                    say(line)
+                if run.has_ended:
+                    failures = run.failures if run.has_failed else []
+                    for line in (f"Run {run.state}{_took(run.job)}", *failures):
+                        say(line)
+                    return STATUSES[run.state]
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            say(f"Stopped following; run {self.run} continues. `{self.command('show')}` shows its state,")
+            say(f"`{self.command('cancel')}` cancels it.")
+            return INTERRUPTED
 
 
 def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
@@ -69,68 +130,30 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
 
     def read_pages() -> list[Any]:
         """As many jobs as asked for: the client requests the next page when a loop reaches its first job."""
-        jobs = run_service(environment).list_pipeline_jobs(request, timeout=vertex_api.TIMEOUT_S)
+        jobs = _service(environment).list_pipeline_jobs(request, timeout=vertex_api.TIMEOUT_S)
         return list(itertools.islice(jobs, limit))
 
     with vertex_api.reported_errors():
         return vertex_api.retried(read_pages)
 
 
-def cancel(environment: Environment, run: str) -> None:
-    """Request that a run ends; its tasks stop within minutes."""
-    service = run_service(environment)
-    with vertex_api.reported_errors():
-        vertex_api.retried(
-            lambda: service.cancel_pipeline_job(name=run_name(environment, run), timeout=vertex_api.TIMEOUT_S)
-        )
-
-
-def follow(
-    environment: Environment,
-    run: str,
-    titles: Mapping[str, str],
-    say: Callable[[str], None] = print,
-) -> int:
-    """Print each change of state of a run and its tasks until the run ends; returns the exit status.
-
-    `titles` maps the names of tasks to their titles. An outage of 15 minutes is survived. Ctrl-C stops following,
-    not the run.
-    """
-    states: dict[int, str] = {}
-    try:
-        while True:
-            job = find_run(environment, run, OUTAGE_S)
-            for line in changes(job, titles, states):
-                say(line)
-            if (state := state_of(job)) in STATUSES:
-                for line in (f"Run {state}{_took(job)}", *(failures(job, titles) if state == FAILED else ())):
-                    say(line)
-                return STATUSES[state]
-            time.sleep(POLL_S)
-    except KeyboardInterrupt:
-        say(f"Stopped following; run {run} continues. `{command(environment, 'show', run)}` shows its state,")
-        say(f"`{command(environment, 'cancel', run)}` cancels it.")
-        return INTERRUPTED
-
-
-def command(environment: Environment, verb: str, run: str) -> str:
-    """The command line that applies `verb` to a run."""
-    return f"python -m pipeline runs {verb} {run} --env {environment.name}"
-
-
-def changes(job: Any, titles: Mapping[str, str], states: dict[int, str]) -> list[str]:
-    """A line for each task, and for the run, whose state differs from the one in `states`; updates `states`."""
-    lines = []
-    for task in tasks_of(job):
+def _changes(run: Run, states: dict[int, str]) -> list[str]:
+    """A line for each task, and for the run, whose state differs from the one in `states`, which is updated."""
+    lines, titles = [], run.titles
+    for task in run.tasks:
         state = state_of(task)
         if state not in HIDDEN_STATES and states.get(task.task_id) != state:
             states[task.task_id] = state
             lines.append(f"[{titles.get(task.task_name, task.task_name)}] {state}{_took(task)}")
-    state = state_of(job)
-    if state not in STATUSES and states.get(RUN) != state:
-        states[RUN] = state
-        lines.insert(0, f"Run {state}")
+    if not run.has_ended and states.get(RUN) != run.state:
+        states[RUN] = run.state
+        lines.insert(0, f"Run {run.state}")
     return lines
+
+
+def lines_of(run: Run) -> list[str]:
+    """A line for each parameter of a run, and for each task that has started."""
+    return [*parameter_lines(run.job), *_changes(run, {})]
 
 
 def parameter_lines(job: Any) -> list[str]:

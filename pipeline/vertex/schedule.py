@@ -107,7 +107,7 @@ def prepare_schedule(
     source: str = "",
     caching: str = "as-compiled",
 ) -> SchedulePlan:
-    """The schedule to create; parameters, template, caching and errors are as in `submit.prepare_submission`.
+    """The schedule to create; parameters, template, caching and errors are as in `Submission.prepare`.
 
     Its runs end at once if there is nothing new, unless the parameter `skip_unchanged` is set otherwise.
     """

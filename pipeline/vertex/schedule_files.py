@@ -84,7 +84,7 @@ def read_schedules(
     """The schedules of all `*.toml` in a folder, by name.
 
     The file STEM.toml describes the schedule msinet-ENV-STEM; template and caching are as in
-    `submit.prepare_submission`. Raises `UserError` with all mistakes of all files.
+    `Submission.prepare`. Raises `UserError` with all mistakes of all files.
     """
     paths: list[pathlib.Path] = []
     with suppress(OSError):  # such as a name that is too long

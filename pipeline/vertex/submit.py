@@ -10,21 +10,19 @@ import re
 import secrets
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from lifecycle.machines.plan import TrainingPlan
 from lifecycle.registry.versions import OWNER
-from lifecycle.runs.needs import PlannedRun, State, answers, needs_of
+from lifecycle.runs.needs import PlannedRun, check_before_start
 from lifecycle.runs.parameters import DEFAULTS, STEPS, Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.api import Api
-from lifecycle.vertex.run import failed_tasks, titles_of
+from lifecycle.vertex.run import Run, titles_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
-from pipeline.vertex import runs
 from pipeline.vertex.accelerator_choice import choose_accelerators
-from trainer.errors import check
+from pipeline.vertex.runs import SentRun
 from trainer.settings import fields
 from trainer.settings.fields import Value
 
@@ -53,8 +51,53 @@ class Planned:
         # Nothing here was given by a person, as far as it has its default.
         return settle(self.values, "vertex", self.environment.location, given={}).plans if self.values else {}
 
+    def estimates(self) -> list[str]:
+        """One line per training step of our pipeline: its machines, and its estimated time and cost."""
+        return plan_lines(self.plans)
 
-PlannedJob = TypeVar("PlannedJob", bound=Planned)
+    def summary(self, **first: str) -> list[str]:
+        """The run in about ten lines: `first`, then its project, account, parameters and estimates.
+
+        Example: `submission.summary(Run="msinet-1")` begins with the line `Run:        msinet-1`.
+        """
+        environment, job = self.environment, self.job
+        chosen = Template(job["pipelineSpec"])
+        defaults, given = chosen.values(), chosen.values(job["runtimeConfig"]["parameterValues"])
+        changed = {name: value for name, value in sorted(given.items()) if value != defaults.get(name)}
+        images = f"{environment.image_repository}, tag {environment.image_tag}"
+        facts = {
+            **first,
+            "Project": f"{environment.project}, {environment.location}",
+            "Account": environment.service_account or "the default account of Vertex AI",
+            "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
+            "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
+            "Parameters": fields.settings_text(changed) or "those of the template",
+        }
+        return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *self.estimates()]
+
+    def with_one_accelerator(self) -> tuple[Self, list[str]]:
+        """The same with one accelerator instead of several, and sentences about those that were passed over.
+
+        Raises `UserError` if no accelerator is left.
+        """
+        chosen, sentences = choose_accelerators(self.environment, self.values)
+        return (self.changed(chosen) if chosen else self), sentences
+
+    def changed(self, values: Mapping[str, Value]) -> Self:
+        """The same with these values of parameters of our pipeline."""
+        runtime = self.job["runtimeConfig"]
+        given = Values({**Values.of_form(runtime["parameterValues"]), **values}).form
+        return dataclasses.replace(self, job={**self.job, "runtimeConfig": {**runtime, "parameterValues": given}})
+
+    def check_needs(self) -> None:
+        """Raise `UserError` if something is missing without which no run starts: the bucket, images or quota.
+
+        A pipeline of others needs its bucket alone.
+        """
+        environment = self.environment
+        pattern = Template(self.job["pipelineSpec"]).image_pattern if self.values else ""
+        run = PlannedRun(pattern, self.plans, self.values, environment.bucket, environment.name)
+        check_before_start(run, environment)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,33 +106,76 @@ class Submission(Planned):
 
     run: str
 
+    @classmethod
+    def prepare(
+        cls,
+        environment: Environment,
+        passed: Mapping[str, Value],
+        source: str = "",
+        caching: str = "as-compiled",
+        run: str = "",
+    ) -> Self:
+        """The submission of a run, checked as far as possible without a request to Vertex AI.
+
+        Args:
+            environment: Where to run.
+            passed: Parameters that override those of the environment, which override the template's defaults.
+            source: The template: a file, or an address in Artifact Registry. If empty, it is compiled for the
+                environment.
+            caching: One of `compiled.CACHING`.
+            run: Id of the run; generated if empty.
+
+        Raises `UserError` for parameters that the pipeline or the trainer would refuse.
+        """
+        job = compose(environment, passed, source, caching)
+        return cls(environment, job, run or _new_id(job))
+
     @property
     def request(self) -> dict[str, Any]:
         """The request, as JSON."""
         parent = vertex_api.parent_of(self.environment)
         return {"parent": parent, "pipelineJobId": self.run, "pipelineJob": dict(self.job)}
 
+    def send(self) -> None:
+        """Start the run. Raises `UserError` if Vertex AI refuses it or cannot be reached."""
+        from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
 
-def prepare_submission(
-    environment: Environment,
-    passed: Mapping[str, Value],
-    source: str = "",
-    caching: str = "as-compiled",
-    run: str = "",
-) -> Submission:
-    """The submission of a run, checked as far as possible without a request to Vertex AI.
+        SentRun(self.environment, self.run).create(CreatePipelineJobRequest.from_json(json.dumps(self.request)))
 
-    Args:
-        environment: Where to run.
-        passed: Parameters that override those of the environment, which override the template's defaults.
-        source: The template: a file, or an address in Artifact Registry. Compiled for the environment if empty.
-        caching: One of `compiled.CACHING`.
-        run: Id of the run; generated if empty.
+    def fall_back(self, failed: Self) -> Self | None:
+        """A further run after one in which a training got no machine, with the accelerators that are left.
 
-    Raises `UserError` for parameters that the pipeline or the trainer would refuse.
-    """
-    job = compose(environment, passed, source, caching)
-    return Submission(environment, job, run or _new_id(job))
+        Tasks before this training, a base training among them, then come from the cache.
+
+        Args:
+            failed: The same run with the accelerators that were chosen, which has failed.
+
+        Returns:
+            None if something else has failed, or no accelerator is left. Also None, with a sentence that says so,
+            if without caching a base training would be paid again.
+        """
+        job = SentRun(failed.environment, failed.run).find()
+        reasons = Run(job, titles_of(failed.job["pipelineSpec"])).failed_tasks
+        lacking = [step for step, title in STEPS.items() if re.search(NO_MACHINE, reasons.get(title, ""))]
+        if not lacking:
+            return None
+        step, values = lacking[0], self.values
+        parameter = f"{step}_accelerator" if values[f"{step}_accelerator"] else "accelerator"
+        names = [name.strip() for name in str(values[parameter]).split(",")]
+        left = names[names.index(failed.plans[step].accelerator.name) + 1 :]
+        if not left:
+            return None
+        if step == "finetune" and "base" in failed.plans and not Template(failed.job["pipelineSpec"]).is_cached:
+            print(
+                f"{STEPS[step]} got no machine; without caching, another run would repeat {STEPS['base'].lower()}."
+            )
+            return None
+        trained = {
+            f"{name}_accelerator": plan.accelerator.name for name, plan in failed.plans.items() if name != step
+        }
+        kept = trained if step == "finetune" else {}
+        further = self.changed({parameter: ",".join(left), **kept})
+        return dataclasses.replace(further, run=_new_id(further.job))
 
 
 def _new_id(job: Mapping[str, Any]) -> str:
@@ -105,7 +191,7 @@ def compose(
     caching: str = "as-compiled",
     defaults: Mapping[str, Value] | None = None,
 ) -> dict[str, Any]:
-    """The API's PipelineJob for a run, as JSON; other arguments and errors as for `prepare_submission`.
+    """The API's PipelineJob for a run, as JSON; other arguments and errors as for `Submission.prepare`.
 
     `defaults` are values of parameters that neither the environment nor `passed` sets, as far as the template has
     them.
@@ -139,62 +225,6 @@ def compose(
     return {key: value for key, value in job.items() if value}
 
 
-def estimates(planned: Planned) -> list[str]:
-    """One line per training step of our pipeline: its machines, and its estimated time and cost."""
-    return plan_lines(planned.plans)
-
-
-def choose_accelerator(planned: PlannedJob) -> tuple[PlannedJob, list[str]]:
-    """The job with one accelerator instead of several, and sentences about those that were passed over.
-
-    Raises `UserError` if no accelerator is left.
-    """
-    chosen, sentences = choose_accelerators(planned.environment, planned.values)
-    return (_changed(planned, chosen) if chosen else planned), sentences
-
-
-def _changed(planned: PlannedJob, values: Mapping[str, Value]) -> PlannedJob:
-    """The job with these values of parameters of our pipeline."""
-    runtime = planned.job["runtimeConfig"]
-    given = Values({**Values.of_form(runtime["parameterValues"]), **values}).form
-    return dataclasses.replace(
-        planned, job={**planned.job, "runtimeConfig": {**runtime, "parameterValues": given}}
-    )
-
-
-def fall_back(listed: Submission, failed: Submission) -> Submission | None:
-    """A further run, after one in which a training got no machine, with the accelerators that its list has left.
-
-    Tasks before this training, a base training among them, then come from the cache.
-
-    Args:
-        listed: The run as it was asked for, with several accelerators.
-        failed: The same run with those that were chosen, which has failed.
-
-    Returns:
-        None if something else has failed, or no accelerator is left. Without caching also, with a sentence that
-        says so, if a base training would be paid again.
-    """
-    job = runs.find_run(failed.environment, failed.run)
-    reasons = failed_tasks(job, titles_of(failed.job["pipelineSpec"]))
-    lacking = [step for step, title in STEPS.items() if re.search(NO_MACHINE, reasons.get(title, ""))]
-    if not lacking:
-        return None
-    step, values = lacking[0], listed.values
-    parameter = f"{step}_accelerator" if values[f"{step}_accelerator"] else "accelerator"
-    names = [name.strip() for name in str(values[parameter]).split(",")]
-    left = names[names.index(failed.plans[step].accelerator.name) + 1 :]
-    if not left:
-        return None
-    if step == "finetune" and "base" in failed.plans and not Template(failed.job["pipelineSpec"]).is_cached:
-        print(f"{STEPS[step]} got no machine; without caching, another run would repeat {STEPS['base'].lower()}.")
-        return None
-    trained = {f"{name}_accelerator": plan.accelerator.name for name, plan in failed.plans.items() if name != step}
-    kept = trained if step == "finetune" else {}
-    further = _changed(listed, {parameter: ",".join(left), **kept})
-    return dataclasses.replace(further, run=_new_id(further.job))
-
-
 def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
     """One line for each plan, by the step that it is for: machines, time and cost."""
     return [
@@ -204,82 +234,3 @@ def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
         + (f" ({made.time_basis})" if made.measured else "")
         for step, made in plans.items()
     ]
-
-
-def summary(planned: Planned, **first: str) -> list[str]:
-    """A run in about ten lines: `first`, its project and region, account and parameters, and its estimates."""
-    environment, job = planned.environment, planned.job
-    chosen = Template(job["pipelineSpec"])
-    defaults, given = chosen.values(), chosen.values(job["runtimeConfig"]["parameterValues"])
-    changed = {name: value for name, value in sorted(given.items()) if value != defaults.get(name)}
-    images = f"{environment.image_repository}, tag {environment.image_tag}"
-    facts = {
-        **first,
-        "Project": f"{environment.project}, {environment.location}",
-        "Account": environment.service_account or "the default account of Vertex AI",
-        "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
-        "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
-        "Parameters": fields.settings_text(changed) or "those of the template",
-    }
-    return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
-
-
-def planned_run(
-    environment: Environment,
-    plans: Mapping[str, TrainingPlan],
-    values: Mapping[str, Value] | None = None,
-    image_pattern: str | None = None,
-    jobs: int = 1,
-) -> PlannedRun:
-    """What `needs_of` reads of a run in an environment.
-
-    Args:
-        environment: Where it runs.
-        plans: The plan of each training step.
-        values: All parameters of our pipeline; none for anything else.
-        image_pattern: As in `PlannedRun`; the environment's images if None.
-        jobs: Number of jobs of a step at the same time.
-    """
-    pattern = environment.image_of("{}") if image_pattern is None else image_pattern
-    return PlannedRun(pattern, plans, Values(values or {}), environment.bucket, environment.name, jobs)
-
-
-def check_needs(run: PlannedRun, environment: Environment) -> None:
-    """Raise `UserError` if something is missing without which no run starts: bucket, images or quota.
-
-    Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
-    What cannot be asked for passes.
-    """
-    needs = [need for need in needs_of(run) if need.before_start]
-    for finding in answers(needs, Api(environment)):
-        check(finding.state != State.MISSING, f"{finding.text}: {finding.remedy}")
-
-
-def check_bucket_images_and_quota(planned: Planned) -> None:
-    """Raise `UserError` as `check_needs` for the run of a job. Pipelines of others need a bucket alone."""
-    pattern = Template(planned.job["pipelineSpec"]).image_pattern if planned.values else ""
-    run = planned_run(planned.environment, planned.plans, planned.values, pattern)
-    check_needs(run, planned.environment)
-
-
-def send(submission: Submission) -> None:
-    """Start the run. Raises `UserError` if Vertex AI refuses it or cannot be reached."""
-    from google.api_core.exceptions import Conflict
-    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
-
-    environment, run = submission.environment, submission.run
-    request = CreatePipelineJobRequest.from_json(json.dumps(submission.request))
-    service = runs.run_service(environment)
-    attempts = 0
-
-    def create() -> None:
-        nonlocal attempts
-        attempts += 1
-        try:
-            service.create_pipeline_job(request, timeout=vertex_api.TIMEOUT_S)
-        except Conflict:
-            if attempts == 1:  # a run that somebody else has started with this id
-                raise
-
-    with vertex_api.reported_errors(f"run {run}, see {vertex_api.run_link(environment, run)}"):
-        vertex_api.retried(create)

@@ -17,7 +17,7 @@ from components.report_end import report_end
 from lifecycle.registry.folder_registry import LocalRegistry
 from lifecycle.registry.state_layout import DEFAULTS
 from lifecycle.runs import argo, webhook
-from pipeline.vertex import submit
+from pipeline.vertex.submit import Submission
 from tests.vertex import NAMES, PROJECT, ApiError, route
 from trainer.io.files import read_json, write_json
 from trainer.models.model_names import DEFAULT
@@ -251,8 +251,8 @@ def access(server, request, project, name):
 def failed(vertex):
     """The state of a run on Vertex AI with a task that failed."""
     vertex.state["script"] = [("RUNNING", {"check-run": "SUCCEEDED", "upload-model": ("FAILED", "No space.")})]
-    job = submit.prepare_submission(vertex.environment, {}).job
-    submit.send(submit.Submission(vertex.environment, job, "msinet-1"))
+    job = Submission.prepare(vertex.environment, {}).job
+    Submission(vertex.environment, job, "msinet-1").send()
     return types.SimpleNamespace(
         state="FAILED",
         error_message="The DAG failed.",

@@ -26,7 +26,8 @@ from pipeline.graph.compiled import Template, write_pipeline
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import REQUIRED_KEYS, Environment, load_environment
 from pipeline.local.run_folder import prepare_run
-from pipeline.vertex import schedule_files, submit
+from pipeline.vertex import schedule_files
+from pipeline.vertex.submit import Submission
 from trainer.data import fetch
 from trainer.data.settings import FetchConfig
 from trainer.errors import MistakesError, UserError
@@ -108,9 +109,7 @@ def test_a_hundred_wrong_parameters_are_refused_in_the_same_words_everywhere(tmp
         told = {
             "first task": message(first_task, values),
             "local run": message(prepare_run, "local", "run", "", values),
-            "submit": message(
-                submit.prepare_submission, vertex, {"accelerator": "cpu", "base_model_uri": "", **values}
-            ),
+            "submit": message(Submission.prepare, vertex, {"accelerator": "cpu", "base_model_uri": "", **values}),
         }
         local = name in ("accelerator", "base_accelerator", "finetune_accelerator", "profile_steps")
         assert told["first task"] == told["local run"], wrong
@@ -167,7 +166,7 @@ def ways(tmp_path, monkeypatch):
     return {
         "console": lambda given: console(load_environment(local), **given),
         "local run": lambda given: prepare_run(local, "run", "", given),
-        "submit": lambda given: submit.prepare_submission(vertex, given),
+        "submit": lambda given: Submission.prepare(vertex, given),
         "schedule file": schedule,
     }
 
@@ -199,14 +198,14 @@ def test_what_submit_sends_is_accepted_by_the_first_task_of_another_environments
     compiled = load_environment(write_environment(tmp_path, "vertex"))
     write_pipeline(compiled, tmp_path / "template.yaml")
     other = load_environment(write_environment(tmp_path, "vertex", base_batch_size=8, base_epochs=2))
-    job = submit.prepare_submission(other, {"finetune_epochs": 3}, str(tmp_path / "template.yaml")).job
+    job = Submission.prepare(other, {"finetune_epochs": 3}, str(tmp_path / "template.yaml")).job
     outputs = console(compiled, **Values.of_form(job["runtimeConfig"]["parameterValues"]))
     assert outputs.finetune_training["epochs"] == 3
 
 
 def test_recipe_in_place_of_an_environments_settings_is_accepted_by_the_first_task(tmp_path):
     environment = load_environment(write_environment(tmp_path, "vertex", finetune_epochs=5, finetune_source=""))
-    job = submit.prepare_submission(environment, {"recipe": "best"}).job
+    job = Submission.prepare(environment, {"recipe": "best"}).job
     local = dataclasses.replace(environment, target="local")
     with pytest.raises(UserError, match="finetune_epochs is given twice"):
         console(local, recipe="best", finetune_source="sample")
@@ -280,7 +279,7 @@ def test_settings_that_are_no_object_of_parameters_are_a_users_mistake(settings,
     template = tmp_path / "template.yaml"
     template.write_text(yaml.safe_dump(spec))
     with pytest.raises(UserError, match=r"settings is|unknown parameter 1|finetune_epochs is \{\}"):
-        submit.prepare_submission(load_environment("vertex"), {}, str(template))
+        Submission.prepare(load_environment("vertex"), {}, str(template))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pytest
 
 from lifecycle.registry.register import open_registry
 from pipeline.__main__ import main
-from pipeline.vertex import runs, submit
+from pipeline.vertex.runs import SentRun
+from pipeline.vertex.submit import Submission
 from tests.vertex import ALWAYS, DROP, NAMES, write_config
 from tests.vertex_pipelines import PENDING
 from trainer.errors import UserError
@@ -21,9 +22,9 @@ DONE = (
 def started(vertex):
     """Two runs that have ended."""
     vertex.state["script"] = [DONE]
-    first = submit.prepare_submission(vertex.environment, {"base_epochs": 2}, run="first")
+    first = Submission.prepare(vertex.environment, {"base_epochs": 2}, run="first")
     for run in ("first", "second"):
-        submit.send(submit.Submission(vertex.environment, first.job, run))
+        Submission(vertex.environment, first.job, run).send()
     return vertex
 
 
@@ -67,7 +68,7 @@ def test_cancelled_run_ends_also_after_failed_requests(started, config, capsys):
     *_, request = started.sent("POST", ":cancel")
     assert request.path.endswith("/pipelineJobs/first:cancel")
     assert "first is being cancelled: https://console" in capsys.readouterr().out
-    assert runs.follow(started.environment, "first", {}, lambda line: None) == 2
+    assert SentRun(started.environment, "first").follow({}, lambda line: None) == 2
 
 
 # === Summary ===
@@ -84,8 +85,8 @@ def test_summary_has_how_the_last_runs_ended(vertex, config, address, model, cap
         "going-on": ("RUNNING", {}),
     }
     for run in scripts:
-        job = submit.prepare_submission(vertex.environment, {"registry": address}).job
-        submit.send(submit.Submission(vertex.environment, job, run))
+        job = Submission.prepare(vertex.environment, {"registry": address}).job
+        Submission(vertex.environment, job, run).send()
         vertex.kept("runs")[run]["script"] = [scripts[run]]
     for run, promote in (("promoted", True), ("challenger", False)):
         record = {"metrics": {}, "reason": "", "promote": promote, "decision": 7}
@@ -125,10 +126,10 @@ def followed(vertex, last):
     """The exit status and the lines of following a run that ends in this state."""
     vertex.state["script"] = [*STATES, last]
     environment = vertex.environment
-    job = submit.prepare_submission(environment, {}).job
-    submit.send(submit.Submission(environment, job, "followed"))
+    job = Submission.prepare(environment, {}).job
+    Submission(environment, job, "followed").send()
     lines = []
-    return runs.follow(environment, "followed", {"look": "Look", "work": "Work"}, lines.append), lines
+    return SentRun(environment, "followed").follow({"look": "Look", "work": "Work"}, lines.append), lines
 
 
 def test_following_shows_each_change_once_and_ends_with_success(vertex):
@@ -186,7 +187,7 @@ def test_interrupt_ends_the_following_and_not_the_run(started):
         if line == "Run pending":
             signal.raise_signal(signal.SIGINT)
 
-    assert runs.follow(started.environment, "first", {}, say) == 130
+    assert SentRun(started.environment, "first").follow({}, say) == 130
     assert "run first continues" in lines[-2]
     assert "python -m pipeline runs cancel first --env prod" in lines[-1]
     assert not started.sent("POST", ":cancel")

@@ -9,8 +9,8 @@ import yaml
 
 from lifecycle.runs import parameters
 from pipeline.__main__ import main
-from pipeline.vertex import submit
 from pipeline.vertex.accelerator_choice import choose_accelerators
+from pipeline.vertex.submit import Submission
 from tests.vertex import ALWAYS, DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import small
 from trainer.errors import UserError
@@ -36,7 +36,7 @@ def prod(vertex):
 
 @pytest.fixture
 def submission(prod, small_file):
-    return submit.prepare_submission(prod, {"rate": 0.5}, small_file)
+    return Submission.prepare(prod, {"rate": 0.5}, small_file)
 
 
 def created(vertex):
@@ -45,8 +45,8 @@ def created(vertex):
 
 def test_request_is_what_the_api_documents(vertex, prod, small_file):
     network = "projects/123/global/networks/main"
-    submission = submit.prepare_submission(dataclasses.replace(prod, network=network), {"rate": 0.5}, small_file)
-    submit.send(submission)
+    submission = Submission.prepare(dataclasses.replace(prod, network=network), {"rate": 0.5}, small_file)
+    submission.send()
     (request,) = created(vertex)
     assert request.path == f"/v1/{PARENT}/pipelineJobs"
     assert request.query == {"pipelineJobId": submission.run}
@@ -153,7 +153,7 @@ def test_dry_run_says_in_few_lines_what_would_be_started_and_sends_nothing(verte
 @pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
 def test_transient_failure_is_retried_for_the_same_run(vertex, submission, status, after, capsys):
     vertex.fail(status, times=2, method="POST", after=after)
-    submit.send(submission)
+    submission.send()
     assert list(vertex.kept("runs")) == [submission.run]
     assert len({request.query["pipelineJobId"] for request in created(vertex)}) == 1
     # The second attempt finds that the first one has taken the id.
@@ -165,22 +165,22 @@ def test_transient_failure_is_retried_for_the_same_run(vertex, submission, statu
 def test_permanent_failure_names_the_run_and_starts_none(vertex, submission, status):
     vertex.fail(status, times=ALWAYS, method="POST", message="bad spec")
     with pytest.raises(UserError, match=submission.run):
-        submit.send(submission)
+        submission.send()
     assert (len(created(vertex)) > 1) is (status != 400)
     assert not vertex.kept("runs")
 
 
 def test_id_of_an_existing_run_is_refused(vertex, prod, small_file):
-    submit.send(submit.prepare_submission(prod, {"rate": 0.5}, small_file, run="mine"))
+    Submission.prepare(prod, {"rate": 0.5}, small_file, run="mine").send()
     with pytest.raises(UserError, match="run mine, see https://console"):
-        submit.send(submit.prepare_submission(prod, {"rate": 0.5}, small_file, run="mine"))
+        Submission.prepare(prod, {"rate": 0.5}, small_file, run="mine").send()
 
 
 def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, small_file, expired_credentials):
     # Tokens are sent to https only, and these credentials are refused before there is a token.
     environment = dataclasses.replace(prod, endpoint="https://127.0.0.1:1")
     with pytest.raises(UserError, match=r"have expired .*invalid_grant.*gcloud auth application-default login"):
-        submit.send(submit.prepare_submission(environment, {"rate": 0.5}, small_file))
+        Submission.prepare(environment, {"rate": 0.5}, small_file).send()
     assert {request.path for request in vertex.requests} == {"/token"}
 
 
@@ -189,7 +189,7 @@ def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, sma
 
 def test_name_that_the_template_does_not_have_is_refused_before_any_request(vertex, prod, small_file):
     with pytest.raises(UserError, match="'rat'; did you mean 'rate'"):
-        submit.prepare_submission(prod, {"rat": 0.5}, small_file)
+        Submission.prepare(prod, {"rat": 0.5}, small_file)
     assert not vertex.requests
 
 
@@ -228,7 +228,7 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
 )
 def test_misspelt_name_of_a_model_or_a_source_is_refused_with_the_nearest_one(prod, name, value, meant):
     with pytest.raises(UserError, match=f"{name} is '{value}'") as refused:
-        submit.prepare_submission(prod, {name: value})
+        Submission.prepare(prod, {name: value})
     assert str(refused.value).partition("did you mean ")[2] == (f"'{meant}'?" if meant else "")
 
 
@@ -237,7 +237,7 @@ def test_misspelt_name_of_a_model_or_a_source_is_refused_with_the_nearest_one(pr
 
 def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_registry(vertex):
     def cached(caching):
-        spec = submit.prepare_submission(vertex.environment, {}, "", caching).job["pipelineSpec"]
+        spec = Submission.prepare(vertex.environment, {}, "", caching).job["pipelineSpec"]
         dags = [each["dag"] for each in (spec["root"], *spec["components"].values()) if "dag" in each]
         tasks = [named for dag in dags for named in dag["tasks"].items()]
         return {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
