@@ -23,8 +23,8 @@ from trainer.io.runtime import load_tensorflow
 from trainer.models.find import find_answering
 from trainer.network import calibration
 from trainer.network.inference import Inference
-from trainer.network.model_folder import MODEL_CONFIG, flips, image_size_of
-from trainer.network.networks import network_of
+from trainer.network.model_folder import MODEL_CONFIG, flips
+from trainer.network.networks import image_size_of, network_of
 from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_weights
 

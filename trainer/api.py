@@ -28,7 +28,8 @@ from trainer.io.pictures import Pixels, read_picture
 from trainer.models.answering import Answering
 from trainer.models.export import write_onnx
 from trainer.models.find import choose_model
-from trainer.network.model_folder import KINDS, image_size_of
+from trainer.network.model_folder import KINDS
+from trainer.network.networks import image_size_of
 from trainer.prediction.heat import CHANGE, HEAT, blend, blend_change, draw_grey, tint
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, measure_regions, parse_regions, read_regions

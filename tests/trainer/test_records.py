@@ -18,7 +18,8 @@ from trainer.models.find import find_model
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import ALIASES, VERSION, VERSION_EXTRA
 from trainer.network import model_folder
-from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig, image_size_of
+from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig
+from trainer.network.networks import image_size_of
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
 from trainer.training.train import config_of

@@ -70,7 +70,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.settings import parse_image_size
     from trainer.models import export
     from trainer.models.find import find_answering
-    from trainer.network.model_folder import image_sizes_of
+    from trainer.network.networks import image_sizes_of
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     answering = find_answering(parsed.model)

@@ -9,7 +9,8 @@ from trainer.errors import printable
 from trainer.io.runtime import load_tensorflow
 from trainer.models.answering import Answering
 from trainer.network import export
-from trainer.network.model_folder import EXPORT_FORMATS, PICTURE, image_size_of
+from trainer.network.model_folder import EXPORT_FORMATS, PICTURE
+from trainer.network.networks import image_size_of
 
 _, ONNX, ONNX_INT8, _ = EXPORT_FORMATS
 IMAGES = 3

@@ -17,8 +17,8 @@ from trainer.io.files import read_json, replacing
 from trainer.io.package_version import code_version
 from trainer.io.untrusted import Limits
 from trainer.models.weight_files import LocalWeights
-from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig, architecture_of
-from trainer.network.networks import DEFAULT
+from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig
+from trainer.network.networks import DEFAULT, architecture_of
 
 if TYPE_CHECKING:
     from trainer.network.matching import Matched
@@ -105,12 +105,13 @@ def convert_weights(
     """
     from trainer.models import tensorflow_files
     from trainer.network import load
+    from trainer.network.keras_networks import build_network
     from trainer.network.saved_model import write_model  # here and below: TensorFlow is loaded now
     from trainer.network.weights import ENCODER_ALONE
 
     contents = tensorflow_files.read_contents(local.path)
     architecture = architecture_of(local.model) if local.model else DEFAULT
-    network = architecture.build((None, None), "float32")
+    network = build_network(architecture, (None, None), "float32")
     matched = load.assign_arrays(network, contents.arrays, source)
     if matched.is_encoder:
         raise ContentError(f"{source} {ENCODER_ALONE}")

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import keras
-
     from trainer.network.arrays import Array, Shape, Weights
     from trainer.network.onnx_format import Graph, Tensor
 
@@ -44,7 +42,9 @@ PIXELS = 240 * 320
 
 
 class Architecture(abc.ABC):
-    """A network: its layers, and each form in which the trainer has them.
+    """A network: its layers, and what the trainer asks about it.
+
+    `trainer.network.keras_networks` builds it in Keras.
 
     Layers with weights are convolutions. Images are (N, H, W, 3) RGB in 0..255, as
     `trainer.network.preprocess.prepare_stimulus` makes them. Maps are (N, H, W, 1).
@@ -65,23 +65,6 @@ class Architecture(abc.ABC):
     @abc.abstractmethod
     def weight_shapes(self) -> "dict[tuple[str, str], Shape]":
         """(layer, `kernel` or `bias`) of each weight, in order -> its shape: (k, k, in, out) or (out)."""
-
-    @abc.abstractmethod
-    def build(
-        self,
-        image_size: tuple[int | None, int | None],
-        dtype: str | None = None,
-        kernel_initializer: str = "glorot_uniform",
-        seed: int | None = None,
-    ) -> "keras.Model":
-        """Build the network in Keras, called `name`, from images to float32 maps in [0, 1]. Loads TensorFlow.
-
-        Args:
-            image_size: (H, W) of the input in pixels, divisible by `stride`. (None, None) leaves them free.
-            dtype: Keras precision policy, such as `mixed_bfloat16`. None for the global policy.
-            kernel_initializer: of all convolutions.
-            seed: of the initial kernels. None for a different one in each call.
-        """
 
     @abc.abstractmethod
     def maps(self, graph: "Graph", weights: "Weights", images: "Tensor") -> "Tensor":

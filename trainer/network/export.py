@@ -13,10 +13,9 @@ from trainer.network.model_folder import (
     ModelConfig,
     flips,
     for_kind,
-    image_sizes_of,
     training_images,
 )
-from trainer.network.networks import network_of
+from trainer.network.networks import image_sizes_of, network_of
 from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_stored, read_weights
 

@@ -14,10 +14,11 @@ from trainer.io.files import read_json
 from trainer.network import calibration, model_folder
 from trainer.network.arrays import Array, Weights
 from trainer.network.calibration import Calibration
+from trainer.network.keras_networks import build_network
 from trainer.network.layers import Normalize
 from trainer.network.matching import Matched, match
-from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig, architecture_of
-from trainer.network.networks import NETWORKS
+from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
+from trainer.network.networks import NETWORKS, architecture_of
 from trainer.network.tensorflow_calibration import calibrated
 from trainer.network.weights import read_weights
 
@@ -35,7 +36,7 @@ def load_model(folder: str | os.PathLike[str]) -> "Trained":
         UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
     """
     config = pathlib.Path(folder) / MODEL_CONFIG
-    model = architecture_of(config.parent).build((None, None), "float32")
+    model = build_network(architecture_of(config.parent), (None, None), "float32")
     load_weights(model, folder)
     return trained(model, read_json(config, MODEL_REMEDY, ModelConfig) if config.is_file() else {})
 

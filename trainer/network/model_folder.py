@@ -6,10 +6,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from trainer.errors import check
 from trainer.io.files import StrPath, read_json
-from trainer.network.architecture import Architecture
-from trainer.network.networks import network_of
 
 SAVED_MODEL = "saved_model"
 ASSETS_EXTRA = "assets.extra"
@@ -161,40 +158,6 @@ def for_kind(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def flips(config: Mapping[str, Any]) -> bool:
     """Whether a model averages, by the content of its MODEL_CONFIG."""
     return bool(config.get("settings", {}).get("flip_prediction", False))
-
-
-def architecture_of(folder: pathlib.Path) -> Architecture:
-    """The network of a model's folder. One without MODEL_CONFIG has the default.
-
-    Raises:
-        UserError: MODEL_CONFIG is damaged, or this version does not know the network.
-    """
-    path = folder / MODEL_CONFIG
-    return network_of(read_json(path, MODEL_REMEDY, ModelConfig) if path.is_file() else {})
-
-
-def image_sizes_of(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
-    """Kind of images -> (H, W) of a model's input, pixels: of PICTURE, and of kinds with a size of their own.
-
-    Example: `{"picture": (240, 320), "page": (480, 640)}`.
-    """
-    path = folder / MODEL_CONFIG
-    config = read_json(path, MODEL_REMEDY, SizedConfig)
-    architecture, sizes = network_of(config), {}
-    for kind in (PICTURE, *config.get("kinds", {})):
-        size = for_kind(config, kind)["image_size"]
-        wanted = f"two multiples of {architecture.stride} above 0"
-        check(
-            architecture.fits(size),
-            f"{path} has the image_size {size}, but it must be {wanted}: {MODEL_REMEDY}",
-        )
-        sizes[kind] = size[0], size[1]
-    return sizes
-
-
-def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
-    """(H, W) of the input that the network in a model's folder was trained at, pixels."""
-    return image_sizes_of(folder)[PICTURE]
 
 
 class Epoch(TypedDict):

@@ -8,7 +8,8 @@ from trainer.io import untrusted
 from trainer.network import compact, hdf5_files, model_folder
 from trainer.network.arrays import Weights
 from trainer.network.matching import match
-from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_REMEDY, architecture_of, weights_in
+from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_REMEDY, weights_in
+from trainer.network.networks import architecture_of
 
 ENCODER_ALONE = (
     "holds the weights of an encoder alone, without ASPP and decoder, so it is not a model yet; use it as the "

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from trainer.errors import check
 from trainer.network import preprocess
 from trainer.network.inference import Inference
-from trainer.network.model_folder import PAGE, PICTURE, image_sizes_of
+from trainer.network.model_folder import PAGE, PICTURE
+from trainer.network.networks import image_sizes_of
 from trainer.prediction.heat import Map
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.screens import count_screens, rows_of_screens

@@ -24,6 +24,7 @@ from trainer.models.model_names import NO_FILE
 from trainer.models.weight_sources import WeightSource
 from trainer.network import calibration
 from trainer.network.architecture import Architecture
+from trainer.network.keras_networks import build_network
 from trainer.network.load import assign_arrays, load_weights, trained
 from trainer.network.model_folder import (
     HISTORY,
@@ -264,7 +265,7 @@ def train(
         store.wait()
         record = training_record(job, base, identity, progress)
         if devices.is_chief:
-            model = job.architecture.build((None, None), "float32")  # outside of any strategy
+            model = build_network(job.architecture, (None, None), "float32")  # outside of any strategy
             for variable, array in zip(model.variables, store.best_weights(), strict=True):
                 variable.assign(array)
             if job.config.calibrate:
@@ -350,7 +351,7 @@ def initial_model(
     source = config.initial_weights
     from_scratch = source == "none" and base_model is None
     initializer = "he_normal" if from_scratch else "glorot_uniform"
-    model = architecture.build(image_size, policy, initializer, config.seed)
+    model = build_network(architecture, image_size, policy, initializer, config.seed)
     if base_model is not None:
         load_weights(model, base_model)
     elif source == "imagenet":

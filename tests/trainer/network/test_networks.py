@@ -4,8 +4,9 @@ import pytest
 
 from trainer.errors import UserError
 from trainer.io.files import write_json
-from trainer.network.model_folder import MODEL_CONFIG, architecture_of, image_sizes_of
-from trainer.network.networks import DEFAULT, NETWORKS, network_of
+from trainer.network.keras_networks import BUILDERS, build_network
+from trainer.network.model_folder import MODEL_CONFIG
+from trainer.network.networks import DEFAULT, NETWORKS, architecture_of, image_sizes_of, network_of
 
 
 @pytest.mark.parametrize("config", [{}, {"network": "msinet"}])
@@ -37,3 +38,9 @@ def test_each_network_says_what_the_trainer_asks(network):
         False,
         False,
     ]
+
+
+def test_each_network_is_built_by_its_name():
+    assert BUILDERS.keys() == NETWORKS.keys()
+    for name, network in NETWORKS.items():
+        assert build_network(network, (None, None), "float32").name == name

@@ -16,7 +16,8 @@ from trainer.errors import UserError
 from trainer.io.files import write_json
 from trainer.network import calibration
 from trainer.network.inference import Inference
-from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE, image_sizes_of
+from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE
+from trainer.network.networks import image_sizes_of
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.predictor import Predictor
 

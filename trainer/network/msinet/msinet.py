@@ -11,8 +11,6 @@ from trainer.network.msinet.architecture import ASPP, DECODER, ENCODER
 from trainer.network.msinet.step_cost import STEP_COST
 
 if TYPE_CHECKING:
-    import keras
-
     from trainer.network.arrays import Array, Shape, Weights
     from trainer.network.onnx_format import Graph, Tensor
 
@@ -31,18 +29,6 @@ class MSINet(Architecture):
     def weight_shapes(self) -> "dict[tuple[str, str], Shape]":
         """As `architecture.weight_shapes`."""
         return architecture.weight_shapes()
-
-    def build(
-        self,
-        image_size: tuple[int | None, int | None],
-        dtype: str | None = None,
-        kernel_initializer: str = "glorot_uniform",
-        seed: int | None = None,
-    ) -> "keras.Model":
-        """As `trainer.network.msinet.keras_model.build_model`."""
-        from trainer.network.msinet.keras_model import build_model
-
-        return build_model(image_size, dtype, kernel_initializer, seed)
 
     def maps(self, graph: "Graph", weights: "Weights", images: "Tensor") -> "Tensor":
         """As `trainer.network.msinet.onnx_graph.maps`."""

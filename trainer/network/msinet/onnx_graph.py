@@ -3,8 +3,7 @@
 from trainer.network.arrays import Weights
 from trainer.network.msinet import architecture
 from trainer.network.msinet.architecture import ASPP, DECODER, encoder_layer
-from trainer.network.onnx_format import Graph, Tensor
-from trainer.network.onnx_layers import OnnxLayers
+from trainer.network.onnx_format import Graph, OnnxLayers, Tensor
 
 
 def maps(graph: Graph, weights: Weights, images: Tensor) -> Tensor:
