@@ -7,7 +7,7 @@ import functools
 import pathlib
 
 from trainer.io import files
-from trainer.models import find
+from trainer.models.lookup import look_up_model
 from trainer.models.model_names import PRETRAINED
 from trainer.network import model_folder
 
@@ -25,6 +25,6 @@ def exported_pretrained() -> pathlib.Path:
     load_tensorflow()
     from trainer.network.export import export_saved_model
 
-    source, folder = find.find_model(PRETRAINED), files.folder_for_now()
+    source, folder = look_up_model(PRETRAINED), files.folder_for_now()
     export_saved_model(source, folder / model_folder.SAVED_MODEL)
     return folder

@@ -63,7 +63,7 @@ from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
 from trainer.io.places import bucket_at, stored_at, unmounted
-from trainer.models import find
+from trainer.models.lookup import look_up_model
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA, versions_text
@@ -279,7 +279,7 @@ class VertexRegistry(Address):
 
         Its SavedModel and its SHIPPED_MAP are kept beside the folders of the other versions.
         """
-        source = find.find_model(PRETRAINED)
+        source = look_up_model(PRETRAINED)
         config = files.read_json(
             source / model_folder.MODEL_CONFIG, model_folder.MODEL_REMEDY, model_folder.ModelConfig
         )
