@@ -41,7 +41,7 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
     earlier = default.facts.lineage.data.get(step, DataRecord()) if default else DataRecord()
     now, last = data.statistics(), earlier.statistics
     if now is None:
-        raise UserError(f"{folder} has no statistics: {prepared_data.PREPARE_AGAIN}")
+        raise UserError(f"{folder} has no statistics: prepare the dataset again")
     absent = ""
     if default is None:
         absent = "The current default is `pretrained`, whose data are not compared."

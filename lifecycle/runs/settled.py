@@ -30,7 +30,7 @@ from lifecycle.runs.parameters import (
 )
 from trainer.data.datasets import Dataset
 from trainer.data.downloads.published_archives import check_source
-from trainer.data.settings import CUSTOM, FetchConfig, HeldOutConfig
+from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, UserError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.places import source_places, stored_at
@@ -175,7 +175,7 @@ def _validate_test_set(values: Values) -> None:
     except UserError as error:
         raise UserError(f"test set: {error}") from None
     # Images of your own recordings may be labelled test, in the same source.
-    is_labelled = held_out.test_dataset == CUSTOM and values["split"] in ("folders", "column")
+    is_labelled = held_out.is_own and values["split"] in ("folders", "column")
     if values["test_share"] or is_labelled:
         return
     tested_on = held_out.test_dataset, held_out.test_source.rstrip("/")

@@ -71,8 +71,8 @@ def example(
     observers = np.arange(n_fixations) % n_observers if n_observers else np.zeros(0, np.int64)
     prepared = decode.rescale_points(points, (top, left, height, width), size)
     restored = np.clip(preprocess.resize_back(prediction, size), 0, 1)
-    levels = 255 * preprocess.prepare_map(1 - restored if inverted else restored, tfrecords.MAP_SIZE)
-    top, left, height, width = preprocess.content_box(size, tfrecords.MAP_SIZE)
+    levels = 255 * preprocess.prepare_map(1 - restored if inverted else restored, tfrecords.Original.MAP_SIZE)
+    top, left, height, width = preprocess.content_box(size, tfrecords.Original.MAP_SIZE)
     compared = np.round(levels).astype(np.uint8)[top : top + height, left : left + width]
     file = io.BytesIO()
     Image.fromarray(image).save(file, "PNG")

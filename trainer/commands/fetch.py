@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_cache_dir
 from trainer.data.datasets import Dataset
-from trainer.data.settings import CUSTOM, FetchConfig
+from trainer.data.settings import FetchConfig
 from trainer.errors import UserError, visible
 from trainer.io.runtime import announce
 from trainer.models.model_names import PRETRAINED
@@ -67,13 +67,13 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     """Print notes, what was written, and the next command."""
     from trainer.reports.pages import counts_text
 
-    if manifest.dataset != CUSTOM:  # whose notes were printed before
+    if not manifest.is_own:  # whose notes were printed before
         print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")
     written = f"{counts_text(manifest.counts)} images of {manifest.dataset}"
     if parsed.preview:
         written += f"; preview: {parsed.preview}"
     folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
-    start = f" --base-model {PRETRAINED} --recipe {SMALL}" if manifest.dataset == CUSTOM else ""
+    start = f" --base-model {PRETRAINED} --recipe {SMALL}" if manifest.is_own else ""
     following = f"train {folder} --output-dir model{start}"
     if manifest.is_test_set:
         following = f"evaluate --model MODEL {folder} --output-dir evaluation"

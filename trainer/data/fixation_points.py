@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Points = npt.NDArray[np.integer[Any]]
 GREY_LEVELS = (np.linspace(0, 1, 256) * 255).astype(np.uint8)
-"""matplotlib's colours `gray`; rounding down makes 24 of them one level darker (matplotlib 3.7 to 3.11)."""
+"""matplotlib's colours `gray`. Rounding down makes 24 of them one level darker (matplotlib 3.7 to 3.11)."""
 
 
 def scale_points(points: Points, size: tuple[int, int], new_size: tuple[int, int]) -> npt.NDArray[np.int64]:

@@ -270,7 +270,7 @@ def _prepare_one(
     original = None if split == "train" else _original(item, image.density, original_size)
     for levels, (height, width), remedy in (
         (density, image_size, "use a larger image_size, or replace the map"),
-        (original.density if original else density, tfrecords.MAP_SIZE, "replace the map"),
+        (original.density if original else density, tfrecords.Original.MAP_SIZE, "replace the map"),
     ):
         if not levels.any():
             shrunk = f"the map of {item.stimulus.origin} is empty after shrinking it to {height} x {width} pixels"
@@ -314,7 +314,7 @@ def _prepare_one(
 
 def _original(item: Item, density: NDArray[np.uint8], original_size: tuple[int, int]) -> tfrecords.Original:
     """What an evaluation needs of a held-out image. Its `density` is (h', w'), of any size."""
-    compared = _rounded(preprocess.fit_map(density, original_size, tfrecords.MAP_SIZE))
+    compared = _rounded(preprocess.fit_map(density, original_size, tfrecords.Original.MAP_SIZE))
     return tfrecords.Original(item.name, item.stimulus.content(MOST_IMAGE_BYTES), compared, item.group)
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import pathlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trainer.data import prepared_data
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trainer.data.center_bias import CenterBias
+    from trainer.data.held_out_set import HeldOutImage
     from trainer.data.tfrecords import Example, Original
 
 
@@ -42,12 +43,21 @@ class PreparedData:
         by_name: dict[str, pathlib.Path] = {}
         for folder in folders:
             manifest = Manifest.load(folder)
-            name = prepared_data.dataset_name(manifest.dataset, manifest.source)
+            name = manifest.name_of(manifest.dataset, manifest.source)
             suffix = TEST_SUFFIX if manifest.is_test_set else ""
             if name + suffix in by_name:
                 name += f"-{len(by_name) + 1}"
             by_name[name + suffix] = pathlib.Path(folder)
         return by_name
+
+    def write_test_set(self, name: str, images: "Sequence[HeldOutImage]") -> None:
+        """Write held-out images, at least one, as a test set of its own into the folder, which is there and empty.
+
+        It has fixations if all images have them, and observers if all fixations have them.
+        """
+        from trainer.data.held_out_set import write_test_set
+
+        write_test_set(self.folder, name, images)
 
     @property
     def is_there(self) -> bool:

@@ -92,6 +92,22 @@ class Manifest:
     schema: int = 5
     """Version of the form of prepared data. Data of another schema are refused, and prepared again."""
 
+    @staticmethod
+    def name_of(dataset: str, source: str) -> str:
+        """The name of a dataset. Recordings of one's own have the last part of their source, without an ending.
+
+        Example: `lab-eyes` for custom data from gs://study/lab eyes.zip.
+        """
+        if dataset != CUSTOM:
+            return dataset
+        last = source.rstrip("/").rpartition("/")[2].partition(".")[0]
+        return re.sub(r"[^a-z0-9_]+", "-", last.lower()).strip("-") or CUSTOM
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the dataset is recordings of one's own."""
+        return self.dataset == CUSTOM
+
     @property
     def is_test_set(self) -> bool:
         """Whether the dataset is a test set, which has no training images."""
@@ -139,17 +155,6 @@ class Manifest:
                     f"dataset {name} has no validation images ({manifest.counts}); prepare it with some"
                 )
         return manifests
-
-
-def dataset_name(dataset: str, source: str) -> str:
-    """The name of a dataset. Recordings of one's own have the last part of their source, without an ending.
-
-    Example: `lab-eyes` for custom data from gs://study/lab eyes.zip.
-    """
-    if dataset != CUSTOM:
-        return dataset
-    last = source.rstrip("/").rpartition("/")[2].partition(".")[0]
-    return re.sub(r"[^a-z0-9_]+", "-", last.lower()).strip("-") or CUSTOM
 
 
 class ListedImage(NamedTuple):

@@ -277,6 +277,11 @@ class HeldOutConfig:
         "location in trainer/data/datasets.py.",
     )
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the test set is recordings of one's own."""
+        return self.test_dataset == CUSTOM
+
     def __post_init__(self) -> None:
         check(
             bool(self.test_dataset or not self.test_source),

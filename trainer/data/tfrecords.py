@@ -16,7 +16,7 @@ import pathlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -62,15 +62,13 @@ class Example:
     """(n,): the observer of each point, counted from 0. Of length 0 if observers are not told apart."""
 
 
-MAP_SIZE = (240, 320)
-"""Height and width of the frame in which maps are compared (CC, KLD, SIM), pixels. It is the input size of the
-published models (Kroner et al.), whatever the input size of the compared models."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Original:
     """A held-out image as the source has it, and its map at the scale of evaluations."""
 
+    MAP_SIZE: ClassVar = (240, 320)
+    """Height and width of the frame in which maps are compared (CC, KLD, SIM), pixels. It is the input size
+    of the published models (Kroner et al.), whatever the input size of the compared models."""
     name: str
     """`Example.name`."""
     file: bytes

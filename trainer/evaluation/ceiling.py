@@ -23,7 +23,7 @@ from scipy import ndimage, optimize
 
 from trainer.data import fixation_points
 from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import TEST, Manifest
+from trainer.data.prepared_data import Manifest
 from trainer.data.tfrecords import Example
 from trainer.evaluation import confidence, metrics
 from trainer.evaluation.confidence import Values
@@ -174,7 +174,8 @@ def fit_halves(folder: pathlib.Path, trained_on: pathlib.Path) -> list[Fitted | 
 
     `trained_on` is the prepared dataset with the centre bias.
     """
-    examples = PreparedData(folder).some_examples(TEST, 2 * FITTED_ON)
+    data = PreparedData(folder)
+    examples = data.some_examples(data.manifest.held_out, 2 * FITTED_ON)
     return [_fit(trained_on, [each for each in examples if each.index % 2 != half]) for half in range(2)]
 
 

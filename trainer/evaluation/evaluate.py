@@ -1,7 +1,7 @@
 """Evaluate a trained model on held-out images, next to the centre bias, a uniform map and the current default.
 
 Each model answers for the original images at its own input size, as it does for users. Metrics that need a
-density map (CC, KLD, SIM) are computed at one size for all models, `tfrecords.MAP_SIZE`, without padding. Metrics
+density map (CC, KLD, SIM) are computed at one size for all models, `Original.MAP_SIZE`, without padding. Metrics
 that need fixations (AUC, sAUC, NSS, IG) are computed at the original image size; they are absent for a dataset
 without fixations. Every figure is a mean over images, or over the means of groups where images belong together.
 """
@@ -251,7 +251,7 @@ def _summary(
     config: EvaluateConfig, data: _Data, bias: pathlib.Path, table: PerImage, pictures: list[Picture]
 ) -> ScoredDataset:
     """The mean scores of each model with their intervals, and the candidate's gains over the current default."""
-    from trainer.data.tfrecords import MAP_SIZE
+    from trainer.data.tfrecords import Original
 
     level, source = gate.shown_confidence(config), prepared_data.Manifest.load(bias)
     models = [model for model in (CENTER_BIAS, CHAMPION) if model in table.scores]
@@ -273,7 +273,7 @@ def _summary(
         n_units=table.n_units,
         over_people=table.over_people,
         pictures=pictures,
-        map_size=list(MAP_SIZE),
+        map_size=list(Original.MAP_SIZE),
     )
 
 

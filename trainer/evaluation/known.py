@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Collection, Iterator
 
 from trainer.data import splits
-from trainer.data.held_out_set import HeldOutImage, write_test_set
+from trainer.data.held_out_set import HeldOutImage
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
@@ -59,7 +59,7 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
     with files.folder() as scratch:
         prepared = scratch / "known"
         prepared.mkdir()
-        write_test_set(prepared, "known", chosen)
+        PreparedData(prepared).write_test_set("known", chosen)
         with zipfile.ZipFile(path, "w") as archive:  # not compressed, as pictures are already
             for file in sorted(prepared.iterdir()):
                 archive.write(file, file.name)

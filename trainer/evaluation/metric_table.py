@@ -26,7 +26,7 @@ class Metric:
     higher_is_better: bool
     needs: tuple[str, ...]
     """Either FIXATIONS or DENSITY, and any others. With FIXATIONS the metric is computed at the size of the
-    original image, with DENSITY at that of `trainer.data.tfrecords.MAP_SIZE`, whatever the size of the network."""
+    original image, with DENSITY at that of `Original.MAP_SIZE`, whatever the size of the network."""
     lowest: float = -math.inf
     """Lowest possible score."""
     highest: float = math.inf

@@ -14,7 +14,6 @@ import numpy as np
 
 from trainer.data import copies
 from trainer.data.prepared import PreparedData
-from trainer.data.prepared_data import PREPARE_AGAIN
 from trainer.errors import UserError, check, some
 from trainer.evaluation.evaluation import RECORDED
 from trainer.io.files import StrPath
@@ -159,7 +158,7 @@ def read_recorded(model: StrPath) -> dict[str, list[Line]]:
 
 def read_lines(folder: StrPath) -> list[Line]:
     """The lines of IMAGES of prepared data; raises `UserError` if they cannot be read."""
-    return _read(PreparedData(folder).image_list, PREPARE_AGAIN)
+    return _read(PreparedData(folder).image_list, "prepare the dataset again")
 
 
 def _read(path: pathlib.Path, remedy: str) -> list[Line]:

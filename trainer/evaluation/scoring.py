@@ -2,7 +2,7 @@
 
 Each model answers for the original image as it does for users: at its own input size, with its own calibration
 (`trainer.prediction.predictor`). Its map is scored at two sizes that do not depend on the model: that of the image
-for metrics of fixations, and `tfrecords.MAP_SIZE` for metrics of maps.
+for metrics of fixations, and `Original.MAP_SIZE` for metrics of maps.
 """
 
 import collections
@@ -22,7 +22,7 @@ from scipy import ndimage
 
 from trainer.data import fixation_points, prepared_data
 from trainer.data.prepared import PreparedData
-from trainer.data.tfrecords import MAP_SIZE, Example, Original
+from trainer.data.tfrecords import Example, Original
 from trainer.errors import UserError
 from trainer.evaluation import metrics
 from trainer.evaluation.evaluation import Scores
@@ -213,7 +213,7 @@ class Scorer:
                 stem, outputs = stems[original.name], self._kept.get(original.name)
                 if outputs is None:
                     outputs = next(self._predict(pool, [(example, original)])).outputs
-                stimulus = preprocess.prepare_stimulus(self._pixels(original), MAP_SIZE)
+                stimulus = preprocess.prepare_stimulus(self._pixels(original), Original.MAP_SIZE)
                 maps = {"density": original.density / original.density.max()}
                 maps |= {model: _compared(each) for model, each in self._restored(example, outputs).items()}
                 panels = {"stimulus": np.round(_content(stimulus, example.original_size)).astype(np.uint8)}
@@ -323,14 +323,14 @@ class Scorer:
 
 
 def _content(values: npt.NDArray[Any], size: Size) -> npt.NDArray[Any]:
-    """The part of values in the frame MAP_SIZE that an image of `size` (h, w) fills."""
-    top, left, height, width = preprocess.content_box(size, MAP_SIZE)
+    """The part of values in the frame `Original.MAP_SIZE` that an image of `size` (h, w) fills."""
+    top, left, height, width = preprocess.content_box(size, Original.MAP_SIZE)
     return values[top : top + height, left : left + width]
 
 
 def _compared(prediction: Map) -> Map:
     """The map of a model, (h, w), at the size of `Original.density`."""
-    fitted: Map = preprocess.fit_map(prediction, (prediction.shape[0], prediction.shape[1]), MAP_SIZE)
+    fitted: Map = preprocess.fit_map(prediction, (prediction.shape[0], prediction.shape[1]), Original.MAP_SIZE)
     return fitted
 
 

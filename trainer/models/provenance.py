@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
-from trainer.data.prepared_data import dataset_name
+from trainer.data.prepared_data import Manifest
 from trainer.data.settings import SAMPLE
 from trainer.io.files import read_json
 from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
@@ -60,7 +60,7 @@ class Origin:
             return ""
         if self.is_sample:
             return SHAPES
-        return dataset_name(str(self.facts.get("dataset") or ""), str(self.facts.get("source") or ""))
+        return Manifest.name_of(str(self.facts.get("dataset") or ""), str(self.facts.get("source") or ""))
 
     @property
     def datasets(self) -> list[str]:

@@ -109,7 +109,7 @@ def test_held_out_images_are_kept_as_the_source_has_them_with_their_maps_at_one_
     fetch.fetch_dataset(config(points, image_size="96x96"), tmp_path / "larger")
     pairs = list(tfrecords.read_held_out(prepared[1]))
     assert len(pairs) == 3
-    density = preprocess.prepare_map(fixation_points.blur(POINTS, (24, 32), 16.0), tfrecords.MAP_SIZE)
+    density = preprocess.prepare_map(fixation_points.blur(POINTS, (24, 32), 16.0), tfrecords.Original.MAP_SIZE)
     for (_, original), (_, larger) in zip(pairs, tfrecords.read_held_out(tmp_path / "larger"), strict=True):
         assert original.file == (points / "stimuli" / original.name).read_bytes()
         np.testing.assert_allclose(original.density, density, atol=0.5)

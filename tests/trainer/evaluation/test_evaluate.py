@@ -48,8 +48,8 @@ def rows(evaluated):
 def scores_alone(example, original, model, examples):
     """Scores of one image, predicted alone as for a user, with the other images' fixations as points."""
     restored = load(str(model)).predict(np.asarray(Image.open(io.BytesIO(original.file))))
-    top, left, height, width = preprocess.content_box(example.original_size, tfrecords.MAP_SIZE)
-    small = preprocess.prepare_map(restored, tfrecords.MAP_SIZE)[top : top + height, left : left + width]
+    top, left, height, width = preprocess.content_box(example.original_size, tfrecords.Original.MAP_SIZE)
+    small = preprocess.prepare_map(restored, tfrecords.Original.MAP_SIZE)[top : top + height, left : left + width]
     others = np.concatenate(
         [
             fixation_points.scale_points(other.fixations, other.original_size, example.original_size)

@@ -132,12 +132,14 @@ def test_scores_without_an_observer_are_those_of_the_other_fixations(table, data
     for place, (example, original) in enumerate(itertools.islice(tfrecords.read_held_out(dataset), 3)):
         size, rows = example.original_size, slice(5 * place, 5 * place + 5)
         restored = model.predict(np.asarray(Image.open(io.BytesIO(original.file))))
-        compared = preprocess.fit_map(restored, size, tfrecords.MAP_SIZE)
+        compared = preprocess.fit_map(restored, size, tfrecords.Original.MAP_SIZE)
         others = [example.fixations[example.observers != observer] for observer in range(5)]
         for metric in ("auc_judd", "nss"):
             expected = [metrics.score(metric, restored, {FIXATIONS: points}) for points in others]
             np.testing.assert_allclose(without[metric][rows], expected, atol=1e-4)
-        densities = [preprocess.fit_map(blur(points, size, 5.0), size, tfrecords.MAP_SIZE) for points in others]
+        densities = [
+            preprocess.fit_map(blur(points, size, 5.0), size, tfrecords.Original.MAP_SIZE) for points in others
+        ]
         for metric in metrics_that_need(DENSITY):
             exact = [metrics.score(metric, compared, {DENSITY: density}) for density in densities]
             # Made at a small size, of which only the differences count.
