@@ -13,7 +13,7 @@ import datetime
 import itertools
 from collections.abc import Iterable
 
-from lifecycle.registry.state_layout import LedgerEntry
+from lifecycle.registry.state_files import LedgerEntry
 from lifecycle.registry.versions import Look, Version
 from trainer.evaluation.version_record import UNKNOWN
 
@@ -27,14 +27,8 @@ def folder_of(run: str, model: str) -> str:
 
 def _entry(look: Look, number: int = 0, since: str = "") -> LedgerEntry:
     """A look in a ledger."""
-    return {
-        "number": number,
-        "since": since,
-        "run": look.run,
-        "folder": folder_of(look.run, str(look.model)),
-        "made_of": look.made_of,
-        "compared_with": look.compared_with,
-    }
+    folder = folder_of(look.run, str(look.model))
+    return LedgerEntry(number, since, look.run, folder, look.made_of, look.compared_with)
 
 
 def take(
@@ -50,7 +44,7 @@ def take(
     entry = _entry(look, number, now.isoformat(timespec="seconds"))
     for each in kept:
         if _is_same(each, entry):
-            return ledger, each["number"]
+            return ledger, each.number
     return [*kept, entry], number
 
 
@@ -71,14 +65,15 @@ def free_number(ledger: Iterable[LedgerEntry], versions: Iterable[Version], now:
         if facts.compared_with is None or not facts.decided:
             continue
         before = [each for each in entries if _since(each) <= version.created]
-        entry: LedgerEntry = {
-            "number": facts.decision or _least(before, version.created),
-            "since": version.created.isoformat(),
-            "run": lineage.run,
-            "folder": lineage.folder,
-            "made_of": "" if lineage.inputs == UNKNOWN else f"{lineage.inputs} {lineage.base_version}",
-            "compared_with": facts.compared_with,
-        }
+        is_known = lineage.inputs != UNKNOWN
+        entry = LedgerEntry(
+            number=facts.decision or _least(before, version.created),
+            since=version.created.isoformat(),
+            run=lineage.run,
+            folder=lineage.folder,
+            made_of=f"{lineage.inputs} {lineage.base_version}" if is_known else "",
+            compared_with=facts.compared_with,
+        )
         if not any(_is_same(each, entry) for each in entries):
             entries.append(entry)
     return _least(entries, now)
@@ -86,12 +81,12 @@ def free_number(ledger: Iterable[LedgerEntry], versions: Iterable[Version], now:
 
 def _is_same(one: LedgerEntry, other: LedgerEntry) -> bool:
     """Whether two entries are of the same run, or of the same inputs, and compared with the same version."""
-    same = ((one["run"], other["run"]), (one["folder"], other["folder"]), (one["made_of"], other["made_of"]))
-    return one["compared_with"] == other["compared_with"] and any(each and each == its for each, its in same)
+    same = ((one.run, other.run), (one.folder, other.folder), (one.made_of, other.made_of))
+    return one.compared_with == other.compared_with and any(each and each == its for each, its in same)
 
 
 def _least(entries: Iterable[LedgerEntry], now: datetime.datetime) -> int:
-    taken = {each["number"] for each in entries if _is_within_a_year(each, now)}
+    taken = {each.number for each in entries if _is_within_a_year(each, now)}
     return next(number for number in itertools.count(1) if number not in taken)
 
 
@@ -100,4 +95,4 @@ def _is_within_a_year(entry: LedgerEntry, now: datetime.datetime) -> bool:
 
 
 def _since(entry: LedgerEntry) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(entry["since"])
+    return datetime.datetime.fromisoformat(entry.since)

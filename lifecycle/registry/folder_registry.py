@@ -27,8 +27,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Self
 
-from lifecycle.registry import decisions, state_layout
-from lifecycle.registry.state_files import KINDS, REMEDIES, read_in_bucket, update_in_bucket
+from lifecycle.registry import decisions
+from lifecycle.registry.state_files import LedgerEntry, read_in_bucket, read_in_folder, text_of, update_in_bucket
 from lifecycle.registry.state_layout import DECISIONS, DEFAULTS, SERVING
 from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
@@ -162,7 +162,7 @@ class NumberedRegistry(abc.ABC):
         """The number of a decision; see `Registry.decide`."""
         number, versions, now = 0, self.versions(name), datetime.datetime.now(datetime.UTC)
 
-        def change(ledger: list[state_layout.LedgerEntry]) -> list[state_layout.LedgerEntry]:
+        def change(ledger: list[LedgerEntry]) -> list[LedgerEntry]:
             nonlocal number
             ledger, number = decisions.take(ledger, versions, look, now)
             return ledger
@@ -230,7 +230,7 @@ class NumberedRegistry(abc.ABC):
 
     def _was_replaced(self, name: str, number: int) -> bool:
         """Whether a version was the default before, so that registering it again undoes nobody's decision."""
-        moved = any(move["version"] == number for move in self._read_json(name, DEFAULTS))
+        moved = any(move.version == number for move in self._read_json(name, DEFAULTS))
         return moved and self.aliases(name).get(DEFAULT, number) != number
 
     def _move(
@@ -267,11 +267,11 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _read_json(self, name: str, file: str) -> Any:
-        """The content of a file of KINDS beside the versions; empty if there is none, `UserError` if damaged."""
+        """The content of a file of REMEDIES; empty if there is none, `UserError` if it is damaged."""
 
     @abc.abstractmethod
     def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
-        """Replace the content of a file of KINDS by what `change`, which may be called twice, makes of it."""
+        """Replace the content of a file of REMEDIES by what `change`, which may be called twice, makes of it."""
 
     @abc.abstractmethod
     def _models(self, name: str) -> FilesByVersion:
@@ -432,11 +432,11 @@ class LocalRegistry(NumberedRegistry):
         return str(self.root)
 
     def _read_json(self, name: str, file: str) -> Any:
-        path = self.root / name / file
-        return files.read_json(path, REMEDIES[file], KINDS[file]) if path.exists() else KINDS[file]()
+        return read_in_folder(self.root / name, file)
 
     def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
-        files.write_json(self.root / name / file, change(self._read_json(name, file)))
+        with files.replacing(self.root / name / file) as partial:
+            partial.write_text(text_of(change(self._read_json(name, file))))
 
     def _models(self, name: str) -> FilesByVersion:
         def names(number: int) -> set[str]:

@@ -3,25 +3,50 @@
 No file is the same as an empty one.
 """
 
+import dataclasses
 import json
+import pathlib
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
-from lifecycle.registry import state_layout
 from lifecycle.registry.state_layout import DECISIONS, DEFAULTS
+from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.buckets import ChangedObjectError
-from trainer.io.files import parse_json
-from trainer.models import registry_layout
 from trainer.models.registry_layout import ALIASES
 
-KINDS = {
-    ALIASES: registry_layout.Aliases,
-    DEFAULTS: list[state_layout.Move],
-    DECISIONS: list[state_layout.LedgerEntry],
-}
-"""File -> type of its content, for pydantic."""
+
+@dataclasses.dataclass(frozen=True)
+class MoveEntry:
+    """An entry of DEFAULTS: the default became this version then."""
+
+    version: int
+    since: str
+    """Such as `2026-03-02T10:00:00+00:00`."""
+    by: Literal["gate", "person"] | None = None
+    """Who moved it; entries of earlier versions do not say it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LedgerEntry:
+    """An entry of DECISIONS: a look at whether a candidate is better than the default."""
+
+    number: int
+    """Its number among the decisions of 365 days, from 1."""
+    since: str
+    """When its evaluation began, such as `2026-03-02T10:00:00+00:00`."""
+    run: str
+    folder: str
+    """Folder of the run."""
+    made_of: str
+    """Digest of all that the comparison depends on beside the default; empty if that is not known."""
+    compared_with: int
+    """Number of the default."""
+
+
+KINDS: dict[str, Any] = {DEFAULTS: MoveEntry, DECISIONS: LedgerEntry}
+"""File with a list -> type of its entries. ALIASES has numbers by name."""
 REMEDIES = {
     ALIASES: "remove it, then set the default with `python -m pipeline registry set-default VERSION`",
     DEFAULTS: "remove it",
@@ -30,19 +55,52 @@ REMEDIES = {
 """File -> what to do if it cannot be read."""
 
 
+def parse(content: bytes | None, file: str, origin: str) -> Any:
+    """Parse a file of REMEDIES: the aliases, or a list of entries.
+
+    Args:
+        content: The JSON; None if there is no file.
+        file: Its name.
+        origin: Its path or address in error messages.
+
+    Raises:
+        ContentError: it is damaged.
+    """
+    remedy = REMEDIES[file]
+    if file not in KINDS:
+        return files.parse_json(content, origin, remedy, dict[str, int]) if content is not None else {}
+    if content is None:
+        return []
+    entries = files.parse_json(content, origin, remedy, list[dict[str, Any]])
+    return [files.checked_json(entry, origin, remedy, KINDS[file]) for entry in entries]
+
+
+def text_of(value: Any) -> str:
+    """The content of a file, as JSON, by what `parse` makes of it."""
+    if isinstance(value, list):
+        entries = [dataclasses.asdict(entry).items() for entry in value]
+        value = [{name: cell for name, cell in entry if cell is not None} for entry in entries]
+    return json.dumps(value, indent=2) + "\n"
+
+
+def read_in_folder(folder: pathlib.Path, file: str) -> Any:
+    """The content of a file of REMEDIES in a folder; raises `ContentError` if it is damaged."""
+    path = folder / file
+    content = files.read_limited(path, REMEDIES[file], files.MOST_BYTES["JSON"]) if path.exists() else None
+    return parse(content, file, str(path))
+
+
 def read_in_bucket(folder: BucketPlace, file: str) -> tuple[Any, int]:
-    """The content of a file of KINDS in a folder, and the generation of its object; 0 if there is none.
+    """The content of a file of REMEDIES in a folder, and the generation of its object; 0 if there is none.
 
     Raises `UserError` if it cannot be read, or is damaged.
     """
     content, generation = folder.read_state(file)
-    if not generation:
-        return KINDS[file](), 0
-    return parse_json(content, folder.path(file), REMEDIES[file], KINDS[file]), generation
+    return parse(content if generation else None, file, folder.path(file)), generation
 
 
 def update_in_bucket(folder: BucketPlace, file: str, change: Callable[[Any], Any]) -> None:
-    """Replace the content of a file of KINDS by what `change` makes of it, unless that is the same.
+    """Replace the content of a file of REMEDIES by what `change` makes of it, unless that is the same.
 
     If another process replaces it meanwhile, `change` is called again with the new content. Raises
     `UserError` if it cannot be read or written.
@@ -52,7 +110,6 @@ def update_in_bucket(folder: BucketPlace, file: str, change: Callable[[Any], Any
         changed = change(value)
         if changed == value:
             return
-        content = json.dumps(changed, indent=2) + "\n"
         with suppress(ChangedObjectError):
-            folder.replace_state(file, content.encode(), generation)
+            folder.replace_state(file, text_of(changed).encode(), generation)
             return

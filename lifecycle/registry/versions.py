@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from lifecycle.registry import state_layout
+from lifecycle.registry.state_files import MoveEntry
 from trainer.errors import check
 from trainer.evaluation.evaluation import KNOWN, RECORDED, SHIPPED_MAP
 from trainer.evaluation.version_record import VersionRecord
@@ -199,7 +199,7 @@ def promoted(versions: Iterable[Version], default: int | None) -> list[DefaultMo
     return [DefaultMove(each.created, each.number, each.facts.promote is False) for each in chosen]
 
 
-def recorded_moves(content: Iterable[state_layout.Move]) -> list[DefaultMove]:
+def recorded_moves(content: Iterable[MoveEntry]) -> list[DefaultMove]:
     """The moves in the content of `state_layout.DEFAULTS`.
 
     An entry that does not say who moved it was written by the gate, unless an earlier version became the default:
@@ -208,31 +208,28 @@ def recorded_moves(content: Iterable[state_layout.Move]) -> list[DefaultMove]:
     moves: list[DefaultMove] = []
     for each in content:
         newest = max((move.version for move in moves), default=PRETRAINED_VERSION)
-        by_person = each["by"] == PERSON if "by" in each else each["version"] <= newest
-        moves.append(DefaultMove(datetime.datetime.fromisoformat(each["since"]), each["version"], by_person))
+        by_person = each.by == PERSON if each.by else each.version <= newest
+        moves.append(DefaultMove(datetime.datetime.fromisoformat(each.since), each.version, by_person))
     return moves
 
 
 def with_move(
-    content: list[state_layout.Move], earlier: Iterable[DefaultMove], version: int, by_person: bool
-) -> list[state_layout.Move]:
+    content: list[MoveEntry], earlier: Iterable[DefaultMove], version: int, by_person: bool
+) -> list[MoveEntry]:
     """The content of `state_layout.DEFAULTS` after the default has become `version` now, if it is another one.
 
     `earlier` are the moves before the first that was written down.
     """
     moves = content or [_entry(move) for move in earlier]
-    if version == (moves[-1]["version"] if moves else PRETRAINED_VERSION):
+    if version == (moves[-1].version if moves else PRETRAINED_VERSION):
         return moves
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     return [*moves, _entry(DefaultMove(now, version, by_person))]
 
 
-def _entry(move: DefaultMove) -> state_layout.Move:
-    return {
-        "version": move.version,
-        "since": move.since.isoformat(timespec="seconds"),
-        "by": PERSON if move.by_person else GATE,
-    }
+def _entry(move: DefaultMove) -> MoveEntry:
+    since = move.since.isoformat(timespec="seconds")
+    return MoveEntry(move.version, since, PERSON if move.by_person else GATE)
 
 
 def what_followed(version: Version, moves: Sequence[DefaultMove]) -> str:

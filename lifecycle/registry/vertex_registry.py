@@ -33,8 +33,8 @@ from typing import Any
 from lifecycle.registry import decisions
 from lifecycle.registry.address import ADDRESS_SYNTAX, Address
 from lifecycle.registry.endpoint import Endpoints, write_shipped_map
-from lifecycle.registry.state_files import read_in_bucket, update_in_bucket
-from lifecycle.registry.state_layout import DECISIONS, DEFAULTS, LedgerEntry
+from lifecycle.registry.state_files import LedgerEntry, read_in_bucket, update_in_bucket
+from lifecycle.registry.state_layout import DECISIONS, DEFAULTS
 from lifecycle.registry.version_zero import exported_pretrained
 from lifecycle.registry.versions import (
     OWNER,
