@@ -9,11 +9,11 @@ from trainer.data import prepared_data, statistics
 from trainer.data.prepared import PreparedData
 from trainer.errors import UserError, check
 from trainer.evaluation import data_check, gate, recorded
-from trainer.evaluation.confidence import is_test_set
 from trainer.evaluation.recorded import Line
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import DataRecord
+from trainer.evaluation.wording import is_test_set
 from trainer.models.provenance import Origin
 from trainer.reports.data_comparison import ComparedData
 

@@ -40,7 +40,7 @@ HELP = "list model versions, show one, draw their history, set the default, or g
 COLUMNS = ("version", "date", "data", "gain", "over", "end", "alias", "place")
 """The headings of the table of versions."""
 BECOMES, BECAME = "The candidate becomes the default", "The candidate became the default"
-"""How a reason of the gate begins, and how it is told afterwards. `gate.BECOMES` is the same, but loads SciPy."""
+"""How a reason of the gate begins, and how it is told afterwards. `reasons.BECOMES` loads SciPy."""
 UNKNOWN = "-"
 """A cell about which nothing is known."""
 

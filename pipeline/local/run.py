@@ -392,7 +392,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     evaluation = _evaluation(run)
     if evaluation is None:
         return False
-    from trainer.reports.score_tables import print_evaluation
+    from trainer.reports.terminal import print_evaluation
 
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))

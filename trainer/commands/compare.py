@@ -68,7 +68,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.data.prepared import PreparedData
     from trainer.evaluation.compare import compare_models, evaluate_again, find_contestants, find_shared
     from trainer.models.find import find_opponent
-    from trainer.reports.score_tables import print_comparison
+    from trainer.reports.terminal import print_comparison
 
     models = parsed.models
     if len(models) == 1:

@@ -55,8 +55,9 @@ def execute(parsed: argparse.Namespace) -> None:
 
     from trainer.data.prepared import PreparedData
     from trainer.evaluation.evaluate import check_evaluation_output, evaluate
-    from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
-    from trainer.reports.score_tables import print_evaluation
+    from trainer.evaluation.gate import require_baseline
+    from trainer.reports.sentences import REGISTERS_NOTHING
+    from trainer.reports.terminal import print_evaluation
 
     check_evaluation_output(parsed.output_dir)
     with files.folder_beside(parsed.output_dir) as folder:

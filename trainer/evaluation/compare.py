@@ -16,7 +16,7 @@ import numpy as np
 from trainer.data import prepared_data
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError, check, check_choice
-from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices
+from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices, wording
 from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Intervals, ScoredDataset, Scores
 from trainer.evaluation.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
@@ -182,7 +182,7 @@ def _sizes(result: ScoredDataset) -> list[str]:
     """The input sizes at which the candidate saw the images of a dataset, for tables: that of pages last."""
     pages = result.pages.get(CANDIDATE)
     seen = [result.image_sizes[CANDIDATE], *([pages.image_size] if pages else [])]
-    return [confidence.size_text(size) for size in seen]
+    return [wording.size_text(size) for size in seen]
 
 
 def _same_data(result: ScoredDataset) -> pathlib.Path | None:
@@ -259,7 +259,7 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, SharedScores]:
 
 def _tests_first(shared: Mapping[str, SharedScores]) -> dict[str, SharedScores]:
     """The datasets with test sets first, since no epoch was chosen on their images."""
-    return dict(sorted(shared.items(), key=lambda item: not confidence.is_test_set(item[0])))
+    return dict(sorted(shared.items(), key=lambda item: not wording.is_test_set(item[0])))
 
 
 def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
@@ -289,7 +289,7 @@ def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
     kept_tables = [each.table.only(images) for each in measured.values()]
     fewest = min(kept_tables, key=lambda table: table.n_units)
     if any(table.groups != fewest.groups for table in kept_tables):
-        count = confidence.count_text(fewest.n_units, of_groups=True)
+        count = wording.count_text(fewest.n_units, of_groups=True)
         notes.append(
             f"The evaluations have different groups of images; those of the one with the fewest, {count}, count."
         )
@@ -514,14 +514,14 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
     if gain.significance == confidence.SAME:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
-        too_few = confidence.too_few(gain.n_images, level, gain.of_groups)
+        too_few = wording.too_few(gain.n_images, level, gain.of_groups)
         return f"{too_few}; the {name} of {label} and {first} cannot be compared."
-    mean, low, high = map(confidence.signed, (gain.mean, gain.low, gain.high))
-    p_value = confidence.p_value_text(gain.p_adjusted)
+    mean, low, high = map(wording.signed, (gain.mean, gain.low, gain.high))
+    p_value = wording.p_value_text(gain.p_adjusted)
     numbers = (
-        f"gain {mean}, {confidence.percent(level)} confidence interval {low} to {high}, "
+        f"gain {mean}, {wording.percent(level)} confidence interval {low} to {high}, "
         f"p {p_value if '<' in p_value else f'= {p_value}'}; better on {gain.better_on:,} of "
-        f"{confidence.count_text(gain.n_images, gain.of_groups)}"
+        f"{wording.count_text(gain.n_images, gain.of_groups)}"
     )
     preposition = "from" if gain.significance == confidence.NOT_SIGNIFICANT else "than"
     sentence = f"{label} is {PHRASES[gain.significance]} {preposition} {first} in {name} ({numbers})."

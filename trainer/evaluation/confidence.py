@@ -3,8 +3,7 @@
 Student's t (scipy). The images are a sample of all possible images, so another sample has another mean. The values
 that an interval is made of are assumed to be independent: images that belong together, such as the pages of a
 site, are one value, their mean (`per_image.PerImage.values`). The people who looked at them are a sample, too:
-where it is known who saw which images, `people_of` estimates what other people would change. The words for gains
-and their significance are here too, for pages, terminals and messages.
+where it is known who saw which images, `people_of` estimates what other people would change.
 """
 
 import dataclasses
@@ -14,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from trainer.data.prepared_data import TEST_SUFFIX
-from trainer.evaluation.evaluation import CONFIDENCE, CeilingScores, Gain, Interval, Share
+from trainer.evaluation.evaluation import CONFIDENCE, Gain, Interval, Share
 
 Values = npt.NDArray[np.float64]
 Units = npt.NDArray[np.int64]
@@ -47,12 +45,6 @@ BETS, BISECTIONS = (1e-3, 1e9), 60
 """Bets that are searched, and the steps."""
 DECISIONS_A_YEAR = 52
 """Weekly retraining decides so often whether its candidate becomes the default."""
-TIMES = "\N{MULTIPLICATION SIGN}"
-MINUS = "\N{MINUS SIGN}"
-FEW_IMAGES = 10
-"""Shares of the way over fewer images get a warning."""
-LARGEST_PERCENT = 1000
-"""A share beyond this, positive or negative, means only that the images are too few for it."""
 BETTER, WORSE, NOT_SIGNIFICANT, SAME = "better", "worse", "not significant", "the same"
 
 
@@ -280,9 +272,6 @@ def _are_equal(scores: Values) -> bool:
     return bool(np.ptp(scores) <= 1e-12 * np.abs(scores).max())
 
 
-# === Words ===
-
-
 def significance(gain: Gain) -> str:
     """BETTER or WORSE if the interval excludes 0, else NOT_SIGNIFICANT; SAME if no image has a difference."""
     if not (gain.better_on or gain.worse_on):
@@ -290,104 +279,3 @@ def significance(gain: Gain) -> str:
     if gain.low is not None and gain.low > 0:
         return BETTER
     return WORSE if gain.high is not None and gain.high < 0 else NOT_SIGNIFICANT
-
-
-def p_value_text(value: float) -> str:
-    """A p-value with three decimals, or `< 0.001`."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def percent(level: float) -> str:
-    """A confidence level of 0..1 as a percentage, such as `95%` or `99.9%`."""
-    return f"{100 * level:.4g}%"
-
-
-def signed(value: float | None) -> str:
-    """Four decimals with a sign; no sign if they are all 0."""
-    text = f"{value:+.4f}"
-    return (text if text.strip("+-0.") else "0.0000").replace("-", MINUS)
-
-
-def count_text(n: int, of_groups: bool) -> str:
-    """A number of images, or of groups of images, such as `12 groups`."""
-    return f"{n:,} {'group' if of_groups else 'image'}{'' if n == 1 else 's'}"
-
-
-def in_groups(n_units: int, n_images: int) -> str:
-    """Say that images belong to `n_units` groups, such as ` in 12 groups`; empty if none belong together."""
-    return f" in {count_text(n_units, of_groups=True)}" if n_units < n_images else ""
-
-
-def too_few(n_images: int, level: float, of_groups: bool = False, least: int = MIN_IMAGES) -> str:
-    """A clause for comparisons without a confidence interval, which needs `least` images or groups."""
-    images = f"{count_text(n_images, of_groups)} {'is' if n_images == 1 else 'are'}"
-    return f"{images} too few for a {percent(level)} confidence interval, which needs {least} or more"
-
-
-def size_text(size: Sequence[int]) -> str:
-    """Height and width with a multiplication sign, such as `240 x 320`."""
-    return f"{size[0]} {TIMES} {size[1]}"
-
-
-def share_text(share: Share) -> str:
-    """A share of the way to the ceiling in percent, with its interval, such as `80% (74 to 86)`.
-
-    Numbers beyond LARGEST_PERCENT are only named as such, such as `65% (< -1000 to 81)`.
-    """
-    if share.share is None or share.low is None or share.high is None:
-        return "undefined"
-    point, low, high = map(_bounded_percent, (share.share, share.low, share.high))
-    return f"{point}% ({low} to {high})"
-
-
-def _bounded_percent(share: float) -> str:
-    value = round(100 * share)
-    sign = ("< " if value < 0 else "> ") if abs(value) > LARGEST_PERCENT else ""
-    return f"{sign}{max(-LARGEST_PERCENT, min(value, LARGEST_PERCENT))}".replace("-", MINUS)
-
-
-def share_notes(
-    undefined: Sequence[str], n_metrics: int, n_images: int, level: float, of_groups: bool = False
-) -> list[str]:
-    """Sentences about the shares of the way: why some of `n_metrics` have none, and that few images say little.
-
-    With `of_groups`, images belong together, and `n_images` counts their groups.
-    """
-    notes, is_few = [], n_images < FEW_IMAGES
-    images = f"{'only ' if is_few else ''}{count_text(n_images, of_groups)}"
-    if undefined:
-        remedy = "; more images are needed" if is_few else ""
-        notes.append(
-            f"Undefined for {', '.join(undefined)}: over {images}, the {percent(level)} confidence interval of "
-            f"people's gain over the centre bias does not lie above 0{remedy}."
-        )
-    if is_few and len(undefined) < n_metrics:
-        notes.append(f"Over {images}, these shares say little.")
-    return notes
-
-
-def ceiling_scope(ceiling: CeilingScores) -> str:
-    """The images and observers of a ceiling, as one sentence."""
-    fewest, _, most = ceiling.n_observers
-    observers = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
-    left_out = ceiling.n_too_few
-    rest = f" ({left_out:,} with fewer than two left out)" if left_out else ""
-    n_images, n_all = ceiling.n_images, ceiling.n_chosen_of
-    groups = in_groups(ceiling.n_units, n_images)
-    images = (
-        f"{n_images:,} of {n_all:,} images{groups}, chosen at random,"
-        if n_images + left_out < n_all
-        else f"{n_images:,} images{groups}"
-    )
-    return f"{images} with {observers} observers each{rest}"
-
-
-def images_of(name: str) -> str:
-    """Name the images of a dataset of an evaluation, such as `test images of osie`."""
-    kind = "test" if is_test_set(name) else "validation"
-    return f"{kind} images of {name.removesuffix(TEST_SUFFIX)}"
-
-
-def is_test_set(name: str) -> bool:
-    """Whether a dataset of an evaluation is a test set, by its name."""
-    return name.endswith(TEST_SUFFIX)

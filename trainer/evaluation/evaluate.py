@@ -15,7 +15,7 @@ import numpy as np
 
 from trainer.data import prepared_data
 from trainer.errors import UserError, now
-from trainer.evaluation import confidence, gate, per_image, recorded, seen
+from trainer.evaluation import confidence, gate, per_image, reasons, recorded, seen, wording
 from trainer.evaluation.evaluation import (
     KNOWN,
     KNOWN_LEVEL,
@@ -320,7 +320,7 @@ def _conclude(
     n_images, n_units = deciding.n_images, deciding.n_units
     n_all = n_images + len(deciding.left_out)
     n_unseen = n_units if n_seen < n_all else 0
-    undecided = gate.too_few(confidence.images_of(decides), n_all, n_seen, n_unseen, config)
+    undecided = reasons.too_few_to_decide(wording.images_of(decides), n_all, n_seen, n_unseen, config)
     model_configs = {model: each.model_config for model, each in models.items()}
     reservation = gate.reservation(deciding.manifest, model_configs.get(CHAMPION))
     if CHAMPION in models and not reservation:
@@ -332,10 +332,10 @@ def _conclude(
     remarks = []
     for name, result in results.items():
         if name == decides or result.manifest.is_test_set:
-            remarks.append(seen.note(confidence.images_of(name), result.left_out, result.n_images))
+            remarks.append(seen.note(wording.images_of(name), result.left_out, result.n_images))
             remarks += [each.caution(NAMES[model], result.manifest) for model, each in models.items()]
     decided = (
-        f"Decided on the {n_images:,} {confidence.images_of(decides)}{confidence.in_groups(n_units, n_images)}."
+        f"Decided on the {n_images:,} {wording.images_of(decides)}{wording.in_groups(n_units, n_images)}."
         if decision.decided
         else ""
     )

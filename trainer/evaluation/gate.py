@@ -8,20 +8,13 @@ from typing import Any
 from trainer.data.prepared_data import Manifest
 from trainer.data.settings import SAMPLE
 from trainer.errors import GateError, UserError, check
-from trainer.evaluation import confidence
-from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Known, ScoredDataset, Scores
+from trainer.evaluation import confidence, reasons
+from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Known, Scores
 from trainer.evaluation.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import StrPath
 from trainer.models.provenance import Origin
-
-BECOMES = "The candidate becomes the default"
-CONFIRM = (
-    "If the data are right, set the default to this version: `python -m pipeline registry set-default challenger`."
-)
-REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
-
 
 PROMOTED, CHALLENGER, UNDECIDED, HELD, DISAGREE = "promoted", "challenger", "not decided", "held", "disagree"
 """How an evaluation ends: HELD by a question about the data, or DISAGREE if the candidate is better on new images
@@ -47,30 +40,6 @@ class Decision:
     def decided(self) -> bool:
         """Whether there were enough images that neither model was trained on, in enough groups."""
         return self.end != UNDECIDED
-
-
-def known_text(known: Known) -> str:
-    """What the gain on known images is, as a clause; empty without known images."""
-    if known.mean is None:
-        return ""
-    level = confidence.percent(known.level)
-    ends = "" if known.low is None else f" ({level} interval {known.low:.4f} to {known.high:.4f})"
-    return f"the gain on the {known.n_images:,} known images is {known.mean:.4f}{ends}"
-
-
-def what_changed(known: Known) -> str:
-    """Which of data and model changed, as a sentence."""
-    if known.n_changed:
-        return (
-            f"The data changed: the recordings of {known.n_changed:,} of the {known.n_shared:,} known images in "
-            "them are others now."
-        )
-    if known.n_shared:
-        return (
-            f"The model changed: the recordings of the {known.n_shared:,} known images in the data are the "
-            "same, so it has learned to do worse on them."
-        )
-    return "Which of them changed is not known: none of the known images is in the data."
 
 
 def metric_of(gate: str) -> str:
@@ -134,15 +103,15 @@ def decide(
     if CHAMPION in models and gain is not None:
         beats, comparison = _compare(config, ours, models[CHAMPION], gain)
     if all(_is_worse(metric, ours, bias) for metric in BASELINE_METRICS):
-        numbers = " and in ".join(_against(metric, ours, bias) for metric in BASELINE_METRICS)
+        numbers = " and in ".join(reasons.against(metric, ours, bias) for metric in BASELINE_METRICS)
         reason = f"The candidate is worse than the centre bias in {numbers}."
         return Decision(False, beats, False, reason, CHALLENGER)
     if config.gate in ("always", "never"):
         promote = config.gate == "always"
-        outcome = BECOMES if promote else "The candidate does not become the default"
+        outcome = reasons.BECOMES if promote else "The candidate does not become the default"
         reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
         if promote and known is not None:
-            reason += f" Known images: {known_text(known) or known.verdict}."
+            reason += f" Known images: {reasons.known_text(known) or known.verdict}."
         if promote and questions:
             reason += f" The data raise a question: {' '.join(questions)}"
         return Decision(True, beats, promote, reason, PROMOTED if promote else CHALLENGER)
@@ -157,36 +126,19 @@ def decide(
         )
         return Decision(True, beats, False, reason, HELD)
     if known is not None and known.verdict == Known.WORSE:
-        reason = f"Data and model disagree, so the {current} stays: {comparison}, but {known_text(known)}."
-        return Decision(True, beats, False, " ".join([reason, what_changed(known), *questions, CONFIRM]), DISAGREE)
+        reason = f"Data and model disagree, so the {current} stays: {comparison}, but {reasons.known_text(known)}."
+        return Decision(
+            True,
+            beats,
+            False,
+            " ".join([reason, reasons.what_changed(known), *questions, reasons.CONFIRM]),
+            DISAGREE,
+        )
     if questions:
         reason = f"Held by a question about the data, so the {current} stays: {comparison}."
-        return Decision(True, beats, False, " ".join([reason, *questions, CONFIRM]), HELD)
-    also = f"; {text}" if known is not None and (text := known_text(known)) else ""
-    return Decision(True, beats, True, f"{BECOMES}: {comparison}{also}.", PROMOTED)
-
-
-def too_few(title: str, n_images: int, n_seen: int, n_units: int, config: EvaluateConfig) -> str:
-    """Say that there are too few images to decide on; empty if there are enough, or if only means decide.
-
-    Args:
-        title: Name of the images, such as `validation images of osie`.
-        n_images: Number of all.
-        n_seen: Number of those that one of the models was trained on.
-        n_units: Number of the others, where a group counts as one; 0 if there are none.
-        config: The gate.
-    """
-    if n_units >= confidence.MIN_DECIDING or not (config.gate_confidence or n_seen):
-        return ""
-    facts = f"there are {n_images:,} {title}"
-    if n_seen:
-        facts = (
-            f"one of the two models was trained on {n_seen:,} of the {n_images:,} {title}, or on others of their "
-            f"groups, which leaves {confidence.count_text(n_units, n_units < n_images - n_seen)}"
-        )
-    elif n_units < n_images:
-        facts = f"the {n_images:,} {title} belong to {n_units:,} groups"
-    return f"{facts}, and a decision needs {confidence.MIN_DECIDING}"
+        return Decision(True, beats, False, " ".join([reason, *questions, reasons.CONFIRM]), HELD)
+    also = f"; {text}" if known is not None and (text := reasons.known_text(known)) else ""
+    return Decision(True, beats, True, f"{reasons.BECOMES}: {comparison}{also}.", PROMOTED)
 
 
 def what_could_be_found(
@@ -235,49 +187,17 @@ def reservation(manifest: Manifest, champion: Mapping[str, Any] | None) -> str:
     return "it was trained on real data, and this comparison used only generated shapes"
 
 
-def reason_of(evaluation: Evaluation, registers: bool) -> str:
-    """The reason of the decision in an evaluation; it says `would become` unless the candidate is registered."""
-    if is_undecided(evaluation, registers):
-        return "No default model was compared with it."
-    reason = evaluation.reason
-    return reason if registers else reason.replace(BECOMES, "The candidate would become the default", 1)
-
-
-def is_undecided(evaluation: Evaluation, registers: bool) -> bool:
-    """Whether an evaluation decides nothing: outside of a run it knows no default model unless one is given."""
-    is_alone = not registers and not evaluation.run and CHAMPION not in evaluation.model_configs
-    return is_alone and evaluation.passed_baseline
-
-
 def require_baseline(evaluation: Evaluation) -> None:
     """Raise `GateError` with the numbers if the candidate is worse than the centre bias."""
     if not evaluation.passed_baseline:
         advice = " Train the candidate longer, or check its data and its loss curve." if evaluation.run else ""
-        bias = center_bias_text(evaluation.deciding)
+        bias = reasons.center_bias_text(evaluation.deciding)
         raise GateError(f"{evaluation.reason} {bias}{advice} (dataset {evaluation.decides})")
-
-
-def center_bias_text(result: ScoredDataset) -> str:
-    """Say of which images the centre bias of a dataset is, as a sentence."""
-    manifest = result.manifest
-    fingerprint, n_images = result.origin_of_bias
-    kind = "fixations" if manifest.has_fixations else "maps"
-    own = manifest.is_test_set and fingerprint == manifest.fingerprint
-    of = f"{n_images:,} {'test' if own else 'training'} images"
-    without = ", for each image without the tenth that it belongs to" if own else ""
-    return f"Centre bias: the smoothed {kind} of the {of}{without}."
 
 
 def _is_worse(metric: str, ours: Scores, theirs: Scores) -> bool:
     higher, lower = (theirs, ours) if METRICS[metric].higher_is_better else (ours, theirs)
     return higher[metric] > lower[metric]
-
-
-def _against(metric: str, ours: Scores, theirs: Scores) -> str:
-    """Two scores in words, such as `CC (0.300 against 0.400)`."""
-    row = METRICS[metric]
-    direction = "" if row.higher_is_better else ", lower is better"
-    return f"{row.label} ({ours[metric]:.3f} against {theirs[metric]:.3f}{direction})"
 
 
 def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores, gain: Gain) -> tuple[bool, str]:
@@ -288,30 +208,9 @@ def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores, gain: Gain) -
     direction = "higher" if row.higher_is_better else "lower"
     clause = (
         f"the candidate's {row.label} is {ours[metric]:.4f}, the current default's {theirs[metric]:.4f} "
-        f"({direction} is better), {_difference(config, gain)}"
+        f"({direction} is better), {reasons.difference_of(config, gain)}"
     )
     return decisive is not None and decisive > config.gate_margin, clause
-
-
-def _difference(config: EvaluateConfig, gain: Gain) -> str:
-    """The gain in words, with its significance and the margin, as the end of a sentence."""
-    if not gain.mean:
-        return "no difference"
-    margin = config.gate_margin
-    difference = f"{confidence.BETTER if gain.mean > 0 else confidence.WORSE} by {abs(gain.mean):.4f}"
-    if not config.gate_confidence:
-        return f"{difference} (gate_margin is {margin:g})" if margin else difference
-    if gain.low is None or gain.high is None:
-        least = confidence.MIN_DECIDING
-        return f"{difference}, but {confidence.too_few(gain.n_images, gain.level, gain.of_groups, least)}"
-    interval = (
-        f"{confidence.percent(gain.level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
-    )
-    if margin:
-        interval += f"; all of it must be above {margin:g}"
-    if confidence.significance(gain) == confidence.NOT_SIGNIFICANT:
-        return f"{difference}, but not significantly ({interval})"
-    return f"significantly {difference} ({interval})"
 
 
 # === Test sets ===

@@ -14,7 +14,7 @@ from PIL import Image
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.errors import check, format_duration, now
-from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices, seen
+from trainer.evaluation import confidence, gate, per_image, reasons, run_folders, sample_notices, seen, wording
 from trainer.evaluation.compare import (
     EVALUATE_AGAIN,
     Contestant,
@@ -31,7 +31,7 @@ from trainer.io.pictures import Pixels
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
 from trainer.prediction.heat import blend
-from trainer.reports import gallery, pages, score_tables
+from trainer.reports import ceiling_rows, gallery, pages, score_tables, sentences
 from trainer.reports.score_tables import number
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def write_preview(dataset: Path, html: Path) -> None:
             f"{pages.counts_text(expected)}. The results are not comparable with those on the complete dataset."
         )
     fixations = "with fixations" if manifest.has_fixations else "no fixations"
-    size = confidence.size_text(manifest.image_size)
+    size = wording.size_text(manifest.image_size)
     pages.write_page(
         html,
         "preview.html.jinja",
@@ -101,7 +101,7 @@ def write_preview(dataset: Path, html: Path) -> None:
         head=[("Date", now()), *pages.code_facts(manifest.code_version)],
         tiles=[
             *((_title(split), f"{n:,}", f"of {expected[split]:,}") for split, n in manifest.counts.items()),
-            ("Network input", size, f"height {confidence.TIMES} width, pixels"),
+            ("Network input", size, f"height {wording.TIMES} width, pixels"),
             ("Ground truth", manifest.ground_truth, fixations),
         ],
         notices=[sample_notices.DATA] if Origin(vars(manifest)).is_sample else [],
@@ -251,7 +251,7 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
     tables = per_image.read_scores(folder / model_folder.PER_IMAGE, remedy)
     *others, last = evaluation.datasets
     is_alone = not (registers or evaluation.run)
-    warnings, reason = evaluation.data_warnings, gate.reason_of(evaluation, registers)
+    warnings, reason = evaluation.data_warnings, sentences.reason_of(evaluation, registers)
     for text in warnings:  # they stand above
         reason = reason.replace(f" {text}", "")
     pages.write_page(
@@ -261,10 +261,10 @@ def write_report(folder: Path, html: Path, registers: bool = True) -> None:
         head=_head(folder, evaluation),
         headline=headline(evaluation, registers),
         sentence=_sentence(evaluation, tables[evaluation.decides]),
-        reason=" ".join([reason, *([gate.REGISTERS_NOTHING] if is_alone else [])]),
-        notices=score_tables.notices(evaluation),
+        reason=" ".join([reason, *([sentences.REGISTERS_NOTHING] if is_alone else [])]),
+        notices=sentences.notices(evaluation),
         data_warnings=warnings,
-        percent=confidence.percent(evaluation.shown_confidence),
+        percent=wording.percent(evaluation.shown_confidence),
         sets=[_describe_set(folder, name, tables[name], evaluation) for name in evaluation.datasets],
         data=pages.grid(
             {name: pages.manifest_facts(result.manifest) for name, result in evaluation.datasets.items()}
@@ -293,7 +293,7 @@ def _head(folder: pathlib.Path, evaluation: Evaluation) -> pages.Facts:
 def _data(counts: Mapping[str, tuple[int, int]]) -> str:
     """The datasets in words, from the number of images and of units (`PerImage.n_units`) of each."""
     return " and ".join(
-        f"{n_images:,} {confidence.images_of(name)}{confidence.in_groups(n_units, n_images)}"
+        f"{n_images:,} {wording.images_of(name)}{wording.in_groups(n_units, n_images)}"
         for name, (n_images, n_units) in counts.items()
     )
 
@@ -302,7 +302,7 @@ def headline(evaluation: Evaluation, registers: bool) -> tuple[str, str]:
     """Return tone and headline of the decision, which has no effect unless the candidate is registered."""
     if not evaluation.passed_baseline:
         return "bad", "Worse than the centre bias"
-    if gate.is_undecided(evaluation, registers):
+    if sentences.is_undecided(evaluation, registers):
         return "plain", "Not compared with a default model"
     if evaluation.promote:
         return "good", "Becomes the default" if registers else "Would become the default"
@@ -321,7 +321,7 @@ def _sentence(evaluation: Evaluation, table: PerImage) -> str:
     if CHAMPION in means:
         gains[CHAMPION] = result.gains[metric]
     comparisons = [
-        f"{_than(gain)} that of {score_tables.OTHERS[model]} ({number(means[model][metric])})"
+        f"{_than(gain)} that of {sentences.OTHERS[model]} ({number(means[model][metric])})"
         for model, gain in gains.items()
     ]
     scores = table.scores[CANDIDATE][metric]
@@ -331,7 +331,7 @@ def _sentence(evaluation: Evaluation, table: PerImage) -> str:
         f"{number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
         f"the worst image is {table.images[worst]} ({number(scores[worst])})."
     )
-    return " ".join([sentence, *score_tables.where_worse(result)])
+    return " ".join([sentence, *sentences.where_worse(result)])
 
 
 def _than(gain: Gain) -> str:
@@ -349,17 +349,17 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: 
     if not result.has_fixations:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
         note = f"Not computed: {missing}. They need fixations, but this dataset has only maps."
-    images = confidence.images_of(name)
+    images = wording.images_of(name)
     return {
         "name": name,
         "title": score_tables.title(name),
         "leak": seen.note(images, result.left_out, result.n_images),
         "decides": name == evaluation.decides,
         "note": note,
-        "how": score_tables.how_measured(result),
+        "how": sentences.how_measured(result),
         **score_tables.describe_scores(table, labels, result.models, result.intervals),
         "gains": [score_tables.gain_row(metric, gain) for metric, gain in result.gains.items()],
-        "decisive": score_tables.decisive_text(result, gate_metric),
+        "decisive": sentences.decisive_text(result, gate_metric),
         "who": who,
         "ceiling": _ceiling(result.ceiling, labels, evaluation.shown_confidence, who),
         "gallery": gallery.describe_gallery(
@@ -383,11 +383,11 @@ def _ceiling(
     """
     if not isinstance(ceiling, CeilingScores):
         return None if ceiling is None else {"absent": ceiling.absent}
-    rows = score_tables.ceiling_rows(ceiling)
-    return score_tables.ceiling_chart(rows, labels) | {
+    rows = ceiling_rows.ceiling_rows(ceiling)
+    return ceiling_rows.ceiling_chart(rows, labels) | {
         "who": who,
-        "scope": confidence.ceiling_scope(ceiling),
-        "note": " ".join(score_tables.ceiling_notes(rows, ceiling, level)),
+        "scope": ceiling_rows.ceiling_scope(ceiling),
+        "note": " ".join(ceiling_rows.ceiling_notes(rows, ceiling, level)),
     }
 
 
@@ -409,13 +409,11 @@ def _rule(evaluation: Evaluation) -> pages.Facts:
     if evaluation.gate_margin:
         rule += f", better by more than {evaluation.gate_margin:g}"
     rule += (
-        f", {confidence.percent(level)} confidence for other images and the same people"
-        if level
-        else ", means only"
+        f", {wording.percent(level)} confidence for other images and the same people" if level else ", means only"
     )
-    facts = [("Gate", rule), ("Decided on", confidence.images_of(evaluation.decides))]
+    facts = [("Gate", rule), ("Decided on", wording.images_of(evaluation.decides))]
     if known := evaluation.known:
-        facts.append(("Known images", gate.known_text(known) or known.verdict))
+        facts.append(("Known images", reasons.known_text(known) or known.verdict))
     return facts
 
 
@@ -455,7 +453,7 @@ def write_comparison(
         head=[("Data", data), ("Date", now()), *pages.code_facts(package_version.code_version())],
         notices=notices,
         first=first,
-        percent=confidence.percent(level),
+        percent=wording.percent(level),
         corrected=len(others) if len(others) > 1 else 0,
         sets=sets,
         models=pages.grid({each.label: [("named", each.name), *each.facts.items()] for each in contestants}),

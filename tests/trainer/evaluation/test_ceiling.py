@@ -10,12 +10,13 @@ from scipy.ndimage import gaussian_filter
 from tests.prepared import write_prepared
 from trainer.data import prepared_data, tfrecords
 from trainer.data.fixation_points import count_points
-from trainer.evaluation import ceiling, confidence
+from trainer.evaluation import ceiling
 from trainer.evaluation.evaluation import Choice
 from trainer.evaluation.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.evaluation.metrics import score
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
 from trainer.evaluation.scoring import Background, content
+from trainer.reports.ceiling_rows import ceiling_scope
 
 
 def write(folder, observers_of, sizes=None, **counts):
@@ -113,9 +114,7 @@ def test_images_of_mixed_sizes_and_with_one_observer_are_counted(tmp_path):
     result = described(data, models=["candidate"])
     assert (result.n_images, result.n_too_few, result.n_observers) == (4, 2, (2, 5.0, 5))
     assert set(result.split_half.means[OBSERVERS]) == set(METRICS)
-    assert (
-        confidence.ceiling_scope(result) == "4 images with 2 to 5 observers each (2 with fewer than two left out)"
-    )
+    assert ceiling_scope(result) == "4 images with 2 to 5 observers each (2 with fewer than two left out)"
 
 
 # === The observers of one image: by brute force, by pysaliency, and by what theory expects ===

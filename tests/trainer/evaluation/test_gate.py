@@ -4,7 +4,7 @@ import pytest
 
 from tests.prepared import manifest_of
 from trainer.errors import UserError
-from trainer.evaluation import confidence, gate
+from trainer.evaluation import confidence, gate, reasons
 from trainer.evaluation.evaluation import Gain, Known
 from trainer.evaluation.gate import Decision, decide
 from trainer.evaluation.settings import EvaluateConfig
@@ -118,7 +118,7 @@ def test_metric_that_could_not_be_computed_is_named():
 )
 def test_nothing_is_decided_on_few_images_or_groups(n_images, n_seen, n_units, gate_confidence, decides):
     config = EvaluateConfig(gate_confidence=gate_confidence)
-    undecided = gate.too_few("validation images of osie", n_images, n_seen, n_units, config)
+    undecided = reasons.too_few_to_decide("validation images of osie", n_images, n_seen, n_units, config)
     assert bool(undecided) is not decides
     if not decides:
         assert str(n_images) in undecided

@@ -9,7 +9,7 @@ import pytest
 from tests.trainer import predictable
 from trainer.data import prepared_data, tfrecords
 from trainer.errors import UserError
-from trainer.evaluation import gate, known, recorded
+from trainer.evaluation import gate, known, reasons, recorded
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.evaluation import KNOWN, RECORDED, Known
 from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
@@ -109,7 +109,7 @@ def test_which_of_data_and_model_changed_is_said(default, models, good, tmp_path
     judged = judge(models["bad"], data, tmp_path / "evaluation", default)
     assert (judged.end, judged.known.n_shared) == (gate.DISAGREE, 0)
     same = dataclasses.replace(judged.known, n_shared=3)
-    assert "The model changed" in gate.what_changed(same)
+    assert "The model changed" in reasons.what_changed(same)
 
 
 def test_known_images_that_are_gone_end_in_a_question_until_they_are_forgotten(default, models, wrong, tmp_path):

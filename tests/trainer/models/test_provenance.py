@@ -20,7 +20,7 @@ from trainer.models import provenance
 from trainer.models.provenance import Origin
 from trainer.network.model_folder import MODEL_CONFIG
 from trainer.reports.report import write_report
-from trainer.reports.score_tables import print_evaluation
+from trainer.reports.terminal import print_evaluation
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

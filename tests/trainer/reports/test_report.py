@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 from trainer.data import prepared_data
-from trainer.evaluation import confidence
+from trainer.evaluation import wording
 from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import LEAVE_ONE_OUT, SPLIT_HALF
 from trainer.network import model_folder
-from trainer.reports import report, score_tables
+from trainer.reports import ceiling_rows, report, score_tables
 from trainer.reports.report import write_curve, write_preview
 
 
@@ -145,7 +145,7 @@ def test_preview_shows_counts_origin_licence_and_images(datasets, tmp_path):
     assert_self_contained(page)
     # A stimulus and its overlay for each of two and ten images, and the centre bias.
     assert len(page.pictures) == 2 * (2 + 10) + 1
-    facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {confidence.TIMES} 64", "with fixations")
+    facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {wording.TIMES} 64", "with fixations")
     told_facts = ("<dd>Ours.</dd>", "<dd>A: B. C 2020.</dd>", "<li>2 rows &lt;left out&gt;.</li>")
     assert all(fact in page.text for fact in (*facts, *told_facts))
 
@@ -187,10 +187,10 @@ def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path)
     shares = evaluation.datasets["salicon"].ceiling.leave_one_out.shares
     for model in ("candidate", "champion"):
         low, high = (round(100 * getattr(shares[model]["nss"], end)) for end in ("low", "high"))
-        assert f"({low} to {high})".replace("-", confidence.MINUS) in text
+        assert f"({low} to {high})".replace("-", wording.MINUS) in text
     assert "Undefined for sAUC" in text
     rows = re.findall(r'class="reach-name"><b>([^<]+)</b>.*?<small>([^<]+)</small>', text)
     for label, protocol in rows:
         by_halves = label in {METRICS[metric].label for metric in metrics_that_need(DENSITY)}
-        assert protocol == score_tables.HELD_OUT[SPLIT_HALF if by_halves else LEAVE_ONE_OUT]
+        assert protocol == ceiling_rows.HELD_OUT[SPLIT_HALF if by_halves else LEAVE_ONE_OUT]
     assert len(rows) == len(METRICS)

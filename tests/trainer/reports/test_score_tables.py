@@ -1,47 +1,9 @@
-"""Scores on a terminal and in a log."""
-
-import dataclasses
-import io
+"""Scores in the cells of tables."""
 
 import pytest
-from rich.console import Console
 
-from tests.consoles import printed
-from trainer.evaluation import confidence
-from trainer.evaluation.metric_table import FIXATIONS, METRICS
+from trainer.evaluation import wording
 from trainer.reports import score_tables
-from trainer.reports.score_tables import print_evaluation
-
-
-@pytest.fixture
-def lines(evaluation):
-    console = Console(file=io.StringIO(), width=80)
-    print_evaluation(evaluation, console)
-    return printed(console).splitlines()
-
-
-def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation, lines):
-    salicon = evaluation.datasets["salicon"]
-    assert lines[0].strip() == "Validation images of salicon: 10; 95% confidence intervals"
-    assert lines[1].split() == ["centre"]
-    assert lines[2].split() == ["candidate", "interval", "default", "bias", "gain", "interval"]
-    low, high = salicon.intervals["candidate"]["nss"]
-    gain = salicon.gains["nss"]
-    nss, _ = (line.split() for line in lines if line.startswith("NSS ↑"))
-    means = {model: f"{scores['nss']:.3f}" for model, scores in salicon.models.items()}
-    assert nss[2:7] == [means["candidate"], f"{low:.3f}", "to", f"{high:.3f}", means["champion"]]
-    assert nss[-4:] == [f"{gain.mean:+.3f}", f"{gain.low:+.3f}", "to", f"{gain.high:+.3f}"]
-    prose = ("Undefined", "Each model", "Intervals", "KLD decides")
-    assert all(len(line) <= 80 for line in lines[:-1] if not line.startswith(prose))
-    assert lines[-1].startswith("Not decided, so the current default stays: there are 10 validation images")
-
-
-def test_metrics_in_which_the_candidate_is_worse_stand_below_the_scores(evaluation):
-    worse = {"centre_bias": ["information_gain", "nss"], "champion": []}
-    results = {"salicon": dataclasses.replace(evaluation.datasets["salicon"], worse=worse)}
-    console = Console(file=io.StringIO(), width=80)
-    print_evaluation(dataclasses.replace(evaluation, datasets=results), console)
-    assert "The candidate is significantly worse than the centre bias in IG, NSS.\n" in printed(console)
 
 
 @pytest.mark.parametrize(
@@ -50,24 +12,10 @@ def test_metrics_in_which_the_candidate_is_worse_stand_below_the_scores(evaluati
         ("kld", [-0.014, 0.794], "0.000 to 0.794"),
         ("auc_judd", [0.8075, 1.0374], "0.807 to 1.000"),
         ("cc", [0.756, 1.062], "0.756 to 1.000"),
-        ("information_gain", [-2.0, 0.5], f"{confidence.MINUS}2.000 to 0.500"),
+        ("information_gain", [-2.0, 0.5], f"{wording.MINUS}2.000 to 0.500"),
         ("sim", [0.64, 0.64], ""),
         ("sim", None, ""),
     ],
 )
 def test_interval_ends_where_the_scores_do(metric, ends, expected):
     assert score_tables.interval_text(metric, ends) == expected
-
-
-def test_way_to_people_is_shown_for_each_model(evaluation, lines):
-    start = next(index for index, line in enumerate(lines) if line.startswith("Share of the way"))
-    assert lines[start + 1].split() == ["held", "centre"]
-    assert lines[start + 2].split() == ["out", "bias", "people", "candidate", "default"]
-    rows = [line.split() for line in lines[start + 3 : start + 3 + len(METRICS)]]
-    protocols = {row.label: "one" if FIXATIONS in row.needs else "half" for row in METRICS.values()}
-    assert {row[0]: row[2] for row in rows} == protocols
-    shares = evaluation.datasets["salicon"].ceiling.split_half.shares["candidate"]["cc"]
-    (cc,) = (line for line in lines[start:] if line.startswith("CC ↑") and "%" in line)
-    percents = [round(100 * getattr(shares, end)) for end in ("share", "low", "high")]
-    assert "{}% ({} to {})".format(*percents) in cc
-    assert "Scored on held-out observers of 10 images with 5 observers each." in lines
