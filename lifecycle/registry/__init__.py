@@ -1,1 +1,1 @@
-"""Versions of a model in a folder, a bucket or Vertex AI, and endpoints; the gate is in `trainer/evaluation`."""
+"""Versions of a model in a folder, a bucket or Vertex AI, and endpoints. The gate is in `trainer/evaluation`."""

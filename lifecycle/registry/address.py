@@ -15,10 +15,10 @@ from trainer.errors import check
 from trainer.io.places import bucket_at, stored_at
 
 VERTEX = "vertex://"
-"""Prefix of such an address; an address without it is a folder."""
+"""Prefix of such an address. An address without it is a folder."""
 ADDRESS_SYNTAX = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=IMAGE&staging=gs://BUCKET/FOLDER"
 GOOGLES = {"cpu": "tf2-cpu.2-15", "gpu": "tf2-gpu.2-15"}
-"""Google's images that serve a SavedModel; those of TensorFlow 2.15 can load ours."""
+"""Google's images that serve a SavedModel. Those of TensorFlow 2.15 can load ours."""
 GOOGLES_END = datetime.date(2027, 1, 14)
 """Google withdraws them on this day, and has none of a later TensorFlow.
 
@@ -26,7 +26,7 @@ Source: its page "Prebuilt containers for inference and explanation".
 """
 OWN_IMAGE = "add ?serving=IMAGE to the registry's address, an image built from images/serving"
 HOSTS = {"europe": "europe", "asia": "asia", "australia": "asia"}
-"""First word of a location -> the nearest host of Google's images; `us` for all other locations."""
+"""First word of a location -> the nearest host of Google's images. `us` for all other locations."""
 SERVED_MODEL = "msinet"
 """Name of the model within images/serving, whatever its name in the registry is."""
 SERVING_PORT = 8080
@@ -49,10 +49,10 @@ class Address:
     """A project in a location, and how it stores and serves versions.
 
     Attributes:
-        endpoint: Address of the API; the location's public one if empty.
+        endpoint: Address of the API. The location's public one if empty.
         serving: Container that serves the versions: the full name of an image built from images/serving, or `cpu`
             or `gpu` for Google's, until `GOOGLES_END`.
-        staging: `gs://` folder of the versions; `models` in the bucket of the trained model if empty.
+        staging: `gs://` folder of the versions. `models` in the bucket of the trained model if empty.
 
     Raises `UserError` for a malformed field.
     """
@@ -79,7 +79,7 @@ class Address:
 
     @classmethod
     def at(cls, address: str) -> Self:
-        """Parse vertex://PROJECT/LOCATION; the other fields may follow as a query. Raises `UserError`."""
+        """Parse vertex://PROJECT/LOCATION. The other fields may follow as a query. Raises `UserError`."""
         parts = urllib.parse.urlsplit(address)
         options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
         unknown = options.keys() - {"endpoint", "serving", "staging"}

@@ -1,4 +1,4 @@
-"""The gate of data before they are trained on: enough, and like those of the current default model."""
+"""The gate of data before they are trained on: enough, and like the data of the current default model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set
 
 
 def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[ComparedData]:
-    """Compare prepared data with those of the current default of model `name`, and ask the default about them.
+    """Compare prepared data with the data of the current default of model `name`, and ask the default about them.
 
     Args:
         location: The registry, as in `register.open_registry`.
@@ -35,7 +35,7 @@ def compare_data(location: str, name: str, data: Mapping[str, str]) -> list[Comp
 
 
 def _compared(step: str, folder: str, default: Version | None, before: Sequence[Line]) -> ComparedData:
-    """The data of a step beside those of the default, which were `before`; empty if its images are not known."""
+    """The data of a step beside the default's, with the images `before`. Empty if its images are not known."""
     data = PreparedData(folder)
     manifest = data.manifest
     earlier = default.facts.lineage.data.get(step, DataRecord()) if default else DataRecord()
@@ -63,7 +63,7 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
 
 
 def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> tuple[list[str], list[str]]:
-    """Return all that was found, which is printed too, and what of it holds a promotion.
+    """Return all that was found, and print it, and what of it holds a promotion.
 
     Raises:
         UserError: the fine-tuning data have too few images or observers, or there is a question and the gate is

@@ -1,4 +1,4 @@
-"""The decisions about the default of a model: which number each of them has among those of a year.
+"""The decisions about the default of a model: which number each of them has in a year.
 
 A decision is a look at whether a candidate is better than the default. The more there are, the more certain must
 the next be (`trainer.evaluation.confidence.decision_level`). So each takes a number before its evaluation starts,
@@ -21,12 +21,12 @@ YEAR = datetime.timedelta(days=365)
 
 
 def folder_of(run: str, model: str) -> str:
-    """The folder of a run, by that of its model: a resumed run on this machine has another name, but this one."""
+    """The folder of a run, by its model's folder. A resumed run has another name, but the same folder."""
     return model.partition(f"/{run}/")[0]
 
 
 def _entry(look: Look, number: int = 0, since: str = "") -> LedgerEntry:
-    """A look in a ledger."""
+    """A look in a ledger, such as number 12 of run msinet-20260302."""
     folder = folder_of(look.run, str(look.model))
     return LedgerEntry(number, since, look.run, folder, look.made_of, look.compared_with)
 
@@ -34,7 +34,7 @@ def _entry(look: Look, number: int = 0, since: str = "") -> LedgerEntry:
 def take(
     ledger: list[LedgerEntry], versions: Iterable[Version], look: Look, now: datetime.datetime
 ) -> tuple[list[LedgerEntry], int]:
-    """Give a look a number; returns the ledger with it, without what is over a year old, and the number.
+    """Give a look a number. Returns the ledger with it, without what is over a year old, and the number.
 
     A look that is in the ledger keeps its number: of the same run, or of the same inputs, compared with the same
     version.

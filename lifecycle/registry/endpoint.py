@@ -21,23 +21,23 @@ from lifecycle.vertex import api as vertex_api
 from trainer.errors import UserError, check
 
 SHIPPED_IMAGE = pathlib.Path(__file__).with_name("trial.jpg")
-"""The image of the package whose map is compared."""
+"""The image of the package with the map that is compared."""
 TOLERANCE = 2
 """Grey levels, of 255, by which the map may differ: other kernels and another TensorFlow make one."""
 FOLLOWS, TRIAL = "default_of", "trial_of"
-"""Keys of labels of endpoints; the value is the model's name."""
+"""Keys of labels of endpoints. The value is the model's name."""
 MACHINE = {
     "machine_spec": {"machine_type": "n1-standard-4"},
     "min_replica_count": 1,
     "max_replica_count": 1,
 }
-"""What the first version on an endpoint runs on; a later one takes the machines of the version before."""
+"""What the first version on an endpoint runs on. A later one takes the machines of the version before."""
 NEW = "0"
 """Stands in a request for the deployed model that it makes."""
 DEPLOY_S = 3600.0
 """How long a deployment is waited for, which starts a machine."""
 ABANDONED = datetime.timedelta(hours=3)
-"""Age of a trial whose process must have been killed."""
+"""A trial of this age belongs to a process that was killed."""
 
 
 def write_shipped_map(model: str, path: pathlib.Path) -> None:
@@ -72,7 +72,7 @@ class Endpoints:
     name: str
 
     def find(self, endpoint: str, entries: Sequence[Any]) -> Any:
-        """The endpoint of this name or ID; `entries` are the model's versions, as the API describes them.
+        """The endpoint of this name or ID. `entries` are the model's versions, as the API describes them.
 
         Raises `UserError` if there is none, if there are several, or if another model is deployed there.
         """
@@ -105,7 +105,7 @@ class Endpoints:
         """Give a version all requests to an endpoint, and undeploy the others.
 
         Raises `UserError` if the version does not return the map `expected` of `SHIPPED_IMAGE`, as PNG, when it is
-        tried; the endpoint then answers as before.
+        tried. The endpoint then answers as before.
         """
         self.deploy(endpoint, entry, expected, traffic=100)
         for other in self._get(endpoint).deployed_models:
@@ -118,11 +118,11 @@ class Endpoints:
         Args:
             endpoint: Resource name of the endpoint.
             entry: The version, as the API describes it.
-            expected: Map of `SHIPPED_IMAGE` that the version must return before it is deployed here, as PNG;
-                if it is empty, the version must return a map of the image's size.
-            traffic: 1 to 100; if no other version has traffic, this one gets all.
+            expected: Map of `SHIPPED_IMAGE` that the version must return before it is deployed here, as PNG.
+                If it is empty, the version must return a map of the image's size.
+            traffic: 1 to 100. If no other version has traffic, this one gets all.
 
-        Raises `UserError` if it returns another map; the endpoint then answers as before.
+        Raises `UserError` if it returns another map. The endpoint then answers as before.
         """
         found = self._get(endpoint)
         deployed = _deployed(found, entry)
@@ -163,7 +163,7 @@ class Endpoints:
             )
 
     def _ask(self, endpoint: str) -> bytes:
-        """The map that an endpoint returns of `SHIPPED_IMAGE`; empty if it returns something else."""
+        """The map that an endpoint returns of `SHIPPED_IMAGE`. Empty if it returns something else."""
         from google.api_core import exceptions
 
         # As google-cloud-aiplatform does it: the client of the API would wrap the body into another JSON.
@@ -181,7 +181,7 @@ class Endpoints:
             return b""
 
     def _remove(self, endpoint: str) -> None:
-        """Remove a trial. A failure is not worth a failed deployment; the next one tries again."""
+        """Remove a trial. A failure is not worth a failed deployment. The next one tries again."""
         from google.api_core.exceptions import GoogleAPIError
 
         try:
@@ -213,7 +213,7 @@ class Endpoints:
         vertex_api.retried(lambda: self._client.update_endpoint(request, timeout=vertex_api.TIMEOUT_S))
 
     def _deploy(self, endpoint: str, entry: Any, machines: Mapping[str, Any], split: Mapping[str, int]) -> None:
-        """Deploy a version; either it gets its share of the traffic, or nothing changes."""
+        """Deploy a version. Either it gets its share of the traffic, or nothing changes."""
         version = f"{entry.name.partition('@')[0]}@{entry.version_id}"
         deployed = {"model": version, "display_name": f"{self.name}-{entry.version_id}", **machines}
         self._client.deploy_model(endpoint=endpoint, deployed_model=deployed, traffic_split=split).result(DEPLOY_S)
@@ -229,7 +229,7 @@ def _like(endpoint: Any) -> dict[str, Any]:
 
 
 def _deployed(endpoint: Any, entry: Any) -> str:
-    """The ID under which a version is deployed on an endpoint; empty if it is not."""
+    """The ID under which a version is deployed on an endpoint. Empty if it is not."""
     versions = {each.model_version_id: each.id for each in endpoint.deployed_models}
     return str(versions.get(entry.version_id, ""))
 
@@ -249,7 +249,7 @@ def _age(endpoint: Any) -> datetime.timedelta:
 
 
 def _complaint(answer: bytes, expected: bytes) -> str:
-    """What is wrong with a map that was returned; empty if nothing is. Both are PNGs."""
+    """What is wrong with a map that was returned. Empty if nothing is. Both are PNGs."""
     from trainer.io.pictures import read_picture
 
     try:
@@ -264,5 +264,5 @@ def _complaint(answer: bytes, expected: bytes) -> str:
 
 
 def _tell(line: str) -> None:
-    """Print a line of progress; the standard output is for results."""
+    """Print a line of progress. The standard output is for results."""
     print(line, file=sys.stderr, flush=True)

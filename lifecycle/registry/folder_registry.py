@@ -10,7 +10,7 @@
     <root>/<name>/serving/<version>/        a copy of the default's SavedModel, and of no other
 
 TensorFlow Serving takes the highest number that it finds in a folder: of <root>/<name> the newest version, of
-<root>/<name>/serving the default. As long as `pretrained` is the default, `aliases.json` has none; it is served as
+<root>/<name>/serving the default. As long as `pretrained` is the default, `aliases.json` has none. It is served as
 `serving/0` once a person has made it the default.
 """
 
@@ -82,7 +82,7 @@ FILE_OF_VERSION = re.compile(r"(\d+)/(.+)")
 
 
 class NumberedRegistry(abc.ABC):
-    """The rules of a `Registry`; its subclasses read and write the files."""
+    """The rules of a `Registry`. Its subclasses read and write the files."""
 
     @property
     @abc.abstractmethod
@@ -90,17 +90,17 @@ class NumberedRegistry(abc.ABC):
         """Path or address of the folder of all models."""
 
     def aliases(self, name: str) -> dict[str, int]:
-        """The number of the version that each alias names; see `Registry.aliases`."""
+        """The number of the version that each alias names. See `Registry.aliases`."""
         return dict(self._read_json(name, ALIASES))
 
     def versions(self, name: str) -> list[Version]:
-        """All versions of model `name`, oldest first; see `Registry.versions`."""
+        """All versions of model `name`, oldest first. See `Registry.versions`."""
         models = self._models(name)
         with ThreadPoolExecutor(READERS) as pool:
             return list(pool.map(lambda number: self._version(name, number, models), sorted(models)))
 
     def default_moves(self, name: str) -> list[DefaultMove]:
-        """The moves of the default, oldest first; see `Registry.default_moves`."""
+        """The moves of the default, oldest first. See `Registry.default_moves`."""
         # Without the file, which is removed if it is damaged, what the versions themselves say is known.
         return recorded_moves(self._read_json(name, DEFAULTS)) or self._told_by_versions(name)
 
@@ -108,7 +108,7 @@ class NumberedRegistry(abc.ABC):
         return promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:
-        """The default version, or None; see `Registry.default`."""
+        """The default version, or None. See `Registry.default`."""
         return self._default_version(name)
 
     def add(
@@ -120,7 +120,7 @@ class NumberedRegistry(abc.ABC):
         compared_with: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """Register a model folder; returns the version's number and alias. See `Registry.add`."""
+        """Register a model folder. Returns the version's number and alias. See `Registry.add`."""
         check_model(model)
 
         def choose(aliases: Mapping[str, int]) -> str:
@@ -137,7 +137,7 @@ class NumberedRegistry(abc.ABC):
             return number, self._move(name, number, choose)
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Let `alias` name `version`; see `Registry.set_alias`."""
+        """Let `alias` name `version`. See `Registry.set_alias`."""
         models = self._models(name)
         if version == PRETRAINED_VERSION and alias == DEFAULT and models:
             exported_pretrained()  # first: if it cannot be made, nothing has changed
@@ -147,19 +147,19 @@ class NumberedRegistry(abc.ABC):
             self._move(name, version, lambda aliases: alias, by_person=True)
 
     def serve_default(self, name: str) -> None:
-        """Write `serving/` again, as after a registration that was killed; see `Registry.serve_default`."""
+        """Write `serving/` again, as after a registration that was killed. See `Registry.serve_default`."""
         if self._default_version(name) is None:
             exported_pretrained()  # before other writers wait for it
         with self._locked(name):
             self._serve(name)
 
     def check_writable(self, name: str) -> None:
-        """Raise `UserError` if no version could be added; see `Registry.check_writable`."""
+        """Raise `UserError` if no version could be added. See `Registry.check_writable`."""
         self._probe(name)
         self._default_version(name)
 
     def decide(self, name: str, look: Look) -> int:
-        """The number of a decision; see `Registry.decide`."""
+        """The number of a decision. See `Registry.decide`."""
         number, versions, now = 0, self.versions(name), datetime.datetime.now(datetime.UTC)
 
         def change(ledger: list[LedgerEntry]) -> list[LedgerEntry]:
@@ -172,12 +172,12 @@ class NumberedRegistry(abc.ABC):
         return number
 
     def undecided(self, name: str, look: Look) -> None:
-        """Give the number of a decision back; see `Registry.undecided`."""
+        """Give the number of a decision back. See `Registry.undecided`."""
         with self._locked(name):
             self._update_json(name, DECISIONS, lambda ledger: decisions.give_back(ledger, look))
 
     def next_decision(self, name: str) -> int:
-        """The number that the next decision would have; see `Registry.next_decision`."""
+        """The number that the next decision would have. See `Registry.next_decision`."""
         now = datetime.datetime.now(datetime.UTC)
         return decisions.free_number(self._read_json(name, DECISIONS), self.versions(name), now)
 
@@ -214,7 +214,7 @@ class NumberedRegistry(abc.ABC):
         return Version(number, self._folder(version_dir), version_dir, self._record(version_dir))
 
     def _registered(self, name: str, record: Mapping[str, Any]) -> int | None:
-        """The version that an earlier attempt of this run has registered; None if there is none."""
+        """The version that an earlier attempt of this run has registered. None if there is none."""
         models = self._models(name)
 
         def is_same(number: int) -> bool:
@@ -236,7 +236,7 @@ class NumberedRegistry(abc.ABC):
     def _move(
         self, name: str, version: int, choose: Callable[[Mapping[str, int]], str], by_person: bool = False
     ) -> str:
-        """Let the alias that `choose` selects, given all aliases, name the version; returns that alias.
+        """Let the alias that `choose` selects, given all aliases, name the version. Returns that alias.
 
         If it is the default, `serving/` gets the version and `defaults.json` an entry more.
         """
@@ -251,7 +251,7 @@ class NumberedRegistry(abc.ABC):
         return alias
 
     def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
-        """Let the alias that `choose` selects name the version in `aliases.json`; returns that alias."""
+        """Let the alias that `choose` selects name the version in `aliases.json`. Returns that alias."""
         alias = ""
 
         def change(aliases: Mapping[str, int]) -> Mapping[str, int]:
@@ -267,7 +267,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _read_json(self, name: str, file: str) -> Any:
-        """The content of a file of REMEDIES; empty if there is none, `UserError` if it is damaged."""
+        """The content of a file of REMEDIES. Empty if there is none, `UserError` if it is damaged."""
 
     @abc.abstractmethod
     def _update_json(self, name: str, file: str, change: Callable[[Any], Any]) -> None:
@@ -275,7 +275,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _models(self, name: str) -> FilesByVersion:
-        """The versions, except those that are being written."""
+        """The versions, except the ones that are being written."""
 
     @abc.abstractmethod
     def _folder(self, version_dir: str) -> pathlib.Path:
@@ -283,7 +283,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _record(self, version_dir: str) -> dict[str, Any]:
-        """The content of `version.json`; raises `UserError` if it is damaged."""
+        """The content of `version.json`. Raises `UserError` if it is damaged."""
 
     @abc.abstractmethod
     def _locked(self, name: str) -> AbstractContextManager[object]:
@@ -293,7 +293,7 @@ class NumberedRegistry(abc.ABC):
     def _write(
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
-        """Write a version with the next number, completely or not at all; returns its number."""
+        """Write a version with the next number, completely or not at all. Returns its number."""
 
     @abc.abstractmethod
     def _serve(self, name: str) -> None:
@@ -321,14 +321,14 @@ class BucketRegistry(NumberedRegistry):
 
     A version exists once its `version.json` has content. The object is created empty, which claims the number, and
     gets its content last. So readers never see half a version, and two writers never share a number. What a killed
-    writer left is no version; its number is not used again, and its folder can be removed.
+    writer left is no version. Its number is not used again, and its folder can be removed.
     """
 
     root: BucketPlace
 
     @classmethod
     def at(cls, location: str) -> Self:
-        """The registry at gs://BUCKET/FOLDER; raises `UserError` for a malformed address."""
+        """The registry at gs://BUCKET/FOLDER. Raises `UserError` for a malformed address."""
         return cls(bucket_at(location, "registry").with_text(location.rstrip("/")).connected())
 
     @property
@@ -337,7 +337,7 @@ class BucketRegistry(NumberedRegistry):
         return str(self.root)
 
     def default(self, name: str) -> Version | None:
-        """The default version, or None; its folder is downloaded, and removed when this process ends."""
+        """The default version, or None. Its folder is downloaded, and removed when this process ends."""
         version = super().default(name)
         return version and dataclasses.replace(version, model=download_version(version.address))
 
@@ -348,7 +348,7 @@ class BucketRegistry(NumberedRegistry):
         update_in_bucket(self.root.join(name), file, change)
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
-        """Number of each version, also of those that are being written -> name of a file below it -> its size."""
+        """Number of each version, even while it is being written -> name of a file below it -> its size."""
         found: dict[int, dict[str, int]] = {}
         for file, size in self.root.join(name).sizes().items():
             if match := FILE_OF_VERSION.fullmatch(file):
@@ -385,7 +385,7 @@ class BucketRegistry(NumberedRegistry):
         return number
 
     def _claim(self, name: str) -> tuple[int, int]:
-        """The next number, which no other writer can have now; the generation of its empty `version.json`."""
+        """The next number, which no other writer can have now, and the generation of its empty `version.json`."""
         number = max(self._files(name), default=0) + 1
         while True:
             with suppress(ChangedObjectError):
@@ -417,13 +417,13 @@ class BucketRegistry(NumberedRegistry):
 
 @dataclasses.dataclass(frozen=True)
 class LocalRegistry(NumberedRegistry):
-    """A registry in a folder; a lock of its file system keeps writers apart."""
+    """A registry in a folder. A lock of its file system keeps writers apart."""
 
     root: pathlib.Path
 
     @classmethod
     def at(cls, location: str) -> Self:
-        """The registry in the folder `location`; in `models` in the working directory if that is empty."""
+        """The registry in the folder `location`. If that is empty, in `models` in the working directory."""
         return cls(pathlib.Path(location or REGISTRY))
 
     @property

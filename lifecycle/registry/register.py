@@ -82,7 +82,7 @@ def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
 
 
 def check_endpoint(location: str, name: str, endpoint: str) -> None:
-    """Raise `UserError` unless versions of model `name` could be deployed to an endpoint; empty for none."""
+    """Raise `UserError` unless versions of model `name` could be deployed to `endpoint`. It may be empty."""
     if endpoint:
         VertexRegistry.at(location).check_endpoint(name, endpoint)
 
@@ -104,7 +104,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
 
 
 def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
-    """The folders, by name, that have a prepared dataset; a run may not need all."""
+    """The folders, by name, that have a prepared dataset. A run may not need all."""
     return {name: folder for name, folder in data.items() if PreparedData(folder).is_there}
 
 
@@ -121,11 +121,11 @@ def digest_of_inputs(*inputs: str) -> str:
 
 
 def version_made_of(inputs: str, base_version: str, registry: Registry, name: str) -> Version | None:
-    """The version of model `name` that a run of these inputs would only make and judge again; None without one.
+    """The version of model `name` that a run of these inputs would only make and judge again. None without one.
 
     It was made of inputs with this `digest_of_inputs`, whatever its alias is now, and
     - the comparison with the default is known: it is the default, was compared with it, or is a version that the
-      default replaced, directly or through others;
+      default replaced, directly or through others.
     - `base_version`, the version that the run would start from (`resolve_base_model`), is the one that it started
       from, itself, or one made from it. So its own promotion is nothing new to a start named by an alias, but a
       version that was made of other data, or that a person made the default, is.
@@ -167,8 +167,8 @@ def lineage(
 ) -> dict[str, Any]:
     """The origin of a model: the run, the code, the prepared data of each step and of the test, and the settings.
 
-    `data` is the folder of prepared data by step or `test`, `model` that of the trained model, `inputs` is the
-    `digest_of_inputs` of the run, and `base_version` the version that it started from, as NAME@NUMBER.
+    `data` is the folder of prepared data by step or `test`, `model` the folder of the trained model, `inputs`
+    is the `digest_of_inputs` of the run, and `base_version` the version that it started from, as NAME@NUMBER.
     """
     manifests = {step: prepared_data.Manifest.load(folder) for step, folder in data.items()}
     return {
@@ -217,10 +217,10 @@ def evaluate_candidate(
         location: The registry, as in `open_registry`.
         name: Name of the model in the registry.
         model: Folder of the candidate.
-        data: Folders of prepared datasets; the first one decides, or the test set.
+        data: Folders of prepared datasets. The first one decides, or the test set.
         output: Folder for the evaluation.
         trained_on: Folders of the data of all training steps.
-        run: Name of the run; without one, the evaluation decides nothing and has no number of its own.
+        run: Name of the run. Without one, the evaluation decides nothing and has no number of its own.
         data_warnings: Sentences about the data, for the report.
         questions: Those among them that hold a promotion.
 
@@ -257,7 +257,7 @@ def evaluate_candidate(
 
 
 def _made_of(config: EvaluateConfig, model: str, folders: Mapping[str, pathlib.Path]) -> str:
-    """The digest of what the comparison of a model depends on; empty if what the model is made of is not known."""
+    """The digest of what the comparison of a model depends on. Empty if what the model is made of is not known."""
     trained = files.read_json(
         pathlib.Path(model, model_folder.MODEL_CONFIG), "train the model again", model_folder.ModelConfig
     )
@@ -296,7 +296,7 @@ def _decision_facts(evaluation: Evaluation) -> dict[str, Any]:
 def register(
     registry: Registry, name: str, model: str, evaluation: str, compared_with: int, facts: Mapping[str, Any]
 ) -> tuple[int, str]:
-    """Register an evaluated model; returns the number of its version and its alias.
+    """Register an evaluated model. Returns the number of its version and its alias.
 
     `model` and `evaluation` are folders, `compared_with` is the version that `evaluate_candidate` returned, and
     `facts` is the model's `lineage`.

@@ -19,13 +19,16 @@ from trainer.models.registry_layout import ALIASES
 
 @dataclasses.dataclass(frozen=True)
 class MoveEntry:
-    """An entry of DEFAULTS: the default became this version then."""
+    """An entry of DEFAULTS: the default became this version then.
+
+    Example: `{"version": 3, "since": "2026-03-02T10:00:00+00:00", "by": "gate"}`.
+    """
 
     version: int
     since: str
     """Such as `2026-03-02T10:00:00+00:00`."""
     by: Literal["gate", "person"] | None = None
-    """Who moved it; entries of earlier versions do not say it."""
+    """Who moved it. Entries of earlier versions do not say it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +43,7 @@ class LedgerEntry:
     folder: str
     """Folder of the run."""
     made_of: str
-    """Digest of all that the comparison depends on beside the default; empty if that is not known."""
+    """Digest of all that the comparison depends on beside the default. Empty if that is not known."""
     compared_with: int
     """Number of the default."""
 
@@ -59,7 +62,7 @@ def parse(content: bytes | None, file: str, origin: str) -> Any:
     """Parse a file of REMEDIES: the aliases, or a list of entries.
 
     Args:
-        content: The JSON; None if there is no file.
+        content: The JSON. None if there is no file.
         file: Its name.
         origin: Its path or address in error messages.
 
@@ -84,14 +87,14 @@ def text_of(value: Any) -> str:
 
 
 def read_in_folder(folder: pathlib.Path, file: str) -> Any:
-    """The content of a file of REMEDIES in a folder; raises `ContentError` if it is damaged."""
+    """The content of a file of REMEDIES in a folder. Raises `ContentError` if it is damaged."""
     path = folder / file
     content = files.read_limited(path, REMEDIES[file], files.MOST_BYTES["JSON"]) if path.exists() else None
     return parse(content, file, str(path))
 
 
 def read_in_bucket(folder: BucketPlace, file: str) -> tuple[Any, int]:
-    """The content of a file of REMEDIES in a folder, and the generation of its object; 0 if there is none.
+    """The content of a file of REMEDIES in a folder, and the generation of its object. 0 if there is none.
 
     Raises `UserError` if it cannot be read, or is damaged.
     """

@@ -1,4 +1,4 @@
-"""`pretrained` as version 0 of every registry: its SavedModel, which is made where it has to answer.
+"""`pretrained` as version 0 of every registry: its SavedModel. It is made where it has to answer.
 
 No registry holds version 0, since the package has it: but not as a SavedModel, which servers need.
 """
@@ -14,7 +14,7 @@ from trainer.network import model_folder
 
 @functools.cache
 def exported_pretrained() -> pathlib.Path:
-    """A folder with `pretrained` as `model_folder.SAVED_MODEL`; it is removed when this process ends.
+    """A folder with `pretrained` as `model_folder.SAVED_MODEL`. It is removed when this process ends.
 
     It takes half a minute, once for each process. Raises `UserError` if it cannot be made, such as without
     TensorFlow.

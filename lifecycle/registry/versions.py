@@ -33,7 +33,7 @@ GRAPH = "saved_model.pb"
 OWNER = {"managed_by": "msinet-pipelines"}
 """The label of all that this project makes on Vertex AI."""
 MAX_LABEL = 63
-"""Characters of a key or value of a label: lower-case letters, digits, _ and -; a key begins with a letter."""
+"""Characters of a key or value of a label: lower-case letters, digits, _ and -. A key begins with a letter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Version:
 
     @property
     def created(self) -> datetime.datetime:
-        """When it was registered; long ago if its record does not say it."""
+        """When it was registered. Long ago if its record does not say it."""
         try:
             created = datetime.datetime.fromisoformat(self.facts.created)
         except ValueError:
@@ -82,7 +82,7 @@ class Version:
 
     @property
     def model_config(self) -> dict[str, Any] | None:
-        """MODEL_CONFIG of the model; None for a version that another program registered."""
+        """MODEL_CONFIG of the model. None for a version that another program registered."""
         return self.facts.lineage.model
 
 
@@ -92,9 +92,9 @@ class DefaultMove:
 
     since: datetime.datetime
     version: int
-    """Its number; PRETRAINED_VERSION for `pretrained`."""
+    """Its number. PRETRAINED_VERSION for `pretrained`."""
     by_person: bool = False
-    """Whether a person chose it; otherwise the gate promoted it."""
+    """Whether a person chose it. Otherwise the gate promoted it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,20 +108,20 @@ class Look:
     compared_with: int
     """Number of the default."""
     made_of: str = ""
-    """Digest of all that the comparison depends on beside the default; empty if that is not known."""
+    """Digest of all that the comparison depends on beside the default. Empty if that is not known."""
 
 
 class Registry(Protocol):
     """The interface of a registry. Its methods raise `UserError` if the registry cannot be read or written."""
 
     def versions(self, name: str) -> list[Version]:
-        """All versions of model `name`, oldest first; empty if the model is unknown."""
+        """All versions of model `name`, oldest first. Empty if the model is unknown."""
 
     def aliases(self, name: str) -> dict[str, int]:
         """Alias -> number of the version that it names."""
 
     def default(self, name: str) -> Version | None:
-        """The version that the alias `default` names; None as long as `pretrained` is the default."""
+        """The version that the alias `default` names. None as long as `pretrained` is the default."""
 
     def default_moves(self, name: str) -> list[DefaultMove]:
         """The moves of the default, oldest first.
@@ -138,28 +138,28 @@ class Registry(Protocol):
         compared_with: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """Register a model folder and the folder of its evaluation; returns the version's number and its alias.
+        """Register a model folder and the folder of its evaluation. Returns the version's number and its alias.
 
         The model becomes the default if `promote` is true and the default still is the version that it was
-        compared with, `PRETRAINED_VERSION` without one; otherwise its alias is `challenger`. A model that the same
+        compared with, `PRETRAINED_VERSION` without one. Otherwise its alias is `challenger`. A model that the same
         run has registered already gets its alias, but no second version.
         """
 
     def decide(self, name: str, look: Look) -> int:
-        """Write down that a candidate is compared with the default; the number of this decision, from 1.
+        """Write down that a candidate is compared with the default. Returns the number of this decision, from 1.
 
         To be called before the evaluation. Two looks at once have two numbers, and the same look has the same one
-        again; see `lifecycle.registry.decisions`.
+        again. See `lifecycle.registry.decisions`.
         """
 
     def undecided(self, name: str, look: Look) -> None:
         """Take a look out again that has decided nothing: its number is free."""
 
     def next_decision(self, name: str) -> int:
-        """The number that the next decision would have; nothing is written."""
+        """The number that the next decision would have. Nothing is written."""
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Let `alias` name `version`, as a person wants it; what serves the default follows it.
+        """Let `alias` name `version`, as a person wants it. What serves the default follows it.
 
         The default may be PRETRAINED_VERSION too. Raises `UserError` if there is no such version.
         """
@@ -178,7 +178,7 @@ class Registry(Protocol):
 
 
 def numbered(versions: Iterable[Version]) -> dict[int, Version]:
-    """Number -> version, and PRETRAINED_VERSION -> `pretrained`, which no registry holds; empty without others."""
+    """Number -> version, and PRETRAINED_VERSION -> `pretrained`, which no registry holds. Empty without others."""
     found = {version.number: version for version in versions}
     folder = model_folder.PRETRAINED_FOLDER
     if found:
@@ -191,7 +191,7 @@ def numbered(versions: Iterable[Version]) -> dict[int, Version]:
 
 
 def promoted(versions: Iterable[Version], default: int | None) -> list[DefaultMove]:
-    """The moves of the default that the versions' records tell: to those that the gate promoted, and the default.
+    """The moves of the default that the versions' records tell: to promoted versions, and to the default.
 
     They count from a version's registration.
     """
@@ -233,7 +233,7 @@ def _entry(move: DefaultMove) -> MoveEntry:
 
 
 def what_followed(version: Version, moves: Sequence[DefaultMove]) -> str:
-    """What happened with a version as the default, a sentence; empty if the gate's decision still stands.
+    """What happened with a version as the default, a sentence. Empty if the gate's decision still stands.
 
     Args:
         version: The version.
@@ -286,7 +286,7 @@ def remedy_of(version_dir: str) -> str:
 
 
 def parse_record(content: bytes, origin: str, version_dir: str) -> dict[str, Any]:
-    """Parse `version.json`, also the keys of other programs; raises `ContentError` if it is damaged."""
+    """Parse `version.json`, also the keys of other programs. Raises `ContentError` if it is damaged."""
     record: dict[str, Any] = files.parse_json(content, origin, remedy_of(version_dir), dict[str, Any])
     VersionRecord.of(record, origin, remedy_of(version_dir))
     return record
@@ -344,6 +344,6 @@ def mounted(address: str) -> pathlib.Path:
 
 
 def download_version(address: str) -> pathlib.Path:
-    """Download the version at `address` as the trainer reads it; the folder is removed when this process ends."""
+    """Download the version at `address` as the trainer reads it. The folder is removed when this process ends."""
     source = stored_at(model_at(address))
     return source.local_for_now(source.objects())

@@ -71,25 +71,26 @@ from trainer.network import model_folder
 from trainer.network.model_folder import SAVED_MODEL
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
-"""Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
+"""Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel. The
 others are for classes, forecasts or texts."""
 LOCK = ".registering"
 """Name of the object that only one run at a time can have while it registers a version of a model."""
 UPLOAD_S = 240.0
 """How long an upload is waited for. One takes a minute or two."""
 ABANDONED_S = 900.0
-"""How long to wait for a process that has the lock; one that works gives it back sooner, see UPLOAD_S."""
+"""How long to wait for a process that has the lock. One that works gives it back sooner, see UPLOAD_S."""
 STAGING = "models"
 """Default folder of the versions, in the bucket of the trained model."""
 NUMBERED = "tensorflow.serving"
-"""Last part of the address of artifacts with a numbered folder; no run's label is like it, since it has a dot."""
+"""Last part of the address of artifacts with a numbered folder. No run's label is like it, since it has a dot."""
 RUN_LABEL = "run"
 """Key of the label that says which run has made a version."""
 UNPROMOTED = "unpromoted"
-"""Alias of a version whose alias `default` does not count, so that `pretrained` is the default: of a first version
-that the gate did not promote, since Vertex AI gives it `default` in any case, or of one before `pretrained`."""
+"""Alias of a version. Its alias `default` does not count, so `pretrained` is the default. A first version has it
+that the gate did not promote, since Vertex AI gives it `default` in any case. A person may also have gone back to
+`pretrained`."""
 SHIPPED = "pretrained"
-"""Key of the label of `pretrained` as an endpoint's version; the value begins its weights' checksum."""
+"""Key of the label of `pretrained` as an endpoint's version. The value begins its weights' checksum."""
 POLL_S = 1.0
 
 
@@ -98,7 +99,7 @@ class VertexRegistry(Address):
     """The registry of a project in a location."""
 
     def versions(self, name: str) -> list[Version]:
-        """All versions of model `name`, oldest first; see `Registry.versions`."""
+        """All versions of model `name`, oldest first. See `Registry.versions`."""
         with vertex_api.reported_errors():
             entries = _trained(vertex_api.retried(lambda: self._entries(name)))
             with ThreadPoolExecutor(READERS) as pool:
@@ -109,24 +110,24 @@ class VertexRegistry(Address):
         ]
 
     def aliases(self, name: str) -> dict[str, int]:
-        """The number of the version that each alias names; see `Registry.aliases`."""
+        """The number of the version that each alias names. See `Registry.aliases`."""
         with vertex_api.reported_errors():
             return _aliases(vertex_api.retried(lambda: self._entries(name)))
 
     def default_moves(self, name: str) -> list[DefaultMove]:
-        """The moves of the default, oldest first; see `Registry.default_moves`."""
+        """The moves of the default, oldest first. See `Registry.default_moves`."""
         with vertex_api.reported_errors():
             home = _home(vertex_api.retried(lambda: self._entries(name)))
         moves = recorded_moves(read_in_bucket(home, DEFAULTS)[0]) if home else []
         return moves or promoted(self.versions(name), self.aliases(name).get(DEFAULT))
 
     def default(self, name: str) -> Version | None:
-        """The default version, or None; its folder is downloaded, and removed when this process ends."""
+        """The default version, or None. Its folder is downloaded, and removed when this process ends."""
         version = self._default_version(name)
         return version and dataclasses.replace(version, model=download_version(version.address))
 
     def _default_version(self, name: str) -> Version | None:
-        """The default version, or None; nothing is downloaded."""
+        """The default version, or None. Nothing is downloaded."""
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             entry = _default_of(entries)
@@ -150,7 +151,7 @@ class VertexRegistry(Address):
         compared_with: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """Register a model folder; returns the version's number and alias. See `Registry.add`.
+        """Register a model folder. Returns the version's number and alias. See `Registry.add`.
 
         An upload is never repeated here: a task that failed is, and then finds what its run has registered.
         """
@@ -177,7 +178,7 @@ class VertexRegistry(Address):
         return number, alias
 
     def decide(self, name: str, look: Look) -> int:
-        """The number of a decision; see `Registry.decide`."""
+        """The number of a decision. See `Registry.decide`."""
         number, versions, now = 0, self.versions(name), datetime.datetime.now(datetime.UTC)
 
         def change(ledger: list[LedgerEntry]) -> list[LedgerEntry]:
@@ -189,7 +190,7 @@ class VertexRegistry(Address):
         return number
 
     def undecided(self, name: str, look: Look) -> None:
-        """Give the number of a decision back; see `Registry.undecided`."""
+        """Give the number of a decision back. See `Registry.undecided`."""
         self._update_ledger(name, look, lambda ledger: decisions.give_back(ledger, look))
 
     def _update_ledger(
@@ -201,7 +202,7 @@ class VertexRegistry(Address):
         update_in_bucket(home, DECISIONS, change)
 
     def next_decision(self, name: str) -> int:
-        """The number that the next decision would have; see `Registry.next_decision`.
+        """The number that the next decision would have. See `Registry.next_decision`.
 
         Before the first version, decisions are known only if the registry's address has a folder for versions.
         """
@@ -212,7 +213,7 @@ class VertexRegistry(Address):
         return decisions.free_number(ledger, self.versions(name), datetime.datetime.now(datetime.UTC))
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Let `alias` name `version`; see `Registry.set_alias`."""
+        """Let `alias` name `version`. See `Registry.set_alias`."""
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             numbers = [int(entry.version_id) for entry in _trained(entries)]
@@ -242,19 +243,19 @@ class VertexRegistry(Address):
             print(f"warning: when the default moved is not written down: {error}", file=sys.stderr)
 
     def _change_aliases(self, entry: Any, changes: list[str]) -> None:
-        """Give a version aliases, which others lose, or take them with a `-` before their names; idempotent."""
+        """Give a version aliases, which others lose, or take them with a `-` before their names. Idempotent."""
         resource = f"{_parent([entry])}@{entry.version_id}"
         vertex_api.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=changes))
 
     def _unrecorded_moves(self, name: str, entries: list[Any]) -> list[DefaultMove]:
-        """The moves of the default before the first that is written down; none if one is."""
+        """The moves of the default before the first that is written down. None if one is."""
         home = _home(entries)
         if not home or read_in_bucket(home, DEFAULTS)[1]:
             return []
         return promoted(self.versions(name), _aliases(entries).get(DEFAULT))
 
     def serve_default(self, name: str) -> None:
-        """Give the default all traffic of the endpoints that follow it; see `Registry.serve_default`."""
+        """Give the default all traffic of the endpoints that follow it. See `Registry.serve_default`."""
         with vertex_api.reported_errors():
             entries = vertex_api.retried(lambda: self._entries(name))
             default = _aliases(entries).get(DEFAULT, PRETRAINED_VERSION)
@@ -265,7 +266,7 @@ class VertexRegistry(Address):
             )
 
     def _move_endpoints(self, name: str, entries: list[Any], version: int) -> bool:
-        """Let this version alone answer at every endpoint that follows the default; whether there is one."""
+        """Let this version alone answer where the default is followed. Returns whether it is anywhere."""
         endpoints = Endpoints(self, name)
         following = endpoints.following()
         if following:
@@ -275,7 +276,7 @@ class VertexRegistry(Address):
         return bool(following)
 
     def _shipped(self, name: str, entries: list[Any]) -> Any:
-        """The entry of `pretrained` for endpoints; it is uploaded if it is not there.
+        """The entry of `pretrained` for endpoints. It is uploaded if it is not there.
 
         Its SavedModel and its SHIPPED_MAP are kept beside the folders of the other versions.
         """
@@ -307,7 +308,7 @@ class VertexRegistry(Address):
             return Endpoints(self, name).find(endpoint, vertex_api.retried(lambda: self._entries(name)))
 
     def follow(self, name: str, endpoint: str) -> str:
-        """Let the endpoint of this name or ID follow the model's default from now on; its resource name."""
+        """Let an endpoint, by name or ID, follow the model's default from now on. Returns its resource name."""
         found = self.check_endpoint(name, endpoint)
         with vertex_api.reported_errors():
             Endpoints(self, name).follow(found)
@@ -316,7 +317,7 @@ class VertexRegistry(Address):
     def deploy(self, name: str, version: int, endpoint: str, traffic: int) -> None:
         """Let an endpoint `follow` the default, and deploy a version there for `traffic` percent of the requests.
 
-        Raises `UserError` if the version does not answer as in its evaluation; the endpoint is then as before.
+        Raises `UserError` if the version does not answer as in its evaluation. The endpoint is then as before.
         """
         followed = self.follow(name, endpoint)
         with vertex_api.reported_errors():
@@ -382,7 +383,7 @@ class VertexRegistry(Address):
         return self._send(name, uri, entries, fields)
 
     def _send(self, name: str, uri: str, entries: list[Any], fields: Mapping[str, Any]) -> Any:
-        """Upload the artifacts at `uri`, to the model that has `entries` if there are any; returns the entry."""
+        """Upload the artifacts at `uri`, to the model that has `entries` if there are any. Returns the entry."""
         model = {"display_name": name, "artifact_uri": uri, "container_spec": self.container_spec, **fields}
         request = {"parent": vertex_api.parent_of(self), "model": model}
         if entries:
@@ -417,7 +418,7 @@ class VertexRegistry(Address):
 
 @contextmanager
 def locked_object(folder: BucketPlace, name: str) -> Iterator[None]:
-    """Let one process at a time enter the `with` block: the one that could create the object `name` in a folder.
+    """Let one process at a time enter the `with` block: it could create the object `name` in a folder.
 
     The object is removed at the end. One that a killed process left is taken over when this process has waited
     ABANDONED_S for it. A process that is merely slow then continues beside this one.
@@ -443,7 +444,7 @@ def locked_object(folder: BucketPlace, name: str) -> Iterator[None]:
 
 
 def _aliases(entries: list[Any]) -> dict[str, int]:
-    """The number of the version that each alias names; `default` is absent if it names the UNPROMOTED version."""
+    """The number of the version that each alias names. `default` is absent if it names the UNPROMOTED version."""
     aliases = {alias: int(entry.version_id) for entry in _trained(entries) for alias in entry.version_aliases}
     unpromoted = aliases.pop(UNPROMOTED, None)
     return {alias: number for alias, number in aliases.items() if alias != DEFAULT or number != unpromoted}
@@ -459,7 +460,7 @@ def _numbered(entries: list[Any], version: int) -> Any:
 
 
 def _default_of(entries: list[Any]) -> Any:
-    """The entry of the default version; None if no version is."""
+    """The entry of the default version. None if no version is."""
     number = _aliases(entries).get(DEFAULT)
     return next((entry for entry in entries if int(entry.version_id) == number), None)
 
@@ -477,13 +478,13 @@ def _parent(entries: list[Any]) -> str:
 
 
 def _home(entries: list[Any]) -> BucketPlace | None:
-    """The folder of the model, that has its oldest version's folder; None if it has none on Cloud Storage."""
+    """The folder of the model: the one with its oldest version. None if it has none on Cloud Storage."""
     found = (stored_at(entry.artifact_uri.removesuffix(f"/{NUMBERED}")) for entry in entries)
     return next((place.parent.connected() for place in found if isinstance(place, BucketPlace)), None)
 
 
 def _record_move(home: BucketPlace | None, earlier: list[DefaultMove], version: int, by_person: bool) -> None:
-    """Write down that the default became this version; `earlier` moves if none is written down yet."""
+    """Write down that the default became this version, after `earlier` moves if none is written down yet."""
     if home:
         update_in_bucket(home, DEFAULTS, lambda moves: with_move(moves, earlier, version, by_person))
 
@@ -530,7 +531,7 @@ def _folder(entry: Any, near: BucketPlace | None = None) -> BucketPlace | None:
 
 
 def _expected_map(entry: Any) -> bytes:
-    """The version's SHIPPED_MAP; empty for one that was registered without it."""
+    """The version's SHIPPED_MAP. Empty for one that was registered without it."""
     version_dir = _folder(entry)
     return (version_dir and version_dir.content(f"{VERSION_EXTRA}/{SHIPPED_MAP}")) or b""
 

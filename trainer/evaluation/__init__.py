@@ -1,1 +1,1 @@
-"""Scores, intervals, the gate and comparisons of finished models; nothing is trained or registered here."""
+"""Scores, intervals, the gate and comparisons of finished models. Nothing is trained or registered here."""

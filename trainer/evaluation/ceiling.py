@@ -1,7 +1,7 @@
 """The ceiling of a dataset: how well its observers predict each other, and how far models come towards that.
 
 One observer is predicted by all others, and one half of them by the other half. The prediction of some observers
-is the density of their fixations, which is a Gaussian blur of them, mixed with the centre bias (the gold standard
+is the density of their fixations, a Gaussian blur of them, mixed with the centre bias (the gold standard
 of Kümmerer et al. 2015). Models and the centre bias are scored against the same held-out observers, so that all
 three can be compared.
 
@@ -38,16 +38,16 @@ PROTOCOLS = {LEAVE_ONE_OUT: tuple(metrics_that_need(FIXATIONS)), SPLIT_HALF: tup
 
 LONGER_SIDE_PX = 160
 """Size at which observers are scored. The blurs are 1.6 px or more there, so that rounding fixations to pixels
-changes little; each metric takes a sixteenth of the time that it takes at 480 x 640."""
+changes little. Each metric takes a sixteenth of the time that it takes at 480 x 640."""
 MOST_LEFT_OUT = 10
-"""Number of observers that are left out one by one; of more, they are chosen at random for each image."""
+"""Number of observers that are left out one by one. Of more, they are chosen at random for each image."""
 N_SPLITS = 2
 
 BLURS = tuple(0.01 * 1.25**step for step in range(10))
 """Standard deviations of the Gaussian, divided by the longer side: 0.01 to 0.075."""
 BIAS_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35)
 MOST_IMAGES = 500
-"""Number of held-out images that are scored; if there are more, they are chosen at random."""
+"""Number of held-out images that are scored. If there are more, they are chosen at random."""
 FITTED_ON = 40
 """Number of images for the choices."""
 MOST_SPLITS = {LEAVE_ONE_OUT: MOST_LEFT_OUT, SPLIT_HALF: N_SPLITS}
@@ -75,7 +75,7 @@ class Observed:
     """One image as its observers saw it."""
 
     observers: list[Points]
-    """The fixations (n, 2) of each observer, (y, x) in pixels of `size`; nobody has none."""
+    """The fixations (n, 2) of each observer, (y, x) in pixels of `size`. Nobody has none."""
     size: Size
     center_bias: Map
     """(h, w)."""
@@ -115,7 +115,7 @@ class Observed:
         }
 
     def truth(self, held_out: Collection[int], blur: float | None) -> Truth:
-        """The needs of the metrics; no density without a `blur`, no OTHER_COUNTS if other images have none."""
+        """The needs of the metrics. No density without a `blur`, no OTHER_COUNTS if other images have none."""
         truth: dict[str, Any] = {
             FIXATIONS: np.concatenate([self.observers[observer] for observer in held_out]),
             BASELINE: self.center_bias,
@@ -127,7 +127,7 @@ class Observed:
         return truth
 
     def observer_splits(self, protocol: str, seed: Sequence[int], most: int) -> list[ObserverSplit]:
-        """At most `most` left-out observers or random halves; the first half of an odd number is the smaller."""
+        """At most `most` left-out observers or random halves. The first half of an odd number is the smaller."""
         random, n = np.random.default_rng(seed), len(self.observers)
         if protocol == LEAVE_ONE_OUT:
             left_out = random.permutation(n)[:most].tolist()
@@ -159,13 +159,13 @@ class Fitted:
     """How observers predict best on some images."""
 
     truth_blur: float
-    """The blur whose densities of all observers are most similar (CC) to the maps of the dataset."""
+    """The blur by which densities of all observers are most similar (CC) to the maps of the dataset."""
     choices: dict[str, dict[str, Choice]]
     """Protocol -> metric -> the choice with the best mean score."""
 
 
 def fit_observers(folder: pathlib.Path) -> Fitted | None:
-    """Choose on training images of a prepared dataset; None if none of them has two observers."""
+    """Choose on training images of a prepared dataset. None if none of them has two observers."""
     return _fit(folder, PreparedData(folder).some_examples("train", FITTED_ON))
 
 
@@ -221,7 +221,7 @@ def _truth_blur(images: Sequence[Observed], examples: Sequence[Example]) -> floa
 
 
 def _score_choices(image: Observed, protocol: str, index: int, truth_blur: float) -> Values:
-    """The scores of one split with each choice, (choices, metrics); 0 where a metric cannot be computed."""
+    """The scores of one split with each choice, (choices, metrics). 0 where a metric cannot be computed."""
     (split,) = image.observer_splits(protocol, (FITTING, index), 1)
     names = PROTOCOLS[protocol]
     truth = image.truth(split.held_out, truth_blur if protocol == SPLIT_HALF else None)
@@ -234,7 +234,7 @@ class Ceiling:
     """Collects the scores of observers, centre bias and models on held-out images.
 
     Args:
-        folder: The prepared dataset to evaluate on, whose observers are told apart.
+        folder: The prepared dataset to evaluate on. Its observers are told apart.
         manifest: Its manifest.
         trained_on: The prepared dataset with the training images.
     """
@@ -255,11 +255,11 @@ class Ceiling:
         predictions: Mapping[str, npt.NDArray[np.float32]],
         background: Background,
     ) -> None:
-        """Score one image, in any thread; an image that was not chosen or has one observer is left out.
+        """Score one image, in any thread. An image that was not chosen or has one observer is left out.
 
         Args:
             example: A held-out image.
-            group: Name of its group; empty for an image of its own.
+            group: Name of its group. Empty for an image of its own.
             predictions: Model -> its map, at any size.
             background: Of all held-out images.
         """

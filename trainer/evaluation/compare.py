@@ -1,6 +1,6 @@
 """Compare models on the same images: find them, score them, and test their paired differences.
 
-A model is named by a pipeline run, an evaluation, a registered version or a model folder. Its scores are those of
+A model is named by a pipeline run, an evaluation, a registered version or a model folder. Its scores come from
 its evaluation, or all models are evaluated again.
 """
 
@@ -64,7 +64,7 @@ class ModelScores:
     manifest: Manifest
     """That of the data, without its files."""
     folder: pathlib.Path | None
-    """The prepared data; None if it no longer exists or has changed."""
+    """The prepared data. None if it no longer exists or has changed."""
     center_bias: tuple[str, int]
     """Fingerprint of the data that the centre bias is made of, and the number of its images there."""
 
@@ -78,15 +78,15 @@ class Contestant:
     name: str
     """The name that the user gave."""
     model: pathlib.Path | None
-    """The model folder; None if it no longer exists."""
+    """The model folder. None if it no longer exists."""
     measured: dict[str, ModelScores]
-    """Dataset -> evaluation; empty for a model that was not evaluated."""
+    """Dataset -> evaluation. Empty for a model that was not evaluated."""
     facts: dict[str, Any]
     """Where the model comes from, for people."""
 
     @property
     def notice(self) -> str:
-        """A warning about a model of the sample set; empty for others, and if the model no longer exists."""
+        """A warning about a model of the sample set. Empty for others, and if the model no longer exists."""
         return Origin.of_folder(self.model).notice(self.label) if self.model else ""
 
     @functools.cached_property
@@ -150,7 +150,7 @@ def _find(name: str, label: str) -> Contestant:
 
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
-    """The candidate of an evaluation folder; its model is in `model`, or else where the evaluation says."""
+    """The candidate of an evaluation folder. Its model is in `model`, or else where the evaluation says."""
     evaluation = Evaluation.read(folder, EVALUATE_AGAIN)
     tables, scored = per_image.read_scores(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN), evaluation.datasets
     has = {
@@ -179,14 +179,14 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
 
 
 def _sizes(result: ScoredDataset) -> list[str]:
-    """The input sizes at which the candidate saw the images of a dataset, for tables: that of pages last."""
+    """The input sizes of the candidate on a dataset, such as `240 x 320`. The size for pages comes last."""
     pages = result.pages.get(CANDIDATE)
     seen = [result.image_sizes[CANDIDATE], *([pages.image_size] if pages else [])]
     return [wording.size_text(size) for size in seen]
 
 
 def _same_data(result: ScoredDataset) -> pathlib.Path | None:
-    """The folder of the prepared data; None if it no longer exists or has changed."""
+    """The folder of the prepared data. None if it no longer exists or has changed."""
     folder = pathlib.Path(result.folder)
     try:
         manifest = Manifest.load(folder)
@@ -196,7 +196,7 @@ def _same_data(result: ScoredDataset) -> pathlib.Path | None:
 
 
 def _download(place: Stored) -> pathlib.Path | None:
-    """Download an evaluation from Cloud Storage to a folder that is removed at exit; None for anything else."""
+    """Download an evaluation from Cloud Storage to a folder that is removed at exit. None for anything else."""
     try:
         objects = {each.name: each for each in place.objects()}
     except UserError:
@@ -221,7 +221,7 @@ class SharedScores:
     """The scores of all models on one dataset."""
 
     table: PerImage
-    """Label -> scores; also CENTER_BIAS if it is the same for all models, and known in each metric."""
+    """Label -> scores. Also CENTER_BIAS if it is the same for all models, and known in each metric."""
     notes: list[str]
     """Sentences on how the scores were chosen, and what was left out."""
     folder: pathlib.Path | None
@@ -298,7 +298,7 @@ def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
 
 
 def _left_out(tables: Mapping[str, PerImage]) -> LeftOut | None:
-    """The scores of each candidate without one observer; None unless all have the same observers."""
+    """The scores of each candidate without one observer. None unless all have the same observers."""
     parts = {label: table.left_out for label, table in tables.items() if table.left_out is not None}
     if len(parts) < len(tables):
         return None
@@ -393,7 +393,7 @@ def draw_images(
 
 
 def _missing(contestants: Sequence[Contestant]) -> list[str]:
-    """Labels of the models whose folder no longer exists, with its path."""
+    """Labels of the models without a folder now, with the path where it was."""
     return [f"{each.label} ({each.facts['model']})" for each in contestants if each.model is None]
 
 
@@ -424,23 +424,23 @@ class DatasetComparison:
 
     n_images: int
     n_units: int
-    """Number of the images, with those of a group as one: that of the values of every interval."""
+    """Number of values of every interval. A group of images is one, and so is an image of its own."""
     metric: str
     """The metric of `verdicts` and `differing`."""
     means: dict[str, Scores]
-    """Label -> metric -> mean over the images; CENTER_BIAS comes after the models."""
+    """Label -> metric -> mean over the images. CENTER_BIAS comes after the models."""
     intervals: dict[str, Intervals]
-    """Label -> metric -> confidence interval of the mean; None for too few images."""
+    """Label -> metric -> confidence interval of the mean. None for too few images."""
     differences: dict[str, dict[str, Difference]]
     """Label of each model but the first -> metric -> its gain over the first."""
     differing: dict[str, dict[str, float]]
-    """Image -> label -> score; the images with the largest differences, in descending order."""
+    """Image -> label -> score. The images with the largest differences, in descending order."""
     verdicts: dict[str, str]
     """Label of each model but the first -> a sentence for people."""
     notes: list[str]
     """Sentences on how the scores were chosen, and what was left out."""
     over_people: list[str]
-    """The metrics whose intervals hold for other images and other people, the rest for the same people."""
+    """The metrics with intervals for other images and other people. The rest are for the same people."""
 
 
 def compare_models(
@@ -451,7 +451,7 @@ def compare_models(
     Args:
         dataset: Name of the dataset, for error messages.
         shared: Scores of two or more models on the same images.
-        metric: The metric of the verdicts; empty for LEAD.
+        metric: The metric of the verdicts. Empty for LEAD.
         level: Level of the confidence intervals.
 
     Raises:

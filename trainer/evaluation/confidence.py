@@ -40,7 +40,7 @@ Chosen by simulation, as the least half with which a year of decisions promotes 
 most 6% of the cases, if a few images lose so much that they are most of the spread: 10% of them three standard
 deviations, 5% four, 3% five or 2% six. A sample without them has half of the true spread."""
 EQUAL = 1e-12
-"""Values whose bound is less far from their mean, relative to it, are equal but for rounding."""
+"""Values are equal but for rounding if their bound is less far from their mean, relative to it."""
 BETS, BISECTIONS = (1e-3, 1e9), 60
 """Bets that are searched, and the steps."""
 DECISIONS_A_YEAR = 52
@@ -58,20 +58,21 @@ class People:
 
 
 def people_of(influences: Values, shares: Values, observers: npt.NDArray[np.int64], units: Units) -> People | None:
-    """Estimate what the choice of the people adds to the variance of a mean; None if it is of one person alone.
+    """Estimate what the choice of the people adds to the variance of a mean. None if it is of one person alone.
 
     Images and people are crossed samples, or each image has people of its own, or anything between. The squared
-    influences of people, less those of their single images, are what a person has in common with himself on other
+    influences of people, less the squared influences of their single images, are what a person has in common
+    with himself on other
     images: an image's own noise is in the variance over images already. It is the variance of two-way clustered
-    data (Cameron, Gelbach and Miller 2011, doi:10.1198/jbes.2010.07136) and, for balanced data, that of Clark's F'
-    for items and subjects (1973, doi:10.1016/S0022-5371(73)80014-3). A bootstrap of images and people is
-    conservative where few people see an image, and too short for few people (Owen 2007,
-    doi:10.1214/07-AOAS122; `research/people.py`).
+    data (Cameron, Gelbach and Miller 2011, doi:10.1198/jbes.2010.07136) and, for balanced data, the variance
+    of Clark's F' for items and subjects (1973, doi:10.1016/S0022-5371(73)80014-3). A bootstrap of images and
+    people is conservative where few people see an image, and too short for few people (Owen 2007,
+    doi:10.1214/07-AOAS122, and `research/people.py`).
 
     Args:
         influences: (k,) what each person on each image contributes to the difference of the mean from its
-            expectation; their sum over the people of an image is the contribution of the image.
-        shares: (k,) weight of each person on each image in the mean; their sum is 1.
+            expectation. Their sum over the people of an image is the contribution of the image.
+        shares: (k,) weight of each person on each image in the mean. Their sum is 1.
         observers: (k,) the person, from 0.
         units: (k,) the image, or the group of images that are one value of the mean, from 0.
     """
@@ -91,7 +92,7 @@ def people_of(influences: Values, shares: Values, observers: npt.NDArray[np.int6
 def mean_interval(
     values: npt.ArrayLike, level: float = CONFIDENCE, people: People | None = None
 ) -> Interval | None:
-    """Compute Student's confidence interval of the mean of one score per image, (n,); None below MIN_IMAGES.
+    """Compute Student's confidence interval of the mean of one score per image, (n,). None below MIN_IMAGES.
 
     With `people` it holds for other images and other people, else for other images and the same people. If all
     scores are equal (but for rounding), and people add no variance, both ends are their mean.
@@ -105,7 +106,7 @@ def mean_interval(
 
 
 def deciding_interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
-    """Compute the confidence interval of the mean, (n,), that decides; None below MIN_DECIDING.
+    """Compute the confidence interval of the mean, (n,), that decides. None below MIN_DECIDING.
 
     Each end is missed with a probability of at most (1 - `level`) / 2 if no value lies farther out than `UNSEEN`
     allows. Without such a bound there is no interval of a mean (Bahadur and Savage 1956,
@@ -160,7 +161,7 @@ def detectable_gain(spread: float, n: int, level: float) -> float:
     It is so far from 0 to the lower end for the expected sample. Infinite below MIN_DECIDING.
 
     Args:
-        spread: Standard deviation of the gains of images; the unit of the result.
+        spread: Standard deviation of the gains of images, in the unit of the result.
         n: Number of images, or of groups of images.
         level: Level of `deciding_interval`.
     """
@@ -180,7 +181,7 @@ def gain(
 ) -> Gain:
     """Compute the gain of one model over another from the scores of both on the same images or groups, (n,).
 
-    `people` are those of the gains, as for `mean_interval`.
+    `people` is what people add to the variance of the gains, as for `mean_interval`.
     """
     gains = gains_of(ours, theirs, higher_is_better)
     low, high = mean_interval(gains, level, people) or (None, None)
@@ -203,11 +204,11 @@ def share(
     higher_is_better: bool,
     level: float = CONFIDENCE,
 ) -> Share:
-    """The mean gain of the model over the start, divided by that of the end, from scores of the same images, (n,).
+    """The mean gain of the model over the start, divided by the end's, from scores of the same images, (n,).
 
     The interval is Fieller's (1954): all shares r for which Student's interval of the mean of (gain of the model)
     - r (gain of the end) contains 0. It has two ends exactly if Student's interval of the gain of the end excludes
-    0; otherwise any share would do, and there is none.
+    0. Otherwise any share would do, and there is none.
     """
     gained, way = gains_of(model, start, higher_is_better), gains_of(end, start, higher_is_better)
     low, _ = mean_interval(way, level) or (0.0, 0.0)
@@ -234,11 +235,12 @@ def decision_level(confidence: float, decision: int) -> float:
     """Return the level of the two-sided interval that makes decision number `decision` of a year, from 1.
 
     Each decision is about another candidate, so the year's probability of an error, 1 - `confidence`, is shared
-    out among the decisions (alpha spending: Lan and DeMets 1983, doi:10.2307/2336502; here by Bonferroni's
+    out among the decisions (alpha spending: Lan and DeMets 1983, doi:10.2307/2336502, here by Bonferroni's
     inequality, which holds for candidates and images that depend on each other in any way). One half goes to the
     first DECISIONS_A_YEAR decisions in equal parts. The other half favours the first few: decision k gets
     1 / (k (k + 1)) of it. The parts of all decisions sum up to 1, and a later decision never gets more than an
-    earlier one. So the parts of any year are at most 1, too, when `decision` counts those of the year before it.
+    earlier one. So the parts of any year are at most 1, too, when `decision` counts the decisions of the year
+    before it.
     """
     spent = 0.5 / (decision * (decision + 1))
     if decision <= DECISIONS_A_YEAR:
@@ -247,7 +249,7 @@ def decision_level(confidence: float, decision: int) -> float:
 
 
 def _p_value(gains: Values, people: People | None) -> float:
-    """1 for too few images or gains of 0 only; 0 if all gains are equal and not 0, as their interval says."""
+    """1 for too few images or gains of 0 only. 0 if all gains are equal and not 0, as their interval says."""
     if len(gains) < MIN_IMAGES or not gains.any():
         return 1.0
     error, freedom = _standard_error(gains, people)
@@ -273,7 +275,7 @@ def _are_equal(scores: Values) -> bool:
 
 
 def significance(gain: Gain) -> str:
-    """BETTER or WORSE if the interval excludes 0, else NOT_SIGNIFICANT; SAME if no image has a difference."""
+    """BETTER or WORSE if the interval excludes 0, else NOT_SIGNIFICANT. SAME if no image has a difference."""
     if not (gain.better_on or gain.worse_on):
         return SAME
     if gain.low is not None and gain.low > 0:

@@ -33,7 +33,7 @@ MOST_ASKED = 120
 MOST_SCORED = 60
 """So many held-out images are scored."""
 MOST_CHANGED = 0.05
-"""Share of the images of before whose recordings may change without a promotion being held."""
+"""So many recordings of images of before may change without holding a promotion, as a share."""
 MOST_GONE = 0.2
 """Share of the images of before that may be gone."""
 
@@ -54,7 +54,7 @@ def ask_about(folder: StrPath, default: StrPath, compared: Compared, decided: bo
     Args:
         folder: The prepared data.
         default: Folder of the current default model.
-        compared: Their images beside those that these data had when the default was made, if that is known.
+        compared: Their images beside the images of the default's data, if these are known.
         decided: Whether the default was decided on the held-out images of these data, so that it has their scores.
     """
     manifest = Manifest.load(folder)
@@ -117,7 +117,7 @@ class _Scores:
     """(k,) on added images."""
 
     def shift(self) -> Shift:
-        """How much the scores on added images differ from those of before."""
+        """How much the scores on added images differ from the scores before."""
         return Shift.of_values(self.added, self.all_then, least_std=0.02)
 
 
@@ -125,7 +125,7 @@ NO_SCORES = _Scores(*[np.zeros(0)] * 4)
 
 
 def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Compared) -> _Scores:
-    """The scores of the default then and now; empty for one without scores of its images."""
+    """The scores of the default then and now. Empty for one without scores of its images."""
     table = pathlib.Path(default, model_folder.PER_IMAGE)
     if not table.is_file():
         return NO_SCORES
@@ -204,7 +204,7 @@ def _ask(
 
 
 def _about_people(folder: StrPath, manifest: Manifest) -> Iterator[Finding]:
-    """The people whose fixations do not agree with those of the others."""
+    """The people who do not look where the others do."""
     if not manifest.has_known_observers:
         return
 

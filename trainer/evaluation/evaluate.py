@@ -2,7 +2,7 @@
 
 Each model answers for the original images at its own input size, as it does for users. Metrics that need a
 density map (CC, KLD, SIM) are computed at one size for all models, `Original.MAP_SIZE`, without padding. Metrics
-that need fixations (AUC, sAUC, NSS, IG) are computed at the original image size; they are absent for a dataset
+that need fixations (AUC, sAUC, NSS, IG) are computed at the original image size. They are absent for a dataset
 without fixations. Every figure is a mean over images, or over the means of groups where images belong together.
 """
 
@@ -64,11 +64,11 @@ def evaluate(
         config: The gate.
         candidate: Model folder.
         datasets: Name -> prepared folder. The first one decides, or the first test set if `gate_on` is `test`.
-        output: Folder to write; it must be empty or not exist.
+        output: Folder to write. It must be empty or not exist.
         champion: Model folder of the current default, if there is one.
         trained_on: Prepared data of the candidate's training that is not in `datasets`.
         run: Name of the run, if it is one of the pipeline.
-        decision: Number of the decision among those of the last year, as of `gate.gate_level`.
+        decision: Number of the decision in the last year, as in `gate.gate_level`.
         data_warnings: Sentences about the data of the run, for the report.
         questions: Those among them that hold a promotion.
         n_known: Number of known images that the current default was registered with (`trainer.evaluation.known`).
@@ -130,7 +130,7 @@ class _Data:
 def _check(
     config: EvaluateConfig, datasets: Mapping[str, StrPath], output: pathlib.Path
 ) -> tuple[dict[str, prepared_data.Manifest], str]:
-    """Return the manifests and the deciding dataset; find every error that can be found before the slow part."""
+    """Return the manifests and the deciding dataset. Find every error that can be found before the slow part."""
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     check_evaluation_output(output)
@@ -168,7 +168,7 @@ def _score(
     """Score the models on one dataset, and write the scores of each image and some pictures.
 
     `bias` is the prepared data with the centre bias. `decision` is the number of the decision that is made on this
-    dataset; None if another one decides.
+    dataset. None if another one decides.
     """
     from trainer.evaluation.ceiling import Ceiling
     from trainer.evaluation.scoring import Scorer
@@ -205,7 +205,7 @@ def _on_known(
     data: StrPath,
     n_known: int,
 ) -> Known | None:
-    """The candidate's gain over the current default on the known images in a folder; None if there never were any.
+    """The candidate's gain over the current default on the known images in a folder. None if there never were any.
 
     `data` is the prepared data that decide, and `n_known` the number of images that there should be.
     """
@@ -235,7 +235,7 @@ def _keep(
     decides: str,
     before: pathlib.Path | None,
 ) -> int:
-    """Write what a later run compares its data and its candidate with; returns the number of known images."""
+    """Write what a later run compares its data and its candidate with. Returns the number of known images."""
     from trainer.evaluation import known
 
     first, *others = datasets.values()

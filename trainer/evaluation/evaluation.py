@@ -17,7 +17,7 @@ from trainer.network.model_folder import EVALUATION, ImageSize, ModelConfig
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""
 SHIPPED_MAP = "shipped_map.png"
-"""The candidate's map of an image of the package, which an endpoint must return; absent without an endpoint."""
+"""The candidate's map of an image of the package, which an endpoint must return. Absent without an endpoint."""
 KNOWN = "known_images.zip"
 """The images that decided, with their recordings, for the next candidate (`trainer.evaluation.known`)."""
 RECORDED = "recorded.csv"
@@ -26,28 +26,31 @@ CONFIDENCE = 0.95
 """Level of an interval, unless another one is asked for."""
 KNOWN_LEVEL = 0.9
 """Level of the interval of the gain on known images. A candidate that is equal there is called worse in one case
-of twenty, which is the safe side."""
+of twenty. That is the safe side."""
 LONG = ("shards", "originals", "objects")
 """Fields of a manifest that an evaluation leaves out: they have one entry for each shard and source object."""
 
 Scores = dict[str, float]
-"""Metric -> value; a metric that cannot be computed is absent."""
+"""Metric -> value, such as `{"kld": 0.41, "cc": 0.83}`. A metric that cannot be computed is absent."""
 Interval = list[float]
 """Lower and upper end."""
 Intervals = dict[str, Interval | None]
-"""Metric -> confidence interval of the mean; None for too few images."""
+"""Metric -> confidence interval of the mean. None for too few images."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Gain:
-    """How much better one model is than another on the same images; positive is better in every metric."""
+    """How much better one model is than another on the same images. Positive is better in every metric.
+
+    Example: a KLD of 0.4 against 0.5 is a gain of 0.1, although it is lower.
+    """
 
     mean: float
     low: float | None
-    """Lower end of the confidence interval of the mean; None for fewer than `confidence.MIN_IMAGES` images."""
+    """Lower end of the confidence interval of the mean. None for fewer than `confidence.MIN_IMAGES` images."""
     high: float | None
     p_value: float
-    """Two-sided p-value of a paired t-test; it is below 1 - level exactly if the interval excludes 0."""
+    """Two-sided p-value of a paired t-test. It is below 1 - level exactly if the interval excludes 0."""
     n_images: int
     better_on: int
     worse_on: int
@@ -59,18 +62,25 @@ class Gain:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """How far a model comes on the way from one score to another: 0 at the start, 1 at the end, or beyond."""
+    """How far a model comes on the way from one score to another: 0 at the start, 1 at the end, or beyond.
+
+    Example: if the centre bias has a CC of 0.4, people have 0.8 and the model has 0.7, its share is 0.75.
+    """
 
     share: float | None
     """None if the end is not certainly better than the start, or there are too few images."""
     low: float | None
-    """Lower end of the confidence interval; None with `share`."""
+    """Lower end of the confidence interval. None with `share`."""
     high: float | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The two numbers by which fixations become a prediction."""
+    """The two numbers by which fixations become a prediction.
+
+    Example: with a blur of 0.02 and a bias of 0.1 in an image of 640 x 480 pixels, fixations are blurred by 13
+    pixels, and a tenth of the prediction is the centre bias.
+    """
 
     blur: float
     """Standard deviation of the Gaussian, divided by the longer side."""
@@ -104,14 +114,14 @@ class CeilingScores:
     """The fewest observers of an image, the median, and the most."""
     truth_blur: float
     n_units: int
-    """Number of the images, with those of a group as one."""
+    """Number of groups of images. An image of its own is one."""
     leave_one_out: HeldOutScores
     split_half: HeldOutScores
 
 
 @dataclasses.dataclass(frozen=True)
 class NoCeiling:
-    """A dataset has observers, and no ceiling."""
+    """A dataset has observers, and no ceiling, such as when none of its images has two observers."""
 
     absent: str
     """Why there is none, as a sentence."""
@@ -149,23 +159,23 @@ class ScoredDataset:
     """Model -> mean scores."""
     intervals: dict[str, Intervals]
     gains: dict[str, Gain]
-    """Metric -> gain of the candidate over the current default; empty without one."""
+    """Metric -> gain of the candidate over the current default. Empty without one."""
     n_images: int
     n_units: int
-    """Number of the images, with those of a group as one: that of the values of every interval."""
+    """Number of values of every interval. A group of images is one, and so is an image of its own."""
     pictures: list[Picture]
     folder: str = ""
     """Folder of the prepared data."""
     center_bias: tuple[str, int] | None = None
-    """Fingerprint and number of the images of the centre bias; None if these are the training images."""
+    """Fingerprint and number of the images of the centre bias. None if these are the training images."""
     left_out: list[str] = dataclasses.field(default_factory=list)
     """Names of the images that one of the models was trained on."""
     worse: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     """Centre bias or current default -> the metrics in which the candidate is significantly worse."""
     over_people: list[str] = dataclasses.field(default_factory=list)
-    """The metrics whose intervals hold for other images and other people, the rest for the same people."""
+    """The metrics with intervals for other images and other people. The rest are for the same people."""
     decisive_gain: Gain | None = None
-    """The gain that decides; None on another dataset, and without a current default."""
+    """The gain that decides. None on another dataset, and without a current default."""
     spread: float | None = None
     """Standard deviation of the gains on images."""
     could_find: float | None = None
@@ -173,15 +183,15 @@ class ScoredDataset:
     n_fixations: int = 0
     """Fixations on the images that were scored."""
     n_observers: int = 0
-    """The most observers of one of them; 0 if observers are not told apart."""
+    """The most observers of one of them. 0 if observers are not told apart."""
     image_sizes: dict[str, ImageSize] = dataclasses.field(default_factory=dict)
     """Model -> its input size, at which it answered."""
     map_size: ImageSize = dataclasses.field(default_factory=list)
-    """The frame at whose scale maps were compared."""
+    """(height, width) of the frame in which maps were compared."""
     runtime: str = ""
     """What computed the maps, and in which precision."""
     pages: dict[str, Pages] = dataclasses.field(default_factory=dict)
-    """Model -> the images that it saw as pages, at a size of their own; models without any are absent."""
+    """Model -> the images that it saw as pages, at a size of their own. Models without any are absent."""
     ceiling: CeilingScores | NoCeiling | None = None
     """None for a dataset without observers."""
 
@@ -200,7 +210,10 @@ class ScoredDataset:
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """The gain of a candidate over the current default on the known images."""
+    """The gain of a candidate over the current default on the known images.
+
+    Example: `Known("worse", 60, mean=-0.2, low=-0.3, high=-0.1)`.
+    """
 
     verdict: str
     """WORSE, NOT_WORSE, GONE or FORGOTTEN."""
@@ -212,7 +225,7 @@ class Known:
     n_shared: int = 0
     """Number of the known images that are in the new data."""
     n_changed: int = 0
-    """Number of those whose recordings are others now."""
+    """Number of shared images with other recordings now."""
 
     WORSE: ClassVar[str] = "worse"
     NOT_WORSE: ClassVar[str] = "not worse"
@@ -234,7 +247,7 @@ class Evaluation:
     """
 
     datasets: dict[str, ScoredDataset]
-    """Name -> scores; the dataset that decides is the first."""
+    """Name -> scores. The dataset that decides is the first."""
     decides: str
     """Name of the dataset that decides."""
     gate: str
@@ -249,33 +262,33 @@ class Evaluation:
     reason: str
     """Why, in one or more sentences for people."""
     model_configs: dict[str, dict[str, Any] | None]
-    """Model -> content of its MODEL_CONFIG, if it has one; without `champion` there is no current default."""
+    """Model -> content of its MODEL_CONFIG, if it has one. Without `champion` there is no current default."""
     code_version: str
     gate_on: str = ""
     beats_champion: bool | None = None
-    """Whether the candidate is significantly better than the current default; None without one."""
+    """Whether the candidate is significantly better than the current default. None without one."""
     end: str = ""
     """How it ends, of `gate.PROMOTED` and the others."""
     decided: bool = True
     """Whether there were enough images that neither model was trained on."""
     known: Known | None = None
-    """The gain on the images on which the current default was decided; None if there never were any."""
+    """The gain on the images on which the current default was decided. None if there never were any."""
     n_known: int = 0
     """Number of the known images that the next candidate is compared on."""
     model_folders: dict[str, str] = dataclasses.field(default_factory=dict)
     decision: int = 0
-    """Number of the decision among those of the last year, from 1; 0 if it has none."""
+    """Number of the decision in the last year, from 1. It is 0 if it has none."""
     data_warnings: list[str] = dataclasses.field(default_factory=list)
     """Sentences about the data of the run."""
     questions: list[str] | None = None
-    """Those among them that hold a promotion; None if nothing was asked."""
+    """Those among them that hold a promotion. None if nothing was asked."""
     run: str = ""
-    """Name of the run of the pipeline; empty outside of one."""
+    """Name of the run of the pipeline. Empty outside of one."""
     date: str = ""
 
     @classmethod
     def read(cls, folder: StrPath, remedy: str) -> "Evaluation":
-        """Read the evaluation in a folder; raises `ContentError` as `parse` does."""
+        """Read the evaluation in a folder. Raises `ContentError` as `parse` does."""
         path = pathlib.Path(folder, EVALUATION)
         return cls.parse(files.read_limited(path, remedy, files.NAMES_OF_IMAGES_BYTES), str(path), remedy)
 
@@ -322,7 +335,10 @@ class _Form(TypedDict):
 
 
 def _completed(result: dict[str, Any]) -> dict[str, Any]:
-    """The results on a dataset with what their manifest leaves out, and what earlier versions did not know."""
+    """The results on a dataset with what their manifest leaves out, and what earlier versions did not know.
+
+    Example: `n_units` of an evaluation from before there were groups is the number of its images.
+    """
     completed = {"n_units": result.get("n_images"), **result}
     if isinstance(manifest := result.get("manifest"), dict):
         completed["manifest"] = {"shards": {}, "originals": [], "objects": [], **manifest}

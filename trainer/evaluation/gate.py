@@ -28,7 +28,7 @@ class Decision:
     passed_baseline: bool
     """Whether the candidate is at least as good as the centre bias in one of BASELINE_METRICS."""
     beats_champion: bool | None
-    """Whether the candidate is significantly better than the current default, by more than the margin; None
+    """Whether the candidate is significantly better than the current default, by more than the margin. None
     without a current default."""
     promote: bool
     reason: str
@@ -43,12 +43,15 @@ class Decision:
 
 
 def metric_of(gate: str) -> str:
-    """The metric that compares the candidate with the current default: LEAD if the gate is `always` or `never`."""
+    """The metric that compares the candidate with the current default: LEAD if the gate is `always` or `never`.
+
+    Example: `cc` for the gate `cc`, and `kld` for `never`.
+    """
     return gate if gate in METRICS else LEAD
 
 
 def measured_metric(gate: str, measured: Collection[str]) -> str:
-    """Return the metric that a gate compares; raises `UserError` if it is not one of `measured`."""
+    """Return the metric that a gate compares. Raises `UserError` if it is not one of `measured`."""
     metric = metric_of(gate)
     if metric not in measured:
         raise UserError(f"the gate's metric {metric} could not be computed; choose one of {', '.join(measured)}")
@@ -56,16 +59,16 @@ def measured_metric(gate: str, measured: Collection[str]) -> str:
 
 
 def shown_confidence(config: EvaluateConfig) -> float:
-    """The level of the intervals in reports: that of the gate, or the default if the gate compares means only."""
+    """The level of the intervals in reports. It is the gate's, or CONFIDENCE if the gate compares means only."""
     return config.gate_confidence or CONFIDENCE
 
 
 def gate_level(config: EvaluateConfig, decision: int) -> float:
-    """Return the level of the interval that decides: `shown_confidence` unless `decision` counts those of a year.
+    """Return the level of the interval that decides: `shown_confidence`, unless decisions of a year count.
 
     Args:
         config: The gate.
-        decision: Number of the decision among those of the last year, from 1; 0 if nothing is decided.
+        decision: Number of the decision in the last year, from 1. 0 if nothing is decided.
     """
     if not (decision and config.gate_confidence):
         return shown_confidence(config)
@@ -87,11 +90,11 @@ def decide(
     Args:
         config: The gate.
         models: Mean scores of each model.
-        gain: The candidate's gain over the current default in `metric_of` the gate; None without a default.
-        reservation: Why these scores do not count against the current default; empty if they do.
-        undecided: Why the scores cannot be compared; empty if they can.
+        gain: The candidate's gain over the current default in `metric_of` the gate. None without a default.
+        reservation: Why these scores do not count against the current default. Empty if they do.
+        undecided: Why the scores cannot be compared. Empty if they can.
         default: Name of the current default, if it has one.
-        known: The gain on the images on which the default was decided; None if it has none.
+        known: The gain on the images on which the default was decided. None if it has none.
         questions: Sentences about the data that hold a promotion.
 
     Raises:
@@ -144,14 +147,14 @@ def decide(
 def what_could_be_found(
     config: EvaluateConfig, manifest: Manifest, n_seen: int, decision: int, spread: float | None
 ) -> str:
-    """Say which gain a decision could find, as a sentence; empty if only means decide.
+    """Say which gain a decision could find, as a sentence. Empty if only means decide.
 
     Args:
         config: The gate.
         manifest: The data that decide.
         n_seen: Number of their held-out images that the current default was trained on.
-        decision: Number of the decision among those of the last year.
-        spread: Standard deviation of the gains on images at the last decision; None if that is not known.
+        decision: Number of the decision in the last year.
+        spread: Standard deviation of the gains on images at the last decision. None if that is not known.
     """
     n_images = manifest.counts[manifest.held_out] - n_seen
     if not config.gate_confidence or config.gate not in METRICS:
@@ -172,7 +175,7 @@ def what_could_be_found(
 
 
 def reservation(manifest: Manifest, champion: Mapping[str, Any] | None) -> str:
-    """Say why scores on a dataset do not count against the current default; empty if they do.
+    """Say why scores on a dataset do not count against the current default. Empty if they do.
 
     Synthetic patterns say nothing about photographs, so a network of the sample set must not replace one that was
     trained on real data. The scores count if the training data of the current default is unknown.
@@ -245,7 +248,7 @@ def check_measurable(config: EvaluateConfig, name: str, manifest: Manifest) -> N
 def center_bias_folder(
     folders: Mapping[str, StrPath], manifests: Mapping[str, Manifest], name: str
 ) -> pathlib.Path:
-    """The prepared dataset whose centre bias is the baseline on dataset `name`.
+    """The prepared dataset with the centre bias that is the baseline on dataset `name`.
 
     It is the dataset itself if it has training images, else the first one that has some. Test sets alone have
     their own.

@@ -31,13 +31,13 @@ def write_known(path: pathlib.Path, folder: StrPath, names: Collection[str], bef
 
     Args:
         path: The file to write.
-        folder: Prepared data whose held-out images decide.
+        folder: Prepared data with the held-out images that decide.
         names: The images among them that were scored.
-        before: Prepared data with the known images of the current default; None without them, and if the models
+        before: Prepared data with the known images of the current default. None without them, and if the models
             contradict them.
 
     Returns:
-        Number of the images; 0 if there is none, and no file is written.
+        Number of the images. 0 if there is none, and no file is written.
     """
     split = Manifest.load(folder).held_out
     old = recorded.read_lines(before) if before is not None else []
@@ -70,7 +70,7 @@ def open_known(model: StrPath) -> pathlib.Path | None:
     """Unpack the known images of the model in a folder.
 
     Returns:
-        Prepared data that is there until the process ends; None if the model has none.
+        Prepared data that is there until the process ends. None if the model has none.
 
     Raises:
         UserError: the file is damaged.
@@ -91,7 +91,7 @@ def open_known(model: StrPath) -> pathlib.Path | None:
 
 
 def _held_out(folder: StrPath, names: Collection[str] | None = None) -> Iterator[HeldOutImage]:
-    """The held-out images of prepared data with these names; all of them if None."""
+    """The held-out images of prepared data with these names. All of them if None."""
     data = PreparedData(folder)
     manifest = data.manifest
     lines = {line.image: line.cells for line in recorded.read_lines(folder) if line.split == manifest.held_out}

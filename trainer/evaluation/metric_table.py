@@ -8,7 +8,7 @@ import dataclasses
 import math
 
 FIXATIONS, OTHER_COUNTS, DENSITY, BASELINE = "fixations", "other_counts", "density", "baseline"
-"""The possible needs of a metric; these are also the names of its arguments in `trainer/evaluation/metrics.py`.
+"""The possible needs of a metric. These are also the names of its arguments in `trainer/evaluation/metrics.py`.
 
 FIXATIONS: points (n, 2). OTHER_COUNTS: number of fixations of all other images per pixel, (H, W).
 DENSITY: the image's own saliency map, (H, W). BASELINE: the centre bias, (H, W).
@@ -26,7 +26,7 @@ class Metric:
     higher_is_better: bool
     needs: tuple[str, ...]
     """Either FIXATIONS or DENSITY, and any others. With FIXATIONS the metric is computed at the size of the
-    original image, with DENSITY at that of `Original.MAP_SIZE`, whatever the size of the network."""
+    original image, with DENSITY at `Original.MAP_SIZE`, whatever the size of the network."""
     lowest: float = -math.inf
     """Lowest possible score."""
     highest: float = math.inf

@@ -1,8 +1,8 @@
 """Saliency metrics of one image, as the MIT/Tuebingen benchmark defines them (Kümmerer et al. 2018). NumPy only.
 
-All score one map, that which users get; `shuffled_auc_over_bias` alone scores another one, made of it.
+All score one map, that which users get. `shuffled_auc_over_bias` alone scores another one, made of it.
 
-Maps are (H, W). Points are (n, 2) integers, each (y, x) in pixels of the map; a point may occur several times.
+Maps are (H, W). Points are (n, 2) integers, each (y, x) in pixels of the map. A point may occur several times.
 Metrics of fixations are means over these: their functions return the value of each fixation, (n,). A prediction
 may have any scale: only its order (AUC), its shape (CC, NSS) or its share of the sum (KLD, SIM, IG) counts.
 Invalid arguments raise `ValueError` with the numbers. `trainer/evaluation/metric_table.py` has one row per metric.
@@ -23,7 +23,7 @@ Values = npt.NDArray[np.float64]
 """(n,): one for each fixation."""
 
 EPSILON = 2.2204e-16
-"""Keeps quotients and logarithms finite; the value is part of the benchmark's definition of KLD."""
+"""Keeps quotients and logarithms finite. The value is part of the benchmark's definition of KLD."""
 MAX_EXPONENT = 1023
 """Exponent of the largest power of two that is a float."""
 OF_UNIFORM = {"auc_judd": 0.5, "shuffled_auc": 0.5, "nss": 0.0, "cc": 0.0}
@@ -31,7 +31,7 @@ OF_UNIFORM = {"auc_judd": 0.5, "shuffled_auc": 0.5, "nss": 0.0, "cc": 0.0}
 
 
 def score(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> float:
-    """The metric of METRICS with this name; `truth` has at least what its row needs, under the same names."""
+    """The metric of METRICS with this name. `truth` has at least what its row needs, under the same names."""
     return float(np.mean(values(name, prediction, truth)))
 
 
@@ -41,7 +41,7 @@ def values(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> Va
 
 
 def auc_judd(prediction: npt.ArrayLike, fixations: Points) -> Values:
-    """Area under the ROC of the prediction at a fixation against all pixels, (n,) in 0..1; ties count half."""
+    """Area under the ROC of the prediction at a fixation against all pixels, (n,) in 0..1. Ties count half."""
     prediction = _as_map("prediction", prediction)
     return _roc_areas(_at("fixations", prediction, fixations), prediction.ravel())
 
@@ -79,7 +79,7 @@ def shuffled_auc_of_counts(prediction: npt.ArrayLike, fixations: Points, other_c
 def shuffled_auc_over_bias(
     prediction: npt.ArrayLike, fixations: Points, other_counts: npt.ArrayLike, baseline: npt.ArrayLike
 ) -> Values:
-    """`shuffled_auc_of_counts`, (n,), of the prediction divided by the baseline, which is a centre bias, (H, W).
+    """`shuffled_auc_of_counts`, (n,), of the prediction divided by the baseline: a centre bias, (H, W).
 
     Other images' fixations follow the centre bias, so that of all maps of one density this one scores best: the
     benchmark scores densities by it, each metric with its own map (Kümmerer et al. 2018).
@@ -92,7 +92,7 @@ def shuffled_auc_over_bias(
 def nss(prediction: npt.ArrayLike, fixations: Points) -> Values:
     """The prediction at a fixation, in standard deviations above its mean, (n,) (Peters 2005).
 
-    The standard deviation is that of the population. 0 for a constant prediction.
+    The standard deviation divides by n, not n - 1. 0 for a constant prediction.
     """
     prediction = _rescaled(_as_map("prediction", prediction))
     values = _at("fixations", prediction, fixations)
@@ -104,7 +104,7 @@ def nss(prediction: npt.ArrayLike, fixations: Points) -> Values:
 
 
 def cc(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
-    """Pearson correlation of prediction and density, -1..1; 0 if either is constant."""
+    """Pearson correlation of prediction and density, -1..1. 0 if either is constant."""
     prediction, density = map(_rescaled, _pair(prediction, density))
     if prediction.min() == prediction.max() or density.min() == density.max():
         return 0.0
@@ -131,7 +131,7 @@ def sim(prediction: npt.ArrayLike, density: npt.ArrayLike) -> float:
 def information_gain(prediction: npt.ArrayLike, fixations: Points, baseline: npt.ArrayLike) -> Values:
     """Bits that the prediction gains over the baseline at a fixation, (n,) (Kümmerer 2015).
 
-    log2(e + p) - log2(e + b), with p and b normalised to sum 1; the baseline is a centre bias, (H, W).
+    log2(e + p) - log2(e + b), with p and b normalised to sum 1. The baseline is a centre bias, (H, W).
     """
     prediction, baseline = _pair(prediction, baseline, "baseline")
     p = _at("fixations", _as_distribution(prediction), fixations)
@@ -141,7 +141,7 @@ def information_gain(prediction: npt.ArrayLike, fixations: Points, baseline: npt
 
 
 def _roc_areas(positives: Values, negatives: Values, weights: Values | None = None) -> Values:
-    """Share of the negatives that are lower than a positive, (n,); a tie counts half.
+    """Share of the negatives that are lower than a positive, (n,). A tie counts half.
 
     The many negatives are looked up once in the few positives. `weights` are the numbers of times that each
     negative counts.
@@ -191,7 +191,7 @@ def _rescaled(values: Map) -> Map:
 
 
 def _as_distribution(values: Map) -> Map:
-    """The map, shifted so that no value is negative and divided by its sum; uniform for a map of zeros."""
+    """The map, shifted so that no value is negative and divided by its sum. Uniform for a map of zeros."""
     values = _rescaled(values)
     values = values - min(0.0, values.min())
     total = values.sum()

@@ -20,7 +20,7 @@ from trainer.network.model_folder import LEFT_OUT
 CANDIDATE, CHAMPION, CENTER_BIAS, UNIFORM = "candidate", "champion", "centre_bias", "uniform"
 """The models of an evaluation."""
 OBSERVERS = "observers"
-"""The name of the scores of people, next to those of models."""
+"""The name of the scores of people, next to the models' names."""
 LEAVE_ONE_OUT, SPLIT_HALF = "leave_one_out", "split_half"
 """Who predicts whom in the scores of people: all others one observer, or one half of them the other half."""
 
@@ -30,15 +30,15 @@ class LeftOut:
     """The scores of images without one of their observers, one for each pair of an image and an observer."""
 
     observers: npt.NDArray[np.int64]
-    """(k,): the observer who is left out; a number is the same person on all images."""
+    """(k,): the observer who is left out. A number is the same person on all images."""
     scores: dict[str, dict[str, Values]]
-    """Model -> metric -> (k,); NaN for the only observer of an image. A metric may be absent."""
+    """Model -> metric -> (k,). NaN for the only observer of an image. A metric may be absent."""
     images: npt.NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
-    """(k,): the places of the images in a table, ascending; empty for those of one image."""
+    """(k,): the places of the images in a table, ascending. Empty for a single image."""
 
     @classmethod
     def joined(cls, parts: Sequence["LeftOut | None"]) -> "LeftOut | None":
-        """Join those of each image of a table; None if one of the images has none."""
+        """Join the scores of each image of a table. None if one of the images has none."""
         known = [part for part in parts if part is not None]
         if len(known) < len(parts) or not known:
             return None
@@ -54,7 +54,7 @@ class LeftOut:
         return cls(np.concatenate([part.observers for part in known]), scores, images)
 
     def of_image(self, place: int) -> "LeftOut":
-        """Those of one image."""
+        """The scores of one image."""
         rows = slice(*np.searchsorted(self.images, [place, place + 1]))
         scores = {
             model: {metric: column[rows] for metric, column in columns.items()}
@@ -69,11 +69,11 @@ class PerImage:
 
     images: list[str]
     scores: dict[str, dict[str, Values]]
-    """Model -> metric -> (n,), NaN for an image without a score; a metric without any score is absent."""
+    """Model -> metric -> (n,), NaN for an image without a score. A metric without any score is absent."""
     groups: list[str] = dataclasses.field(default_factory=list)
-    """Name of the group of each image, empty for an image of its own; an empty list if there are no groups."""
+    """Name of the group of each image, empty for an image of its own. An empty list if there are no groups."""
     left_out: LeftOut | None = None
-    """The scores without one observer; None if it is not known who saw which images."""
+    """The scores without one observer. None if it is not known who saw which images."""
 
     @classmethod
     def of(
@@ -84,7 +84,7 @@ class PerImage:
     ) -> "PerImage":
         """Make columns of rows: image -> model -> scores.
 
-        `groups` and `left_out` are those of the images, in their order.
+        `groups` and `left_out` have one entry for each image, in the same order.
         """
         models = next(iter(rows.values()), {})
         scores: dict[str, dict[str, Values]] = {}
@@ -104,7 +104,10 @@ class PerImage:
 
     @property
     def n_units(self) -> int:
-        """Number of units, each of which is a group of images or an image without a group."""
+        """Number of units. A unit is a group of images, or an image without a group.
+
+        Example: four pages of one site and two single pages are three units.
+        """
         return int(self.units.max(initial=-1)) + 1
 
     @property
@@ -132,7 +135,7 @@ class PerImage:
         return {metric: float(self.values(model, metric).mean()) for metric in self.scores[model]}
 
     def intervals(self, model: str, level: float) -> Intervals:
-        """Metric -> confidence interval of `means`; None for too few units."""
+        """Metric -> confidence interval of `means`. None for too few units."""
         return {
             metric: confidence.mean_interval(self.values(model, metric), level, self.people(metric, model))
             for metric in self.scores[model]
@@ -182,12 +185,12 @@ class PerImage:
 
     @property
     def over_people(self) -> list[str]:
-        """The metrics whose intervals hold for other people, too."""
+        """The metrics with intervals that hold for other people, too."""
         model, columns = next(iter(self.scores.items()))
         return [metric for metric in columns if self.people(metric, model) is not None]
 
     def of_image(self, model: str, image: str) -> Scores:
-        """The scores of a model on one image; `ValueError` for an image that is not in the table."""
+        """The scores of a model on one image. `ValueError` for an image that is not in the table."""
         row = self.images.index(image)
         scores = {metric: float(column[row]) for metric, column in self.scores[model].items()}
         return {metric: score for metric, score in scores.items() if not np.isnan(score)}
@@ -211,7 +214,7 @@ class PerImage:
 
 
 def append_scores(path: pathlib.Path, dataset: str, table: PerImage) -> None:
-    """Append one line per image and model; the cell of a missing score is empty.
+    """Append one line per image and model. The cell of a missing score is empty.
 
     The scores without one observer are appended to LEFT_OUT beside `path`, one line per image, observer and model.
     """
@@ -239,10 +242,10 @@ def _append(
 
 
 def read_scores(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
-    """Read what `append_scores` wrote: dataset -> scores; a metric without a column is absent.
+    """Read what `append_scores` wrote: dataset -> scores. A metric without a column is absent.
 
     Raises:
-        UserError: the file does not exist or is not such a file; the message ends with `remedy`.
+        UserError: the file does not exist or is not such a file. The message ends with `remedy`.
     """
     rows: dict[str, dict[str, dict[str, Scores]]] = {}
     groups: dict[str, dict[str, str]] = {}

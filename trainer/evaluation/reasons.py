@@ -12,7 +12,7 @@ CONFIRM = (
 
 
 def known_text(known: Known) -> str:
-    """What the gain on known images is, as a clause; empty without known images."""
+    """What the gain on known images is, as a clause. Empty without known images."""
     if known.mean is None:
         return ""
     level = wording.percent(known.level)
@@ -36,13 +36,13 @@ def what_changed(known: Known) -> str:
 
 
 def too_few_to_decide(title: str, n_images: int, n_seen: int, n_units: int, config: EvaluateConfig) -> str:
-    """Say that there are too few images to decide on; empty if there are enough, or if only means decide.
+    """Say that there are too few images to decide on. Empty if there are enough, or if only means decide.
 
     Args:
         title: Name of the images, such as `validation images of osie`.
         n_images: Number of all.
-        n_seen: Number of those that one of the models was trained on.
-        n_units: Number of the others, where a group counts as one; 0 if there are none.
+        n_seen: Number of images that one of the models was trained on.
+        n_units: Number of the others, where a group counts as one. 0 if there are none.
         config: The gate.
     """
     if n_units >= confidence.MIN_DECIDING or not (config.gate_confidence or n_seen):
@@ -59,7 +59,7 @@ def too_few_to_decide(title: str, n_images: int, n_seen: int, n_units: int, conf
 
 
 def center_bias_text(result: ScoredDataset) -> str:
-    """Say of which images the centre bias of a dataset is, as a sentence."""
+    """Say which images make the centre bias of a dataset, as a sentence."""
     manifest = result.manifest
     fingerprint, n_images = result.origin_of_bias
     kind = "fixations" if manifest.has_fixations else "maps"

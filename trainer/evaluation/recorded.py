@@ -1,4 +1,4 @@
-"""The images and recordings that a model was made of, kept with it, and how those of new data differ from them.
+"""The images and recordings that a model was made of, kept with it, and how new data differ from them.
 
 An image is the same if its pixels are equal, or if it is a copy by the rule of `trainer.data.copies`. Its
 recording is the same if every person who was recorded before has the same fixations: people may be added.
@@ -55,7 +55,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """An image that a model's data had, too."""
+    """An image that a model's data had, too, such as `a.png` now and `old/a.png` before."""
 
     now: Line
     before: Line
@@ -67,7 +67,7 @@ class Pair:
 
     @property
     def has_changed(self) -> bool:
-        """Whether a person's recording of before is not there now."""
+        """Whether a person's recording of before is gone. Example: `a1 b1` is now `a1 b2`, not `a1 b1 c1`."""
         return bool(Counter(self.before.recording.split()) - Counter(self.now.recording.split()))
 
 
@@ -81,7 +81,7 @@ class Compared:
     n_before: int
     """Number of images that the model's data had."""
     found: frozenset[tuple[str, str]]
-    """The keys of those that are there."""
+    """The keys of the images that are still there."""
 
     @property
     def now(self) -> list[Line]:
@@ -100,11 +100,11 @@ class Compared:
 
     @property
     def changed(self) -> list[Pair]:
-        """Those among them whose recordings are others now."""
+        """The comparable images with other recordings now."""
         return [pair for pair in self.comparable if pair.has_changed]
 
     def how(self) -> str:
-        """Say how the recordings changed, as a clause; empty if they did not change in one way."""
+        """Say how the recordings changed, as a clause. Empty if they did not change in one way."""
         changed = self.changed
         elsewhere = {pair.before.recording: pair.before.image for pair in self.pairs}
         moved = [pair for pair in changed if pair.now.recording in elsewhere]
@@ -142,7 +142,7 @@ def write_recorded(path: pathlib.Path, data: Mapping[str, StrPath]) -> None:
 
 
 def read_recorded(model: StrPath) -> dict[str, list[Line]]:
-    """Name of the data -> images that the model in a folder was made of; empty for one of an earlier version.
+    """Name of the data -> images that the model in a folder was made of. Empty for one of an earlier version.
 
     Raises:
         UserError: the file is damaged.
@@ -157,7 +157,7 @@ def read_recorded(model: StrPath) -> dict[str, list[Line]]:
 
 
 def read_lines(folder: StrPath) -> list[Line]:
-    """The lines of IMAGES of prepared data; raises `UserError` if they cannot be read."""
+    """The lines of IMAGES of prepared data. Raises `UserError` if they cannot be read."""
     return _read(PreparedData(folder).image_list, "prepare the dataset again")
 
 
@@ -173,7 +173,7 @@ def _read(path: pathlib.Path, remedy: str) -> list[Line]:
 
 
 def compare(now: Sequence[Line], before: Sequence[Line]) -> Compared:
-    """Pair the images of new data with those of a model's data: by their pixels, as copies, or by name and size.
+    """Pair images of new data with images of a model's data: by pixels, as copies, or by name and size.
 
     A picture may be there under several names, with recordings of its own under each. A sparse picture is never a
     copy (`copies.hash_of`), so its name without the suffix tells.

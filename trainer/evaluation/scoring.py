@@ -1,8 +1,8 @@
 """Predict and score the validation or test images of one prepared dataset.
 
 Each model answers for the original image as it does for users: at its own input size, with its own calibration
-(`trainer.prediction.predictor`). Its map is scored at two sizes that do not depend on the model: that of the image
-for metrics of fixations, and `Original.MAP_SIZE` for metrics of maps.
+(`trainer.prediction.predictor`). Its map is scored at two sizes that do not depend on the model: at the image's
+for metrics of fixations, and at `Original.MAP_SIZE` for metrics of maps.
 """
 
 import collections
@@ -78,7 +78,7 @@ class Background:
     Args:
         folder: A prepared dataset, for its centre bias. If it is a test set, the images are its own, and the
             centre bias of each is made of other images (see `trainer.data.center_bias`).
-        examples: The images whose fixations count; they may be of different sizes, or have no fixations.
+        examples: The images with the fixations that count. They may be of different sizes, or have no fixations.
     """
 
     def __init__(self, folder: pathlib.Path, examples: Iterable[Example]) -> None:
@@ -93,7 +93,7 @@ class Background:
         self._all_counts = functools.lru_cache(16)(self._count_all_fixations)
 
     def center_bias(self, example: Example, size: Size) -> Map:
-        """The centre bias for an image when it has the `size` (h, w); it sums to 1 at its own size."""
+        """The centre bias for an image when it has the `size` (h, w). It sums to 1 at its own size."""
         return self._resized(self._center_bias.fold_of(example.index) if self._is_own else None, size)
 
     def other_counts(self, example: Example, size: Size) -> Counts:
@@ -116,7 +116,7 @@ class Background:
 
 @dataclasses.dataclass(frozen=True)
 class _Image:
-    """A held-out image in the form of each network's input; its own pixels are no longer in memory."""
+    """A held-out image in the form of each network's input. Its own pixels are no longer in memory."""
 
     example: Example
     original: Original
@@ -160,7 +160,7 @@ class Scorer:
             folder: Prepared dataset.
             manifest: Its manifest.
             predictors: Name -> model.
-            bias_folder: Prepared dataset whose images make the centre bias; `folder` if None.
+            bias_folder: Prepared dataset with the images that make the centre bias. `folder` if None.
             left_out: Names of images that are not scored.
             each: Called in threads with an image, its group, its predictions, and the background.
         """
@@ -173,7 +173,7 @@ class Scorer:
         self.n_fixations = 0
         """Fixations on the images that are scored, known after `score`."""
         self.n_observers = 0
-        """The most observers of one of them; 0 if observers are not told apart."""
+        """The most observers of one of them. 0 if observers are not told apart."""
         self.n_pages = dict.fromkeys(predictors, 0)
         """Model -> the number of images that it predicted as pages, known after `score`."""
 
@@ -282,7 +282,7 @@ class Scorer:
     ) -> tuple[Original, dict[str, Scores], LeftOut | None]:
         """The original of an image, and model -> scores: each metric at the size that METRICS says.
 
-        Also the scores without one observer; None if it is not known who saw which images.
+        Also the scores without one observer. None if it is not known who saw which images.
         """
         example, original = predicted.example, predicted.original
         predictions = self._restored(example, predicted.outputs)
@@ -361,7 +361,7 @@ def _means(values: Mapping[str, Mapping[str, metrics.Values | float]]) -> dict[s
 def _without_observers(
     values: Mapping[str, Mapping[str, metrics.Values | float]], observers: npt.NDArray[np.int64]
 ) -> dict[str, dict[str, metrics.Values]]:
-    """Model -> metric of fixations -> its score without each of the observers, (n,); NaN for the only one."""
+    """Model -> metric of fixations -> its score without each of the observers, (n,). NaN for the only one."""
     _, places, counts = np.unique(observers, return_inverse=True, return_counts=True)
     left = len(observers) - counts
 
@@ -376,7 +376,7 @@ def _without_observers(
 def _without_each(
     maps: Mapping[str, Map], example: Example, sigma_px: float
 ) -> dict[str, dict[str, metrics.Values]]:
-    """Model -> metric of densities -> its score without each of the observers, (n,); NaN for the only one.
+    """Model -> metric of densities -> its score without each of the observers, (n,). NaN for the only one.
 
     The density of the others is made anew as `blur` does, with `sigma_px` pixels of the original image, but
     at a small size, where it takes little time: only the differences between these scores count.

@@ -22,7 +22,7 @@ from trainer.network import model_folder
 
 @dataclass(frozen=True)
 class Seen:
-    """The images that a model was trained on, and those that chose its epoch."""
+    """The images that a model was trained on, and the images that chose its epoch."""
 
     digests: Mapping[str, frozenset[str]]
     """Split -> digests of the pixels, and `hashes_of` it -> hashes, as `PreparedData.images` has them."""
@@ -39,7 +39,7 @@ class Seen:
 
         Args:
             model: Folder of the model.
-            at_hand: Prepared data that it may have been trained on; test sets do not count.
+            at_hand: Prepared data that it may have been trained on. Test sets do not count.
 
         Raises:
             UserError: a file of the model or of the data is damaged.
@@ -61,9 +61,9 @@ class Seen:
         """Return the names of the held-out images of prepared data that the model has seen.
 
         An image has been seen if the model saw the same pixels or a copy by `copies.match`, and with an image its
-        group has been seen. For a test set, the images count that chose the model's epoch; for validation data,
-        which chooses it again, only those that the model was trained on. `splits` says otherwise, if it is not
-        empty.
+        group has been seen. Example: with a page of a site, all pages of the site. For a test set, the images
+        count that chose the model's epoch. For validation data, which chooses it again, only images count that
+        the model was trained on. `splits` says otherwise, if it is not empty.
         """
         data = PreparedData(folder)
         manifest = data.manifest
@@ -80,7 +80,7 @@ class Seen:
         return {image.name for image in data.images([manifest.held_out]) if image.unit in units}
 
     def caution(self, model: str, manifest: Manifest) -> str:
-        """Warn if the model may have seen held-out images that nothing tells of; else empty.
+        """Warn if the model may have seen held-out images that nothing tells of. Otherwise empty.
 
         Args:
             model: Name of the model in the sentence.
@@ -111,7 +111,7 @@ class Seen:
 
 
 def model_config(folder: StrPath) -> Any:
-    """Return the content of a model folder's MODEL_CONFIG; None without one."""
+    """Return the content of a model folder's MODEL_CONFIG. None without one."""
     path = pathlib.Path(folder) / model_folder.MODEL_CONFIG
     return files.read_json(path, "train the model again", model_folder.ModelConfig) if path.exists() else None
 
@@ -120,9 +120,9 @@ def training_data(folders: Iterable[StrPath], config: Mapping[str, Any] | None) 
     """Find the prepared datasets that a model may have been trained on.
 
     Args:
-        folders: Prepared datasets; test sets do not count.
+        folders: Prepared datasets. Test sets do not count.
         config: Content of the model's MODEL_CONFIG, if it has one. If the origin of all its weights is known, the
-            fingerprints of its data tell; else every dataset counts.
+            fingerprints of its data tell. Otherwise every dataset counts.
     """
     trainings = list(Origin(config).trainings)
     fingerprints = {each.get("fingerprint") for each in trainings}
@@ -148,7 +148,7 @@ def check_some_unseen(folder: StrPath, names: Iterable[str]) -> None:
 
 
 def note(title: str, names: Sequence[str], n_images: int) -> str:
-    """Return a sentence about the images that were left out; empty if none was.
+    """Return a sentence about the images that were left out. Empty if none was.
 
     Args:
         title: Name of the images, such as `test images of osie`.
@@ -166,7 +166,7 @@ def note(title: str, names: Sequence[str], n_images: int) -> str:
 
 
 def _same_rule(config: Mapping[str, Any], rule: str) -> bool:
-    """Return whether a training's data was split by this rule; earlier versions had no hash."""
+    """Return whether a training's data was split by this rule. Earlier versions had no hash."""
     if "split" in config:
         return bool(config["split"] == rule)
     return not is_by_hash(rule)

@@ -14,12 +14,12 @@ from trainer.io.files import checked_json
 from trainer.network.model_folder import ModelConfig
 
 UNKNOWN = "unknown"
-"""Digest of the inputs of a run whose code has no commit, or has changes since: nothing is the same as it."""
+"""Digest of the inputs of a run if its code has no commit, or has changes since. Nothing is the same as it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DataRecord:
-    """Prepared data that a version was trained on."""
+    """Prepared data that a version was trained on, such as 10,000 training images of `salicon`."""
 
     dataset: str = ""
     source: str = ""
@@ -44,21 +44,21 @@ class Lineage:
     data: dict[str, DataRecord] = dataclasses.field(default_factory=dict)
     """`base`, `finetune` or `test` -> data."""
     model: dict[str, Any] | None = None
-    """Content of MODEL_CONFIG; None for a version that another program registered."""
+    """Content of MODEL_CONFIG. None for a version that another program registered."""
     pipeline_job: str = ""
     """Resource name of the run on Vertex AI."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GainRecord:
-    """How much better a candidate is than the default on the deciding images; positive is better in any metric."""
+    """How much better a candidate is than the default on the deciding images. Positive is better in any metric."""
 
     metric: str
     mean: float
     n_images: int
     """Images, or groups of them."""
     low: float | None = None
-    """Lower end of the interval of the mean; None if there are too few images."""
+    """Lower end of the interval of the mean. None if there are too few images."""
     high: float | None = None
     level: float | None = None
     """Confidence level of the interval."""
@@ -100,11 +100,11 @@ class VersionRecord:
     n_known: int = 0
     """Number of the known images that it has for the next candidate."""
     findings: list[str] | None = None
-    """Sentences of the check of the data that hold a promotion; None if nothing was asked."""
+    """Sentences of the check of the data that hold a promotion. None if nothing was asked."""
     held: bool = False
     """Whether nothing but `findings` or `known` prevented the promotion."""
     decision: int = 0
-    """Its number among the decisions of 365 days, from 1; 0 if it has none."""
+    """Its number among the decisions of 365 days, from 1. It is 0 if it has none."""
     could_find: float | None = None
     """The least gain that the decision could find half of the time."""
     end: str = ""
@@ -113,7 +113,7 @@ class VersionRecord:
 
     @classmethod
     def of(cls, content: Mapping[str, Any], origin: str = "version.json", remedy: str = "") -> "VersionRecord":
-        """Take what a record says; keys of other programs are left out.
+        """Take what a record says. Keys of other programs are left out.
 
         Args:
             content: Parsed JSON.

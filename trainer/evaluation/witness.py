@@ -1,6 +1,6 @@
 """A witness of recordings: maps that agree with where people looked, if positions mean what they are taken for.
 
-The maps are those of the default model, or those of other people who looked at the same images. Fixations are
+The maps are the default model's, or show where other people looked at the same images. Fixations are
 looked up in them under many readings: as they are, upside down, moved, scaled. Each map counts without what it has
 in common with the maps of the other images, so that a habit such as looking at the centre is no evidence for a
 reading. What is left is specific to the image, and honest fixations find more of it as they are than under any
@@ -134,14 +134,14 @@ def better_reading(maps: Sequence[Grid], looked: Sequence[Looked], certain: floa
 
 
 def odd_observers(images: Iterable[tuple[Points, npt.NDArray[np.int64], float]]) -> dict[int, Reading | None]:
-    """Find the people whose fixations do not agree with those of the others on the same images.
+    """Find the people who do not look where the others do on the same images.
 
     Args:
         images: (n, 2) positions as in `Looked`, (n,) number of the observer, the same person on all images, and
             width / height, of each image.
 
     Returns:
-        Observer -> the reading under which his fixations agree with the others; None if there is none, and they
+        Observer -> the reading under which his fixations agree with the others. None if there is none, and they
         agree with them no more than by chance.
     """
     maps: dict[int, list[Grid]] = {}
@@ -178,7 +178,7 @@ def _specific(maps: Sequence[Grid]) -> list[Grid]:
 
 
 def _found(values: Grid, looked: Looked, points: Points) -> float:
-    """The mean of the values at positions; one outside of the image counts as at its edge."""
+    """The mean of the values at positions. One outside of the image counts as at its edge."""
     y, x = (np.clip((points * GRID).astype(np.int64), 0, np.array(GRID) - 1)).T
     return float(values[y, x] @ looked.weights)
 
@@ -191,7 +191,7 @@ def _density(points: Points) -> Grid:
 
 
 def _readings() -> dict[str, Read]:
-    """What positions may look like -> how they are then to be read; an empty text for as they are."""
+    """What positions may look like -> how they are then to be read. An empty text for as they are."""
     readings: dict[str, Read] = {
         "": lambda looked: looked.points,
         "y were upside down": lambda looked: np.stack([1 - looked.points[:, 0], looked.points[:, 1]], 1),

@@ -20,7 +20,7 @@ def percent(level: float) -> str:
 
 
 def signed(value: float | None) -> str:
-    """Four decimals with a sign; no sign if they are all 0."""
+    """Four decimals with a sign, such as `+0.0521`. No sign if they are all 0."""
     text = f"{value:+.4f}"
     return (text if text.strip("+-0.") else "0.0000").replace("-", MINUS)
 
@@ -31,12 +31,15 @@ def count_text(n: int, of_groups: bool) -> str:
 
 
 def in_groups(n_units: int, n_images: int) -> str:
-    """Say that images belong to `n_units` groups, such as ` in 12 groups`; empty if none belong together."""
+    """Say that images belong to `n_units` groups, such as ` in 12 groups`. Empty if none belong together."""
     return f" in {count_text(n_units, of_groups=True)}" if n_units < n_images else ""
 
 
 def too_few(n_images: int, level: float, of_groups: bool = False, least: int = MIN_IMAGES) -> str:
-    """A clause for comparisons without a confidence interval, which needs `least` images or groups."""
+    """A clause for comparisons without a confidence interval, which needs `least` images or groups.
+
+    Example: `1 image is too few for a 95% confidence interval, which needs 2 or more`.
+    """
     images = f"{count_text(n_images, of_groups)} {'is' if n_images == 1 else 'are'}"
     return f"{images} too few for a {percent(level)} confidence interval, which needs {least} or more"
 
@@ -53,5 +56,5 @@ def images_of(name: str) -> str:
 
 
 def is_test_set(name: str) -> bool:
-    """Whether a dataset of an evaluation is a test set, by its name."""
+    """Whether a dataset of an evaluation is a test set, by its name, such as `osie-test`."""
     return name.endswith(TEST_SUFFIX)

@@ -1,1 +1,1 @@
-"""The pages and tables that show data and scores to people; no score is computed here."""
+"""The pages and tables that show data and scores to people. No score is computed here."""

@@ -30,7 +30,7 @@ def ceiling_rows(ceiling: CeilingScores) -> Rows:
 
     Returns:
         Rows with the heading of the metric, `metric`, `held_out` (as HELD_OUT), `start` and `end` (the scores of
-        centre bias and people as text), `interval` (that of people) and `shares`: model -> `Share`.
+        centre bias and people as text), `interval` (of people's score) and `shares`: model -> `Share`.
     """
     rows = []
     for metric, row in METRICS.items():
@@ -85,7 +85,7 @@ def ceiling_chart(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str
 
 
 def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float]) -> dict[str, Any]:
-    """Return the positions of a dot and its interval on the bar with their text; without a share only the text."""
+    """Return the positions of a dot and its interval on the bar with their text. Without a share only the text."""
     mark = {"label": label[0], "color": label[1], "text": share_text(share)}
     if share.share is None or share.low is None or share.high is None:
         return mark

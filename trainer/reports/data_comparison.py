@@ -1,4 +1,4 @@
-"""The page that shows how data differ from those of the current default model, before anything is trained."""
+"""The page that shows how data differ from the data of the current default model, before anything is trained."""
 
 import os
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ COLORS = {"Current default": pages.ORANGE, "This run": pages.BLUE, "Added": page
 
 @dataclass(frozen=True)
 class ComparedData:
-    """Prepared data beside those of the current default."""
+    """Prepared data beside the data of the current default."""
 
     title: str
     """Such as `Fine-tuning data`."""
     manifest: Manifest
     now: Statistics
     last: Statistics | None
-    """The statistics of the data of the current default; None if nothing is compared."""
+    """The statistics of the data of the current default. None if nothing is compared."""
     added: Statistics | None
-    """The statistics of the images that the current default was not trained on; None if that is not known."""
+    """The statistics of the images that the current default was not trained on. None if that is not known."""
     absent: str
-    """A sentence that says why nothing is compared; empty if something is."""
+    """A sentence that says why nothing is compared. Empty if something is."""
     has_same_people: bool = False
     """Whether all recordings of before are known to be there."""
     findings: list[Finding] = field(default_factory=list)

@@ -34,7 +34,7 @@ class GalleryImage:
 
     image: str
     files: Mapping[str, pathlib.Path]
-    """Name of a picture (`stimulus`, or that of a map) -> PNG file, for `load_panels`."""
+    """Name of a picture (`stimulus`, or a map's name) -> PNG file, for `load_panels`."""
     why: Sequence[str] = ()
     """Reasons why the image is shown, in a few words each."""
 
@@ -53,7 +53,8 @@ def describe_gallery(
     Args:
         examples: The images.
         table: The scores.
-        models: Name in the table -> label, of the models whose scores are shown; the first one sorts the images.
+        models: Name in the table -> label, of the models with the scores that are shown. The first one sorts
+            the images.
         metric: The metric by which they are sorted until a reader chooses another.
         order: One of ORDERS, also until then.
         divided: Labels of the two pictures that an enlarged image shows on both sides of the divider.
@@ -91,7 +92,7 @@ def load_panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) ->
     """Read the stimulus of one image and its maps over the darkened stimulus: label -> (h, w, 3) RGB.
 
     Args:
-        files: `stimulus`, and names of maps -> PNG file; may be empty.
+        files: `stimulus`, and names of maps -> PNG file. May be empty.
         labels: Name -> label, if it is not the name itself.
     """
     images = {name: np.asarray(open_header(file.read_bytes())) for name, file in files.items()}
@@ -125,7 +126,7 @@ def text(scores: Mapping[str, Sequence[float | None]], metric: str, models: Sequ
 
 
 def _scores(table: PerImage, models: Mapping[str, str], image: str) -> dict[str, list[float | None]]:
-    """Return, for each metric, the rounded score of each model; None where it has none."""
+    """Return, for each metric, the rounded score of each model. None where it has none."""
     of = [table.of_image(model, image) for model in models]
     return {
         metric: [round(scores[metric], 4) if metric in scores else None for scores in of]
@@ -135,7 +136,7 @@ def _scores(table: PerImage, models: Mapping[str, str], image: str) -> dict[str,
 
 
 def _rank(scores: Sequence[float | None] | None, metric: str, order: str) -> float:
-    """Return the key by which images are sorted; one without a score comes last. `gallery.js` does the same."""
+    """Return the key by which images are sorted. One without a score comes last. `gallery.js` does the same."""
     known = [score for score in scores or () if score is not None]
     if not known:
         return math.inf
@@ -145,6 +146,6 @@ def _rank(scores: Sequence[float | None] | None, metric: str, order: str) -> flo
 
 
 def _ratio(panels: Mapping[str, Pixels]) -> float:
-    """Return width divided by height of the pictures of one image; 1 without pictures."""
+    """Return width divided by height of the pictures of one image. 1 without pictures."""
     sizes = (pixels.shape for pixels in panels.values())
     return next((round(width / height, 4) for height, width, _ in sizes), 1.0)

@@ -55,7 +55,7 @@ class Entry:
     number: int
     created: datetime.datetime
     end: str
-    """What came of it, of MARKS; empty if that is not known."""
+    """What came of it, of MARKS. Empty if that is not known."""
     record: VersionRecord
     since: str = ""
     """What happened to it since, a sentence."""
@@ -79,7 +79,7 @@ def write_history(
         html: The file.
         name: Name of the model.
         place: Path or address of its registry.
-        versions: All versions, oldest first; at least one.
+        versions: All versions, oldest first. At least one.
         moves: All moves of the default, oldest first.
     """
     default = moves[-1].version if moves else PRETRAINED_VERSION
@@ -153,7 +153,7 @@ def _charts(versions: Sequence[Entry], moves: Sequence[Move]) -> list[dict[str, 
 
 
 def _metric(versions: Iterable[Entry]) -> str:
-    """The metric of the last gain: that of the gate now."""
+    """The metric of the last gain. It is the gate's now."""
     found = [version.record.gain.metric for version in versions if version.record.gain]
     return found[-1] if found else LEAD
 
@@ -173,13 +173,13 @@ def _cumulative(versions: Iterable[Entry], metric: str) -> tuple[dict[int, float
 
 
 def _test_set(versions: Iterable[Entry]) -> str:
-    """The last dataset on which versions were tested and not trained; empty without one."""
+    """The last dataset on which versions were tested and not trained. Empty without one."""
     names = [name for each in versions for name in each.record.metrics if name.endswith("-test")]
     return str(names[-1]) if names else ""
 
 
 def _tested(versions: Sequence[Entry], name: str, metric: str) -> dict[int, float]:
-    """The scores of the versions on the test set, as long as its images were those of the last version."""
+    """The scores of the versions on the test set, as long as its images were the same as for the last version."""
     last = next((each for each in reversed(versions) if name in each.record.metrics), None)
     scores = {}
     for each in versions:
@@ -224,7 +224,7 @@ def _quality(
     label: str,
     zero: bool,
 ) -> str:
-    """Draw the versions at their heights, and the default as steps; empty without a height."""
+    """Draw the versions at their heights, and the default as steps. Empty without a height."""
     shown = [version for version in versions if version.number in heights]
     if not shown:
         return ""
@@ -246,7 +246,7 @@ def _quality(
 
 
 def _draw_default(axes: Axes, moves: Sequence[Move], heights: Heights) -> None:
-    """Draw the default as a line with steps, and a mark where a person moved it; unknown heights are gaps."""
+    """Draw the default as a line with steps, and a mark where a person moved it. Unknown heights are gaps."""
     start, end = axes.get_xlim()
     days = [start, *(_day(move.since) for move in moves), end]
     numbers = [PRETRAINED_VERSION, *(move.version for move in moves)]
@@ -266,7 +266,7 @@ def _draw_default(axes: Axes, moves: Sequence[Move], heights: Heights) -> None:
 
 
 def _known(versions: Sequence[Entry]) -> str:
-    """Draw the gains on the known images; empty without one."""
+    """Draw the gains on the known images. Empty without one."""
     shown = [(each, each.record.known) for each in versions]
     measured = [(each, known, known.mean) for each, known in shown if known is not None and known.mean is not None]
     if not measured:
@@ -283,7 +283,7 @@ def _known(versions: Sequence[Entry]) -> str:
 
 
 def _images(versions: Sequence[Entry]) -> str:
-    """Draw the number of images by date; empty if it is never known."""
+    """Draw the number of images by date. Empty if it is never known."""
     counts = {}
     for version in versions:
         data = version.record.lineage.data

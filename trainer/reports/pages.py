@@ -1,7 +1,7 @@
 """Shared parts of the HTML pages: the file, facts about data, code and trainings, and charts.
 
-Charts are SVG by matplotlib, whose text and lines have the page's colours, light or dark. The colours of models
-are those of Okabe and Ito, which colour-blind people can distinguish.
+Charts are SVG by matplotlib. Their text and lines have the page's colours, light or dark. The colours of models
+are by Okabe and Ito: colour-blind people can distinguish them.
 """
 
 import io
@@ -134,7 +134,7 @@ def training_facts(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, 
 
 
 def _facts(training: Mapping[str, Any]) -> Facts:
-    """Return the keys of a MODEL_CONFIG and its settings; a setting with a key's name is marked `(as set)`."""
+    """Return the keys of a MODEL_CONFIG and its settings. A setting with a key's name is marked `(as set)`."""
     facts = {name: value for name, value in training.items() if name not in (*NESTED, SETTINGS)}
     for name, value in (training.get(SETTINGS) or {}).items():
         facts[f"{name} (as set)" if name in facts else name] = value
@@ -151,7 +151,7 @@ def _pairs(name: str, value: Any) -> Facts:
 
 
 def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
-    """Draw the number of images by score, one shape per model in `colors`; equal scores are only a line."""
+    """Draw the number of images by score, one shape per model in `colors`. Equal scores are only a line."""
     # The first model is drawn last, in front.
     columns = {model: table.scores[model][metric] for model in reversed(list(colors))}
     scores = {model: column[~np.isnan(column)] for model, column in columns.items()}
@@ -185,8 +185,8 @@ def trials_curve(losses: Sequence[float], is_complete: Sequence[bool], best: int
     """Draw the loss of the trials of a sweep in order, the lowest so far as steps, and a ring around the best.
 
     Args:
-        losses: The lowest validation loss of each trial; NaN if it has none.
-        is_complete: Whether it was trained to its end; others are grey.
+        losses: The lowest validation loss of each trial. NaN if it has none.
+        is_complete: Whether it was trained to its end. Others are grey.
         best: Index of the best one.
     """
     figure, axes = plot((600, 270), 10, "trial", "loss, nats")
@@ -218,7 +218,7 @@ def trials_by_setting(
 
     Args:
         name: The setting.
-        values: Numbers; or the indices of `choices`, if there are any.
+        values: Numbers, or the indices of `choices` if there are any.
         losses: As for `trials_curve`.
         is_complete: As for `trials_curve`.
         best: As for `trials_curve`.
@@ -247,7 +247,7 @@ def trials_by_setting(
 
 
 def boxes(quantiles: Mapping[str, Sequence[float]], label: str) -> str:
-    """Draw a box plot per colour; `quantiles`: colour -> 5%, 25%, 50%, 75% and 95% of the images."""
+    """Draw a box plot per colour. `quantiles`: colour -> 5%, 25%, 50%, 75% and 95% of the images."""
     figure, axes = plot((240, 22 + 16 * len(quantiles)), 10, "", "")
     for row, (color, (lowest, low, median, high, highest)) in enumerate(quantiles.items()):
         axes.plot([lowest, highest], [-row, -row], color=color, linewidth=1.5)
@@ -272,7 +272,7 @@ def plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tup
 
 
 def svg(figure: Figure, label: str, kind: str = "") -> str:
-    """Return the drawing as an element of a page; a screen reader says `label`."""
+    """Return the drawing as an element of a page. A screen reader says `label`."""
     for artist in figure.findobj():
         artist.set_clip_on(False)  # all data is inside, and half of a marker is not
     file = io.StringIO()

@@ -50,13 +50,13 @@ MODELS = {
     "centre_bias": ("Centre bias", pages.GREY),
     "uniform": ("Uniform", ""),
 }
-"""Name in the evaluation -> label and colour; a model without a colour is not in the charts."""
+"""Name in the evaluation -> label and colour. A model without a colour is not in the charts."""
 PANELS = gallery.PANELS | {model: label for model, (label, _) in MODELS.items()}
 """Name of a picture in the evaluation -> label on the page."""
 GROUPS = {"best": "Best", "median": "Median", "worst": "Worst", "gains": "Largest gain", "losses": "Largest loss"}
 """Group of pictures in the evaluation -> the reason why they are shown."""
 COMPARED_COLORS = (pages.BLUE, pages.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
-"""Colours of the models, by Okabe and Ito; a seventh model has the first colour again."""
+"""Colours of the models, by Okabe and Ito. A seventh model has the first colour again."""
 VERDICTS = {
     confidence.BETTER: ("good", "Significantly better"),
     confidence.WORSE: ("bad", "Significantly worse"),
@@ -83,7 +83,7 @@ Path = str | os.PathLike[str]
 
 
 def write_preview(dataset: Path, html: Path) -> None:
-    """Write the page of a prepared dataset; `UserError` if the folder is not one."""
+    """Write the page of a prepared dataset. `UserError` if the folder is not one."""
     folder = pathlib.Path(dataset)
     manifest = prepared_data.Manifest.load(folder)
     expected, partial = manifest.expected_counts, ""
@@ -193,7 +193,7 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manife
 
 
 def write_curve(model: Path, html: Path) -> None:
-    """Write the page of a model folder's training history; `UserError` if it has none."""
+    """Write the page of a model folder's training history. `UserError` if it has none."""
     path = pathlib.Path(model, model_folder.HISTORY)
     lines = path.read_bytes().splitlines() if path.is_file() else []
     check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
@@ -241,7 +241,7 @@ def write_curve(model: Path, html: Path) -> None:
 
 
 def write_report(folder: Path, html: Path, registers: bool = True) -> None:
-    """Write the page of an evaluation folder; `UserError` if it is not one.
+    """Write the page of an evaluation folder. `UserError` if it is not one.
 
     `registers`: whether the candidate is registered after the evaluation, as the pipeline does.
     """
@@ -427,7 +427,7 @@ def write_comparison(
     level: float,
     html: Path,
 ) -> None:
-    """Write the page of a comparison at `level`; it has pictures if the data and the models still exist."""
+    """Write the page of a comparison at `level`. It has pictures if the data and the models still exist."""
     colors = {
         contestant.label: COMPARED_COLORS[index % len(COMPARED_COLORS)]
         for index, contestant in enumerate(contestants)

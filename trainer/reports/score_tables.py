@@ -28,7 +28,7 @@ TONES = {
 }
 """Significance -> colour."""
 Intervals = Mapping[str, Sequence[float] | None]
-"""Metric -> low and high; None for too few images."""
+"""Metric -> low and high. None for too few images."""
 MODELS = {
     "candidate": "candidate",
     "champion": "default",
@@ -73,7 +73,7 @@ def coverage(over_people: Collection[str], metrics: Iterable[str]) -> str:
     """Say what the intervals of some metrics hold for, as a sentence.
 
     Args:
-        over_people: The metrics whose intervals hold for other people, as `PerImage.over_people`.
+        over_people: The metrics with intervals that hold for other people, as `PerImage.over_people`.
         metrics: All of them.
     """
     rest = [METRICS[metric].label for metric in metrics if metric not in over_people]
@@ -130,7 +130,7 @@ def describe_scores(
 
     Args:
         table: Scores of each image.
-        labels: Model -> label and colour; charts and narrow screens do not show a model without a colour.
+        labels: Model -> label and colour. Charts and narrow screens do not show a model without a colour.
         means: Model -> metric -> mean.
         intervals: Model -> metric -> confidence interval of the mean.
     """
@@ -160,7 +160,7 @@ def _score_row(
     intervals: Mapping[str, Intervals],
     marks_best: bool,
 ) -> dict[str, Any]:
-    """Return a row of a page's table of scores; it may mark the models whose rounded score is best."""
+    """Return a row of a page's table of scores. It may mark the models with the best rounded score."""
     rounded = {model: round(scores[metric], 3) for model, scores in means.items()}
     best = (max if METRICS[metric].higher_is_better else min)(rounded.values())
     cells = [

@@ -11,7 +11,7 @@ REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
 
 
 def reason_of(evaluation: Evaluation, registers: bool) -> str:
-    """The reason of the decision in an evaluation; it says `would become` unless the candidate is registered."""
+    """The reason of the decision in an evaluation. It says `would become` unless the candidate is registered."""
     if is_undecided(evaluation, registers):
         return "No default model was compared with it."
     reason = evaluation.reason
@@ -25,7 +25,7 @@ def is_undecided(evaluation: Evaluation, registers: bool) -> bool:
 
 
 def decisive_text(result: ScoredDataset, metric: str) -> str:
-    """Say which interval of the gains decides, as a sentence; empty if none does. `metric` is that of the gate."""
+    """Say which interval of the gains decides, as a sentence. Empty if none does. `metric` is the gate's."""
     gain = result.decisive_gain
     if gain is None:
         return ""
@@ -55,7 +55,7 @@ def how_measured(result: ScoredDataset) -> str:
     """Say what was measured on a dataset and at which size, and how its centre bias is made.
 
     Returns:
-        Sentences; empty for an evaluation of an earlier version, which scored all models at the size of the data.
+        Sentences. Empty for an evaluation of an earlier version, which scored all models at the size of the data.
     """
     if not result.image_sizes:
         return ""
@@ -82,7 +82,7 @@ def how_measured(result: ScoredDataset) -> str:
 
 
 def _pages_text(result: ScoredDataset, model: str) -> str:
-    """How many images a model saw as pages, and at which size; empty if none."""
+    """How many images a model saw as pages, and at which size. Empty if none."""
     of_model = result.pages.get(model)
     if of_model is None:
         return ""

@@ -1,4 +1,4 @@
-"""The page of a sweep: its trials, which is the best, and how the loss depends on each setting."""
+"""The page of a sweep: its trials, the best of them, and how the loss depends on each setting."""
 
 import math
 import os
@@ -30,13 +30,13 @@ def write_sweep(
         name: The sweep's name.
         data: Name of the dataset.
         training: Title of the training step.
-        searched: Setting -> `text`, its range in words; `choices` and their `texts`, or none if it is a range;
+        searched: Setting -> `text`, its range in words, `choices` and their `texts`, or none if it is a range.
             `is_log`, whether its logarithm is searched.
         trials: Finished and running trials in order: `number`, `values` and their `texts` by setting, `state`
-            (complete, pruned, failed or running), `losses` by epoch, `loss` (the lowest; infinite if there is
+            (complete, pruned, failed or running), `losses` by epoch, `loss` (the lowest, infinite if there is
             none), `seconds`, `reason` (why it failed), `is_best`.
         sentences: How good the best one is.
-        assignments: The best settings as NAME=VALUE; none if no trial is complete.
+        assignments: The best settings as NAME=VALUE. None if no trial is complete.
         command: A command that trains with them.
         notices: What readers must know of the data.
     """

@@ -147,7 +147,7 @@ def _heading(dataset: str, n_images: int, n_units: int, level: float) -> str:
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:
-    """Print a table with one row for each metric, whose cells are in `rows`; minus signs are ASCII's."""
+    """Print a table with one row for each metric, by its cells in `rows`. Minus signs are ASCII's."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
     for column in columns:

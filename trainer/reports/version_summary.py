@@ -16,7 +16,7 @@ def lines(record: VersionRecord) -> dict[str, str]:
 
 
 def short_gain(record: VersionRecord) -> str:
-    """The gain in a cell of a table, such as `KLD +0.052 (0.021 to 0.083)`; empty if there is none."""
+    """The gain in a cell of a table, such as `KLD +0.052 (0.021 to 0.083)`. Empty if there is none."""
     gain = record.gain
     if gain is None:
         return ""
@@ -25,7 +25,7 @@ def short_gain(record: VersionRecord) -> str:
 
 
 def opponent(record: VersionRecord) -> str:
-    """The default that a version was compared with; empty if that is not known."""
+    """The default that a version was compared with. Empty if that is not known."""
     number = record.compared_with
     if number is None:
         return ""
@@ -87,7 +87,7 @@ def _interval(gain: GainRecord | KnownRecord, otherwise: str = "") -> str:
 
 
 def _ends(gain: GainRecord | KnownRecord, digits: int) -> str:
-    """The interval of a gain; empty if there is none."""
+    """The interval of a gain. Empty if there is none."""
     if gain.low is None or gain.high is None:
         return ""
     return f"{gain.low:.{digits}f} to {gain.high:.{digits}f}"
