@@ -22,9 +22,9 @@ import numpy as np
 
 from trainer.data.prepared_data import Manifest
 from trainer.errors import reported
-from trainer.evaluation.metric_table import METRICS
 from trainer.io import files
 from trainer.io.runtime import load_tensorflow
+from trainer.metrics.metric_table import METRICS
 from trainer.models.find import find_answering
 from trainer.network import calibration, model_folder
 from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE, for_kind

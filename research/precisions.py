@@ -13,8 +13,8 @@ import numpy as np
 
 from trainer.data.prepared_data import Manifest
 from trainer.errors import reported
-from trainer.evaluation.metric_table import METRICS
 from trainer.io.runtime import load_tensorflow
+from trainer.metrics.metric_table import METRICS
 from trainer.models.find import find_answering
 
 

@@ -41,9 +41,9 @@ from research.scenes import DRIFTED, HABIT, SIZE, Laboratory, Points, Recording,
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
 from trainer.api import load
 from trainer.evaluation import per_image, run_folders
-from trainer.evaluation.metrics import kld
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
+from trainer.metrics.metrics import kld
 from trainer.models.model_names import DEFAULT, MODEL_NAME, REGISTRY
 from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION, model_in, read_aliases
 from trainer.network.model_folder import EVALUATION, PER_IMAGE

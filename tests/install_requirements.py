@@ -32,7 +32,7 @@ print(tensorflow.__version__)
 TENSORFLOW = {"cpu": "2.20.0", "gpu": "2.20.0", "tpu": "2.19.1"}
 TESTED = (
     "tests/trainer/network/test_convolution.py",
-    "tests/trainer/evaluation/test_metrics.py",
+    "tests/trainer/metrics/test_metrics.py",
     "tests/trainer/network/test_network.py",
     "tests/trainer/training/test_step.py",
     "tests/trainer/training/test_train.py",

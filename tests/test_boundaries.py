@@ -20,7 +20,7 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.data.prepared_data",
     "trainer.errors",
     "trainer.io.files",
-    "trainer.evaluation.metric_table",
+    "trainer.metrics.metric_table",
     "trainer.settings.flags",
     "trainer.commands.predict",
 )

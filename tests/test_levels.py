@@ -16,6 +16,7 @@ LEVELS = [
     trainer.network
     trainer.prediction
     trainer.data
+    trainer.metrics trainer.wording
     trainer.models
     trainer.training
     trainer.evaluation

@@ -17,10 +17,10 @@ from PIL import Image
 from tests.prepared import evaluation_of, write_prepared
 from trainer.data import prepared_data
 from trainer.evaluation import per_image
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.io import files, runtime
 from trainer.io.runtime import LOADING, TPU_LOCKED_BYTES
+from trainer.metrics.metric_table import METRICS
 from trainer.network import model_folder
 
 WANTED = ["--output-dir=new"]

@@ -9,7 +9,7 @@ from research.scenes import DRIFTED, HABIT, KINDS, SIZE
 from trainer.data.fetch import fetch_dataset
 from trainer.data.prepared_data import IMAGES
 from trainer.data.settings import FetchConfig
-from trainer.evaluation.metrics import kld
+from trainer.metrics.metrics import kld
 
 SEEDS = range(40)
 

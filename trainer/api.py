@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import UserError, check, look_up
-from trainer.evaluation.score_map import score
 from trainer.io.pictures import Pixels, read_picture
+from trainer.metrics.score_map import score
 from trainer.models.answering import Answering
 from trainer.models.export import write_onnx
 from trainer.models.find import choose_model

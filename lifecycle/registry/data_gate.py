@@ -13,9 +13,9 @@ from trainer.evaluation.recorded import Line
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import DataRecord
-from trainer.evaluation.wording import is_test_set
 from trainer.models.provenance import Origin
 from trainer.reports.data_comparison import ComparedData
+from trainer.wording import is_test_set
 
 TITLES = {"base": "Base data", "finetune": "Fine-tuning data", "test": "Test set"}
 """Name of prepared data -> their title."""

@@ -28,8 +28,8 @@ from lifecycle.registry.versions import DefaultMove, Version, is_rolled_back, nu
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import UsageError, check, printable
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.version_record import DataRecord
+from trainer.metrics.metric_table import METRICS
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of

@@ -12,7 +12,7 @@ from lifecycle.runs.parameters import CONSOLE_FIELDS, PARAMETERS, SETTINGS, Valu
 from pipeline.graph.accelerator_table import compare_accelerators
 from trainer.data import datasets
 from trainer.errors import format_duration
-from trainer.evaluation.metric_table import DECIDING, DENSITY, metrics_that_need
+from trainer.metrics.metric_table import DECIDING, DENSITY, metrics_that_need
 from trainer.settings.fields import Value
 from trainer.training.accelerators import ACCELERATORS, PROVISIONING
 from trainer.training.recipes import RECIPES

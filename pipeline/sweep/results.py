@@ -58,8 +58,8 @@ def score_sentence(scores: ScoredDataset | None, absent: str = NO_TEST_SET) -> s
     """
     if scores is None:
         return UNTESTED.format(absent)
-    from trainer.evaluation.metric_table import LEAD, METRICS
     from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS
+    from trainer.metrics.metric_table import LEAD, METRICS
 
     models = scores.models
     return (

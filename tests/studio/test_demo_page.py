@@ -18,10 +18,10 @@ from tests.browser import Watched
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, picture, serving, write_model
 from trainer.api import Change
-from trainer.evaluation.wording import MINUS, TIMES
 from trainer.models.provenance import Origin
 from trainer.prediction import heat
 from trainer.prediction.regions import Region, measure_regions, read_regions
+from trainer.wording import MINUS, TIMES
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

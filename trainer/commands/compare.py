@@ -17,8 +17,8 @@ import dataclasses
 from typing import Any
 
 from trainer.errors import check
-from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.io.runtime import announce
+from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.settings.flags import output_file, summarize
 
 HELP = "compare models, and test which one is significantly better"

@@ -25,13 +25,14 @@ from trainer.data import fixation_points
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.data.tfrecords import Example
-from trainer.evaluation import confidence, metrics
+from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.evaluation import CeilingScores, Choice, HeldOutScores, NoCeiling, Scores, Share
-from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage
 from trainer.evaluation.scoring import Background, Size, content, resize_map, small_size
 from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.metrics import metrics
+from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 
 PROTOCOLS = {LEAVE_ONE_OUT: tuple(metrics_that_need(FIXATIONS)), SPLIT_HALF: tuple(METRICS)}
 """Protocol -> its metrics. The few fixations of one observer make no density to compare with."""

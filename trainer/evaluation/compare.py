@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError, check, check_choice
-from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices, wording
+from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices
 from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Intervals, ScoredDataset, Scores
-from trainer.evaluation.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
 from trainer.io.abstract_place import Stored
 from trainer.io.files import local_path
 from trainer.io.places import stored_at
 from trainer.io.runtime import load_tensorflow
+from trainer.metrics.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.models.find import find_model
 from trainer.models.lookup import holds_weights
 from trainer.models.provenance import Origin
@@ -514,7 +515,7 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
     if gain.significance == confidence.SAME:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
-        too_few = wording.too_few(gain.n_images, level, gain.of_groups)
+        too_few = wording.too_few(gain.n_images, level, gain.of_groups, confidence.MIN_IMAGES)
         return f"{too_few}; the {name} of {label} and {first} cannot be compared."
     mean, low, high = map(wording.signed, (gain.mean, gain.low, gain.high))
     p_value = wording.p_value_text(gain.p_adjusted)

@@ -19,12 +19,12 @@ from trainer.data.prepared_data import Manifest
 from trainer.data.statistics import Shift
 from trainer.errors import some
 from trainer.evaluation import per_image, witness
-from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION
 from trainer.evaluation.recorded import Compared, Line
 from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
 from trainer.io.progress import Tracker
+from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
 

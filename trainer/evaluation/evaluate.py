@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from trainer import wording
 from trainer.data import prepared_data
 from trainer.errors import UserError, now
-from trainer.evaluation import confidence, gate, per_image, reasons, recorded, seen, wording
+from trainer.evaluation import confidence, gate, per_image, reasons, recorded, seen
 from trainer.evaluation.evaluation import (
     KNOWN,
     KNOWN_LEVEL,
@@ -28,13 +29,13 @@ from trainer.evaluation.evaluation import (
     Picture,
     ScoredDataset,
 )
-from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig
 from trainer.io import files, package_version
 from trainer.io.files import StrPath
 from trainer.io.runtime import load_tensorflow
+from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.network import model_folder
 from trainer.network.model_folder import PAGE, PICTURE
 

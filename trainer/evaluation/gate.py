@@ -10,10 +10,10 @@ from trainer.data.settings import SAMPLE
 from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence, reasons
 from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Known, Scores
-from trainer.evaluation.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import StrPath
+from trainer.metrics.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.models.provenance import Origin
 
 PROMOTED, CHALLENGER, UNDECIDED, HELD, DISAGREE = "promoted", "challenger", "not decided", "held", "disagree"

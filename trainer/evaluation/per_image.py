@@ -14,7 +14,7 @@ from trainer.errors import UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.evaluation import Gain, Intervals, Scores
-from trainer.evaluation.metric_table import METRICS
+from trainer.metrics.metric_table import METRICS
 from trainer.network.model_folder import LEFT_OUT
 
 CANDIDATE, CHAMPION, CENTER_BIAS, UNIFORM = "candidate", "champion", "centre_bias", "uniform"

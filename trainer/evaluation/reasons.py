@@ -1,9 +1,10 @@
 """The parts of the reason that an evaluation gives for its decision."""
 
-from trainer.evaluation import confidence, wording
+from trainer import wording
+from trainer.evaluation import confidence
 from trainer.evaluation.evaluation import Gain, Known, ScoredDataset, Scores
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.settings import EvaluateConfig
+from trainer.metrics.metric_table import METRICS
 
 BECOMES = "The candidate becomes the default"
 CONFIRM = (

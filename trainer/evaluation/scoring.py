@@ -24,11 +24,11 @@ from trainer.data import fixation_points, prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.data.tfrecords import Example, Original
 from trainer.errors import UserError
-from trainer.evaluation import metrics
 from trainer.evaluation.evaluation import Scores
-from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage
 from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.metrics import metrics
+from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.network import preprocess
 from trainer.network.model_folder import PAGE
 from trainer.prediction.predictor import Predictor

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from trainer.evaluation.metric_table import DECIDING, DENSITY, LEAD, metrics_that_need
+from trainer.metrics.metric_table import DECIDING, DENSITY, LEAD, metrics_that_need
 from trainer.settings.fields import check_ranges, setting
 
 GATE_ON = ("finetune", "test")

@@ -6,10 +6,10 @@ It is the way from the centre bias to people.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainer.evaluation import wording
+from trainer import wording
 from trainer.evaluation.evaluation import CeilingScores, Share
-from trainer.evaluation.metric_table import FIXATIONS, METRICS
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
+from trainer.metrics.metric_table import FIXATIONS, METRICS
 from trainer.reports.score_tables import heading, interval_text, number
 
 Rows = list[dict[str, Any]]

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import PerImage
 from trainer.io.pictures import Pixels, open_header
+from trainer.metrics.metric_table import METRICS
 from trainer.prediction.heat import HEAT, blend
 
 QUALITY = 72

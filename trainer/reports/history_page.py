@@ -17,9 +17,9 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
 from trainer.errors import now
-from trainer.evaluation.metric_table import LEAD, METRICS
 from trainer.evaluation.version_record import DataRecord, VersionRecord
 from trainer.io.package_version import code_version
+from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.reports import pages, version_summary
 

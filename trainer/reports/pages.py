@@ -21,12 +21,12 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from trainer.data.prepared_data import SPLIT_NAMES, Manifest
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import PerImage
-from trainer.evaluation.wording import TIMES, size_text
 from trainer.io import files
+from trainer.metrics.metric_table import METRICS
 from trainer.models.provenance import Origin
 from trainer.prediction.heat import HEAT
+from trainer.wording import TIMES, size_text
 
 Facts = list[tuple[str, Any]]
 """Facts as (name, value) pairs."""

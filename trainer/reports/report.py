@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.errors import check, format_duration, now
-from trainer.evaluation import confidence, gate, per_image, reasons, run_folders, sample_notices, seen, wording
+from trainer.evaluation import confidence, gate, per_image, reasons, run_folders, sample_notices, seen
 from trainer.evaluation.compare import (
     EVALUATE_AGAIN,
     Contestant,
@@ -24,10 +25,10 @@ from trainer.evaluation.compare import (
     draw_images,
 )
 from trainer.evaluation.evaluation import CeilingScores, Evaluation, Gain, NoCeiling, Picture
-from trainer.evaluation.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.io import files, package_version
 from trainer.io.pictures import Pixels
+from trainer.metrics.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
 from trainer.prediction.heat import blend

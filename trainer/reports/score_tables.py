@@ -3,14 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from trainer.evaluation import confidence, gate, wording
+from trainer import wording
+from trainer.evaluation import confidence, gate
 from trainer.evaluation.compare import Difference
 from trainer.evaluation.evaluation import (
     Evaluation,
     Gain,
     Scores,
 )
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import (
     CANDIDATE,
     CENTER_BIAS,
@@ -18,6 +18,7 @@ from trainer.evaluation.per_image import (
     UNIFORM,
     PerImage,
 )
+from trainer.metrics.metric_table import METRICS
 from trainer.reports import pages
 
 TONES = {

@@ -1,9 +1,10 @@
 """Sentences about an evaluation: why it decided, what was measured, and where the candidate is worse."""
 
-from trainer.evaluation import reasons, sample_notices, wording
+from trainer import wording
+from trainer.evaluation import reasons, sample_notices
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
-from trainer.evaluation.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION
+from trainer.metrics.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
 OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
 """The names of the models that the candidate is compared with, in sentences."""

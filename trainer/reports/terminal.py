@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trainer.evaluation import gate, sample_notices, wording
+from trainer import wording
+from trainer.evaluation import gate, sample_notices
 from trainer.evaluation.compare import DatasetComparison
 from trainer.evaluation.evaluation import (
     CeilingScores,

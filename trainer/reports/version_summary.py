@@ -1,7 +1,7 @@
 """Why a version became the default or not, in three lines, by what a registry records of it. Loads no NumPy."""
 
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.version_record import GainRecord, KnownRecord, VersionRecord
+from trainer.metrics.metric_table import METRICS
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import PRETRAINED_VERSION
 

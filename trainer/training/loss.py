@@ -12,7 +12,7 @@ def kld_loss(targets: Any, predictions: Any) -> Any:
     """The training loss (equation 1): the Kullback-Leibler divergence of the predicted from the true saliency.
 
     Both maps are divided by 1e-7 + their sum. The divergence is the sum of t * log(1e-7 + t / (1e-7 + p)) over the
-    pixels. The evaluation metric of the same name (`trainer.evaluation.metrics.kld`) has a different epsilon.
+    pixels. The evaluation metric of the same name (`trainer.metrics.metrics.kld`) has a different epsilon.
 
     Args:
         targets: (B, H, W, 1), the ground truth, at least 0, of any scale.

@@ -10,8 +10,8 @@ from lifecycle.registry import vertex_registry
 from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.__main__ import main
 from trainer.data.datasets import DATASETS
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.version_record import VersionRecord
+from trainer.metrics.metric_table import METRICS
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION
 

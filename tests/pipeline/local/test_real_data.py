@@ -9,8 +9,8 @@ import pytest
 
 from lifecycle.registry.folder_registry import LocalRegistry
 from tests.gcs import upload
-from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.io import files
+from trainer.metrics.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.network import model_folder
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared"

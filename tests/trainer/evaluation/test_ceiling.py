@@ -12,10 +12,10 @@ from trainer.data import prepared_data, tfrecords
 from trainer.data.fixation_points import count_points
 from trainer.evaluation import ceiling
 from trainer.evaluation.evaluation import Choice
-from trainer.evaluation.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.evaluation.metrics import score
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
 from trainer.evaluation.scoring import Background, content
+from trainer.metrics.metric_table import FIXATIONS, METRICS, metrics_that_need
+from trainer.metrics.metrics import score
 from trainer.reports.ceiling_rows import ceiling_scope
 
 

@@ -23,10 +23,10 @@ from trainer.evaluation.compare import (
 )
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.evaluation import Evaluation
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
+from trainer.metrics.metric_table import METRICS
 from trainer.models import model_names, registry_layout
 from trainer.network import model_folder
 

@@ -19,15 +19,16 @@ from trainer.data.fetch import fetch_dataset
 from trainer.data.prepared import PreparedData
 from trainer.data.settings import FetchConfig
 from trainer.errors import GateError, UserError
-from trainer.evaluation import confidence, gate, metrics, per_image, scoring
+from trainer.evaluation import confidence, gate, per_image, scoring
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.evaluation import Evaluation
-from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.evaluation.seen import training_data
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
+from trainer.metrics import metrics
+from trainer.metrics.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
 from trainer.network import model_folder, preprocess
 from trainer.prediction.predictor import Predictor
 from trainer.reports.report import write_report

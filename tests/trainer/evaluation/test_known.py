@@ -12,9 +12,9 @@ from trainer.errors import UserError
 from trainer.evaluation import gate, known, reasons, recorded
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.evaluation import KNOWN, RECORDED, Known
-from trainer.evaluation.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.evaluation.scoring import Scorer
 from trainer.evaluation.settings import EvaluateConfig
+from trainer.metrics.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.network import model_folder
 from trainer.prediction.predictor import Predictor
 

@@ -5,8 +5,8 @@ import pytest
 
 from trainer.errors import UserError
 from trainer.evaluation import confidence, per_image
-from trainer.evaluation.metric_table import METRICS
 from trainer.evaluation.per_image import PerImage
+from trainer.metrics.metric_table import METRICS
 
 ROWS = {
     "a, b.jpg": {"candidate": {"kld": 0.1 + 0.2, "cc": -0.5, "nss": 1.25}, "uniform": {"kld": 2.0, "cc": 0.0}},

@@ -12,10 +12,10 @@ import shutil
 import pytest
 from PIL import Image
 
+from trainer import wording
 from trainer.data import prepared_data
-from trainer.evaluation import wording
-from trainer.evaluation.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.evaluation.per_image import LEAVE_ONE_OUT, SPLIT_HALF
+from trainer.metrics.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.network import model_folder
 from trainer.reports import ceiling_rows, report, score_tables
 from trainer.reports.report import write_curve, write_preview

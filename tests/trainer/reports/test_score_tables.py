@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.evaluation import wording
+from trainer import wording
 from trainer.reports import score_tables
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from tests.consoles import printed
-from trainer.evaluation.metric_table import FIXATIONS, METRICS
+from trainer.metrics.metric_table import FIXATIONS, METRICS
 from trainer.reports.terminal import print_evaluation
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from trainer.data.prepared_data import TEST_SUFFIX
-from trainer.evaluation.confidence import MIN_IMAGES
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
@@ -35,7 +34,7 @@ def in_groups(n_units: int, n_images: int) -> str:
     return f" in {count_text(n_units, of_groups=True)}" if n_units < n_images else ""
 
 
-def too_few(n_images: int, level: float, of_groups: bool = False, least: int = MIN_IMAGES) -> str:
+def too_few(n_images: int, level: float, of_groups: bool, least: int) -> str:
     """A clause for comparisons without a confidence interval, which needs `least` images or groups.
 
     Example: `1 image is too few for a 95% confidence interval, which needs 2 or more`.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from trainer.data import fixation_points
-from trainer.evaluation import metric_table, metrics
-from trainer.evaluation.metric_table import METRICS
+from trainer.metrics import metric_table, metrics
+from trainer.metrics.metric_table import METRICS
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[2] / "golden" / "metrics_reference.npz")
 CASES = range(6)

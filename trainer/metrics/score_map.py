@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from trainer.data.fixation_points import blur, count_points
 from trainer.errors import UserError, check
-from trainer.evaluation import metrics
-from trainer.evaluation.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
+from trainer.metrics import metrics
+from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 
 
 def score(

@@ -1,6 +1,6 @@
 """The evaluation metrics, one row each.
 
-A new metric is one row here, and one function in `FUNCTIONS` of `trainer/evaluation/metrics.py`. Scores, the gate,
+A new metric is one row here, and one function in `FUNCTIONS` of `trainer/metrics/metrics.py`. Scores, the gate,
 reports and the pipeline's labels follow from the rows.
 """
 
@@ -8,7 +8,7 @@ import dataclasses
 import math
 
 FIXATIONS, OTHER_COUNTS, DENSITY, BASELINE = "fixations", "other_counts", "density", "baseline"
-"""The possible needs of a metric. These are also the names of its arguments in `trainer/evaluation/metrics.py`.
+"""The possible needs of a metric. These are also the names of its arguments in `trainer/metrics/metrics.py`.
 
 FIXATIONS: points (n, 2). OTHER_COUNTS: number of fixations of all other images per pixel, (H, W).
 DENSITY: the image's own saliency map, (H, W). BASELINE: the centre bias, (H, W).

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.trainer.evaluation import test_metrics
 from tests.trainer.evaluation.test_metrics import CASES, ORACLES, case, centred_gaussian, others
+from tests.trainer.metrics import test_metrics
 from trainer.data import fixation_points
 from trainer.errors import UserError
-from trainer.evaluation.metric_table import METRICS
-from trainer.evaluation.score_map import score
+from trainer.metrics.metric_table import METRICS
+from trainer.metrics.score_map import score
 
 MAP, POINTS = test_metrics.MAP, test_metrics.POINTS
 

@@ -5,7 +5,7 @@ All score one map, that which users get. `shuffled_auc_over_bias` alone scores a
 Maps are (H, W). Points are (n, 2) integers, each (y, x) in pixels of the map. A point may occur several times.
 Metrics of fixations are means over these: their functions return the value of each fixation, (n,). A prediction
 may have any scale: only its order (AUC), its shape (CC, NSS) or its share of the sum (KLD, SIM, IG) counts.
-Invalid arguments raise `ValueError` with the numbers. `trainer/evaluation/metric_table.py` has one row per metric.
+Invalid arguments raise `ValueError` with the numbers. `trainer/metrics/metric_table.py` has one row per metric.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.data.fixation_points import Points, flat_indices
-from trainer.evaluation.metric_table import METRICS
+from trainer.metrics.metric_table import METRICS
 
 Map = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float64]

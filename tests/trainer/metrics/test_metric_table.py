@@ -7,9 +7,9 @@ import pathlib
 import pytest
 
 from trainer.errors import UserError
-from trainer.evaluation import metrics
-from trainer.evaluation.metric_table import DECIDING, DENSITY, FIXATIONS, METRICS
 from trainer.evaluation.settings import EvaluateConfig
+from trainer.metrics import metrics
+from trainer.metrics.metric_table import DECIDING, DENSITY, FIXATIONS, METRICS
 
 
 @pytest.mark.parametrize("name", METRICS)
