@@ -37,7 +37,7 @@ def fetch_dataset(
 
     from trainer.data.fetch import fetch_dataset
     from trainer.data.settings import FetchConfig
-    from trainer.errors import check, reported
+    from trainer.errors import ConflictError, check, reported
     from trainer.reports.report import write_preview
     from trainer.settings.fields import configs_of
 
@@ -53,6 +53,7 @@ def fetch_dataset(
         check(
             fingerprint in ("any", manifest.fingerprint),
             f"the source of {manifest.dataset} changed while it was fetched; run the pipeline again",
+            ConflictError,
         )
         write_preview(prepared.path, preview.path)
         prepared.metadata.update(

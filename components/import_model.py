@@ -13,7 +13,7 @@ def import_model(
 
     The digest is the key for caching.
     """
-    from trainer.errors import check, reported
+    from trainer.errors import ConflictError, check, reported
     from trainer.models.weight_sources import import_model as import_weights
 
     with reported():
@@ -22,6 +22,7 @@ def import_model(
         check(
             imported.fingerprint == fingerprint,
             f"{base_model_uri} changed while it was imported; run the pipeline again",
+            ConflictError,
         )
         model.metadata.update({"source": base_model_uri, "fingerprint": fingerprint})
         return str(model.uri)

@@ -22,8 +22,8 @@ OPERATION = re.compile(r"^\{\{function_node [^}]*\}\} | \[Op:\w+\]")
 class UserError(Exception):
     """A mistake that the user can correct. The message says what is wrong, with names or numbers, and what to do.
 
-    Example:
-        >>> check(width > 0, f"the width is {width}; it must be above 0")
+    Its class says what kind of mistake it is. Example:
+        >>> check(width > 0, f"the width is {width}. It must be above 0", SettingError)
 
     Names of files and other texts in it cannot control a terminal, and its lines are shortened in the middle: a
     value may be as long as the input, and what to do is at the end.
@@ -32,21 +32,70 @@ class UserError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(readable(message))
 
+    def within(self, title: str) -> "UserError":
+        """The same mistake with where it is in its message. Example: `vertex.toml: bucket is empty`."""
+        self.args = (readable(f"{title}: {self}"),)
+        return self
+
 
 class UsageError(UserError):
-    """A command line that cannot be parsed."""
+    """A command line that cannot be parsed. Example: `unknown flag '--epoch'`."""
+
+
+class NotFoundError(UserError):
+    """What a person named, or a run needs, is not there: a file, version, run, image, quota or right.
+
+    Example: `model 'msinet' has no version 3`.
+    """
+
+
+class UnknownNameError(UserError):
+    """A name that no table has. Example: `unknown dataset 'osei'`."""
+
+
+class SettingError(UserError):
+    """A setting that has a value which it may not have, or one that contradicts another setting.
+
+    Examples: `epochs is 0`, `workers is 2, but v5e-4 trains on one machine`.
+    """
 
 
 class PlaceError(UserError):
-    """Nothing can be written to a path: a parent is a file, its name is too long, or the disk is read-only."""
+    """Nothing can be written to a place: a parent is a file, it exists already, or the disk is read-only.
+
+    Example: `cannot write maps/a.png: Read-only file system`.
+    """
 
 
 class ContentError(UserError):
-    """A file that is missing, or that does not have the content that it should have."""
+    """A file or folder that is damaged, or lacks what it should have. Example: `aliases.json is damaged`."""
+
+
+class MismatchError(UserError):
+    """Two things that do not belong together. Example: `mine is of a sweep with other search`."""
+
+
+class AmbiguousError(UserError):
+    """What a person gave has more than one meaning. Example: `2 models are called 'msinet'`."""
+
+
+class ConflictError(UserError):
+    """Another process uses a thing, or has changed it meanwhile. Example: `the run mine is already running`."""
+
+
+class UnreachableError(UserError):
+    """A server, bucket or API does not answer, or refuses. Example: `cannot reach the service`."""
+
+
+class FailedError(UserError):
+    """A job or program that ended without its result. Example: `the training job wrote no model to gs://b/model`."""
 
 
 class GateError(UserError):
-    """A trained model that is not good enough for the pipeline to continue."""
+    """Data or a trained model that are not good enough for the pipeline to continue.
+
+    Example: `the candidate is worse than the centre bias in KLD`.
+    """
 
 
 class Terminated(KeyboardInterrupt):
@@ -130,6 +179,10 @@ class MistakesError(UserError):
         super().__init__("\n".join([f"there are {len(lines)} mistakes", *lines]))
         self.lines = lines
 
+    def within(self, title: str) -> UserError:
+        """All mistakes as one. Example: `vertex.toml: there are 2 mistakes`."""
+        return UserError(f"{title}: {self}")
+
 
 class Checks:
     """Several checks, so that a user learns of all mistakes at once, and of each once.
@@ -139,6 +192,7 @@ class Checks:
 
     def __init__(self) -> None:
         self._titles: dict[str, str] = {}
+        self._errors: list[UserError] = []
 
     @property
     def passed(self) -> bool:
@@ -151,15 +205,17 @@ class Checks:
         try:
             yield
         except UserError as error:
+            self._errors.append(error)
             for line in error.lines if isinstance(error, MistakesError) else [str(error)]:
                 if not any(known.endswith(f": {line}") for known in self._titles):
                     self._titles[line] = title if self._titles.get(line, title) == title else ""
 
     def raise_errors(self) -> None:
-        """Raise `UserError` with the mistake, or `MistakesError` with all of them, if there are any."""
+        """Raise the mistake, or `MistakesError` with all of them, if there are any."""
         lines = [f"{title}: {line}" if title else line for line, title in self._titles.items()]
         if len(lines) == 1:
-            raise UserError(lines[0])
+            title = next(iter(self._titles.values()))
+            raise self._errors[0].within(title) if title else self._errors[0]
         if lines:
             raise MistakesError(lines)
 
@@ -170,10 +226,13 @@ def some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + more
 
 
-def check(condition: bool, message: str) -> None:
-    """Raise `UserError(message)` unless `condition` holds."""
+def check(condition: bool, message: str, kind: type[UserError] = UserError) -> None:
+    """Raise `kind(message)` unless `condition` holds.
+
+    Example: `check(epochs > 0, "epochs is 0", SettingError)`.
+    """
     if not condition:
-        raise UserError(message)
+        raise kind(message)
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
@@ -192,23 +251,29 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
-    """Return `rows[name]`. Raise `UserError` with the nearest known name if there is no such row.
+    """Return `rows[name]`. Raise `UnknownNameError` with the nearest known name if there is no such row.
 
     Example: "unknown dataset 'osi'; did you mean 'osie'? (known: salicon, osie)".
     """
     try:
         return rows[name]
     except KeyError:
-        raise UserError(f"unknown {what} {name!r}{nearest(name, rows)} (known: {', '.join(rows)})") from None
+        raise UnknownNameError(
+            f"unknown {what} {name!r}{nearest(name, rows)} (known: {', '.join(rows)})"
+        ) from None
 
 
 def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
-    """Raise `UserError` with all choices and the nearest one, unless `value` is one of them.
+    """Raise `SettingError` with all choices and the nearest one, unless `value` is one of them.
 
     Example: "gate is 'c'; choose one of kld, cc; did you mean 'cc'?".
     """
     choices = tuple(choices)
-    check(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")
+    check(
+        value in choices,
+        f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}",
+        SettingError,
+    )
 
 
 # === Texts for people ===

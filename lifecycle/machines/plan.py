@@ -12,7 +12,7 @@ from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.settings import AcceleratorConfig
 from trainer.data.datasets import Dataset
 from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size
-from trainer.errors import check, format_duration
+from trainer.errors import SettingError, check, format_duration
 from trainer.training import accelerators
 from trainer.training.accelerators import FLEX_START, Accelerator, Estimate
 from trainer.training.settings import TrainConfig
@@ -230,11 +230,13 @@ class TrainingPlan:
             self.most_hours <= timeout_hours,
             f"training takes up to {self.most_hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or "
             "choose a faster accelerator (see `python -m pipeline plan`)",
+            SettingError,
         )
         check(
             self.machines.provisioning != FLEX_START or timeout_hours <= MOST_TIMEOUT_HOURS,
             f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
             f"{MOST_TIMEOUT_HOURS:g}",
+            SettingError,
         )
         return timeout_hours
 
@@ -309,6 +311,7 @@ def make_plan(
     check(
         precision in row.chip.flops,
         f"{row.name} ({row.chip.title}) has no {precision}; set precision to {' or '.join(row.chip.flops)}",
+        SettingError,
     )
     replicas, parts, size = machines.workers * row.chips, training.accumulation, data.image_size
     batch_size = training.batch_size or accelerators.default_batch(
@@ -331,9 +334,9 @@ def check_outside_pod(name: str, address: str) -> None:
     """Raise `UserError` if parameter `name` is empty or names a folder that ends with the pod."""
     lost = "which is lost with the pod"
     remedy = f"set {name} to gs://NAME/FOLDER, or to a folder of a volume (docs/kubeflow.md)"
-    check(bool(address), f"{name} is empty: its default is a folder {lost}; {remedy}")
+    check(bool(address), f"{name} is empty: its default is a folder {lost}; {remedy}", SettingError)
     if "://" in address:
         return
-    check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}")
+    check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}", SettingError)
     root = next((root for root in SCRATCH if f"{address}/".startswith(f"{root}/")), "")
-    check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}")
+    check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}", SettingError)

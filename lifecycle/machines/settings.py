@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from trainer.errors import UserError, check
+from trainer.errors import SettingError, check
 from trainer.settings.fields import check_ranges, configs_of, setting
 from trainer.training import accelerators
 from trainer.training.accelerators import PROVISIONING, Accelerator
@@ -39,11 +39,13 @@ class AcceleratorConfig:
                 self.provisioning in row.provisioning,
                 f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
                 f"{' or '.join(row.provisioning)}",
+                SettingError,
             )
             check(
                 self.workers == 1 or row.several_workers,
                 f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
                 f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
+                SettingError,
             )
 
     @property
@@ -69,7 +71,7 @@ class AcceleratorConfig:
         for row in self.rows:
             if not location or not row.chip.regions or location in row.chip.regions:
                 return dataclasses.replace(self, accelerator=row.name, step_accelerator="")
-        raise UserError(
+        raise SettingError(
             "; ".join(
                 f"{row.name} is not available for training in {location}; it is in {', '.join(row.chip.regions)}"
                 for row in self.rows
@@ -82,11 +84,13 @@ class AcceleratorConfig:
             platform != "kubeflow" or self.workers == 1,
             f"workers is {self.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
             "choose an accelerator with more chips",
+            SettingError,
         )
         check(
             platform != "local" or self.chosen == "cpu",
             f"accelerator is {self.chosen!r}, but a local run trains on this machine; set it to cpu, or "
             "run on Vertex AI or Kubeflow",
+            SettingError,
         )
         profiled = training.profile_steps
         check(
@@ -94,6 +98,7 @@ class AcceleratorConfig:
             f"profile_steps is {profiled}, but only a run on Vertex AI has a folder of TensorBoard logs for the "
             "profile; remove it and profile with "
             f"`python -m trainer train --profile-steps {profiled} --logs-dir DIR`, or run on Vertex AI",
+            SettingError,
         )
 
 
@@ -147,6 +152,7 @@ class JobConfig:
             not self.tensorboard or bool(self.training_service_account),
             "tensorboard is set, but training_service_account is empty; set it to the account that writes the "
             "logs",
+            SettingError,
         )
         parse_labels(self.training_labels)
 
@@ -162,7 +168,7 @@ def parse_labels(text: str) -> dict[str, str]:
     for label in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = label.partition("=")
         if not (equals and key[:1].isalpha() and LABEL.fullmatch(key) and LABEL.fullmatch(value)):
-            raise UserError(
+            raise SettingError(
                 f"training_labels has {label!r}; write key=value, each at most 63 lower-case letters, digits, "
                 "_ and -, with a letter at the start of the key"
             )

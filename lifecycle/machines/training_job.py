@@ -13,7 +13,7 @@ from lifecycle.machines.gke_pods import cpu_request, memory_request, node_select
 from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import Target, TrainingSettings
 from trainer.data import prepared_data
-from trainer.errors import Checks, check
+from trainer.errors import Checks, FailedError, check
 from trainer.io import files
 from trainer.network import model_folder
 from trainer.network.model_folder import checkpoints_of
@@ -192,7 +192,11 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
         UserError: if the job wrote no model; `gcp_resources` identifies the job.
     """
     config = pathlib.Path(workspace) / MODEL_FOLDER / model_folder.MODEL_CONFIG
-    check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
+    check(
+        config.is_file(),
+        f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}",
+        FailedError,
+    )
     return dict(files.read_json(config, "train again", model_folder.ModelConfig))
 
 

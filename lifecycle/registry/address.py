@@ -11,7 +11,7 @@ import urllib.parse
 from typing import Any, Self
 
 from lifecycle.vertex.api import check_api_address
-from trainer.errors import check
+from trainer.errors import SettingError, check
 from trainer.io.places import bucket_at, stored_at
 
 VERTEX = "vertex://"
@@ -41,7 +41,7 @@ def check_registry(address: str) -> None:
         bucket_at(address, "registry")
     else:
         message = f"registry is {address!r}; give a folder, gs://BUCKET/FOLDER, or {ADDRESS_SYNTAX}"
-        check(":/" not in address and "\0" not in address, message)
+        check(":/" not in address and "\0" not in address, message, SettingError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,11 +67,12 @@ class Address:
         for field in ("project", "location"):
             value = getattr(self, field)
             is_valid = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value) is not None
-            check(is_valid, f"the registry's {field} is {value!r}; write {ADDRESS_SYNTAX}")
+            check(is_valid, f"the registry's {field} is {value!r}; write {ADDRESS_SYNTAX}", SettingError)
         check(
             self.serving in GOOGLES or "/" in self.serving,
             f"serving is {self.serving!r}; choose an image as HOST/PATH:TAG, or "
             f"{' or '.join(GOOGLES)} for Google's",
+            SettingError,
         )
         check_api_address(self.endpoint)
         if self.staging:
@@ -83,7 +84,7 @@ class Address:
         parts = urllib.parse.urlsplit(address)
         options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
         unknown = options.keys() - {"endpoint", "serving", "staging"}
-        check(not unknown, f"registry is {address!r}; unknown: {', '.join(sorted(unknown))}")
+        check(not unknown, f"registry is {address!r}; unknown: {', '.join(sorted(unknown))}", SettingError)
         return cls(parts.netloc, parts.path.removeprefix("/"), **options)
 
     @property
@@ -114,4 +115,5 @@ class Address:
             not self.is_served_by_google or datetime.date.today() < GOOGLES_END,
             f"the registry serves its versions with Google's container {GOOGLES.get(self.serving)}, which ended "
             f"on {GOOGLES_END}; {OWN_IMAGE}",
+            SettingError,
         )

@@ -7,7 +7,7 @@ from lifecycle.registry.settings import DataGateConfig
 from lifecycle.registry.versions import Version
 from trainer.data import prepared_data, statistics
 from trainer.data.prepared import PreparedData
-from trainer.errors import UserError, check
+from trainer.errors import ContentError, GateError, check
 from trainer.evaluation import data_check, gate, recorded
 from trainer.evaluation.recorded import Line
 from trainer.evaluation.seen import Seen
@@ -41,7 +41,7 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
     earlier = default.facts.lineage.data.get(step, DataRecord()) if default else DataRecord()
     now, last = data.statistics(), earlier.statistics
     if now is None:
-        raise UserError(f"{folder} has no statistics: prepare the dataset again")
+        raise ContentError(f"{folder} has no statistics: prepare the dataset again")
     absent = ""
     if default is None:
         absent = "The current default is `pretrained`, whose data are not compared."
@@ -78,6 +78,7 @@ def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> tuple[l
         not questions or config.data_gate != "strict",
         f"data_gate is strict, and the data raise a question. {' '.join(questions)} Look at the report of this "
         "task; to train on them all the same, set data_gate=hold",
+        GateError,
     )
     lines = [f"warning: {text}" for text in warnings]
     if not any(each.last for each in compared):
@@ -116,6 +117,7 @@ def _require_enough(config: DataGateConfig, data: ComparedData) -> None:
         n_images >= config.min_images,
         f"{data.name} has {n_images:,} images, and min_images is {config.min_images:,}; find out what is missing, "
         "or set another number",
+        GateError,
     )
     if not config.min_observers:
         return
@@ -125,4 +127,5 @@ def _require_enough(config: DataGateConfig, data: ComparedData) -> None:
         median >= config.min_observers,
         f"{data.name} has {number}, and min_observers is {config.min_observers}; record more, or set another "
         "number",
+        GateError,
     )

@@ -18,7 +18,7 @@ from typing import Any
 from lifecycle.registry.address import Address
 from lifecycle.registry.versions import OWNER, label
 from lifecycle.vertex import api as vertex_api
-from trainer.errors import UserError, check
+from trainer.errors import AmbiguousError, GateError, MismatchError, NotFoundError, UserError, check
 
 SHIPPED_IMAGE = pathlib.Path(__file__).with_name("trial.jpg")
 """The image of the package with the map that is compared."""
@@ -84,12 +84,14 @@ class Endpoints:
             f"{self.region.project}, {self.region.location} are called "
             f"({', '.join(_shown(each) for each in known) or 'there are none'}); "
             "name one of them, by its ID if need be, or create one with `gcloud ai endpoints create`",
+            AmbiguousError if found else NotFoundError,
         )
         others = {_id(each.model) for each in found[0].deployed_models} - {_id(entry.name) for entry in entries}
         check(
             not others,
             f"the endpoint {_shown(found[0])} has another model than {self.name!r}: {', '.join(sorted(others))}; "
             "name another endpoint, or undeploy that model",
+            MismatchError,
         )
         return found[0]
 
@@ -157,7 +159,7 @@ class Endpoints:
         finally:
             self._remove(created.name)
         if complaint := _complaint(answer, expected):
-            raise UserError(
+            raise GateError(
                 f"version {entry.version_id} of model {self.name!r} does not answer as in its evaluation: "
                 f"{complaint}; it was not deployed, and the endpoint is as before"
             )

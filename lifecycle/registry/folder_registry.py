@@ -51,7 +51,7 @@ from lifecycle.registry.versions import (
     remedy_of,
     with_move,
 )
-from trainer.errors import ContentError, UserError, check
+from trainer.errors import ContentError, NotFoundError, PlaceError, check
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
@@ -203,6 +203,7 @@ class NumberedRegistry(abc.ABC):
             f"(versions: {versions_text(known) or 'none'}); set the default to another with "
             "`python -m pipeline registry set-default VERSION`, or without a version remove "
             f"{registry_layout.ALIASES}",
+            NotFoundError,
         )
         version_dir = f"{self.address}/{name}/{number}"
         missing = ", ".join(file for file in (VERSION, *NEEDED) if file not in models[number])
@@ -513,7 +514,7 @@ def _lock(path: pathlib.Path) -> int:
             lock = os.open(path, os.O_RDONLY)  # another user's, which is sufficient except on NFS
         fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
-        raise UserError(
+        raise PlaceError(
             f"{path} cannot be locked ({error.strerror}); have its owner make it writable for you, or keep the "
             "registry in another folder or in a bucket"
         ) from None

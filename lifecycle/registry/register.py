@@ -17,7 +17,7 @@ from lifecycle.registry.vertex_registry import VertexRegistry
 from lifecycle.vertex import api as vertex_api
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
-from trainer.errors import check
+from trainer.errors import NotFoundError, SettingError, check
 from trainer.evaluation.evaluation import SHIPPED_MAP, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import UNKNOWN
@@ -76,6 +76,7 @@ def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
     check(
         bool(versions),
         f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
+        NotFoundError,
     )
     number = number_of(shown, version, sorted(versions), registry.aliases(name))
     return versions[number].address, f"{name}@{number}"
@@ -97,6 +98,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
         location.startswith((VERTEX, "/")) or not stored_at(location).is_local,
         f"registry is {location or model_names.REGISTRY!r}, a folder that only one container has, and that is "
         "lost with it; set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
+        SettingError,
     )
     open_registry(location).check_writable(name)
     check_endpoint(location, name, endpoint)

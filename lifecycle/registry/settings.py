@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from lifecycle.registry import address
 from lifecycle.registry.address import VERTEX, check_registry
-from trainer.errors import check
+from trainer.errors import SettingError, check
 from trainer.io.places import stored_at
 from trainer.models.model_names import MODEL_NAME, REGISTRY
 from trainer.settings.fields import check_ranges, setting
@@ -103,8 +103,10 @@ class PipelineConfig:
                 not value or self.registry.startswith(VERTEX),
                 f"{name} is {value!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
                 f"registry to {address.ADDRESS_SYNTAX}, or leave out {name}",
+                SettingError,
             )
         check(
             "://" not in self.checkpoint_dir or not stored_at(self.checkpoint_dir).is_local,
             f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",
+            SettingError,
         )

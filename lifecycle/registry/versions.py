@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from lifecycle.registry.state_files import MoveEntry
-from trainer.errors import check
+from trainer.errors import ContentError, check
 from trainer.evaluation.evaluation import KNOWN, RECORDED, SHIPPED_MAP
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
@@ -300,7 +300,7 @@ def label(text: str) -> str:
 def check_model(model: pathlib.Path) -> None:
     """Raise `UserError` unless a model's folder has the SavedModel to register."""
     saved_model = model / model_folder.SAVED_MODEL / GRAPH
-    check(saved_model.is_file(), f"{model} has no {model_folder.SAVED_MODEL}; train it again")
+    check(saved_model.is_file(), f"{model} has no {model_folder.SAVED_MODEL}; train it again", ContentError)
 
 
 def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, pathlib.Path]:

@@ -56,7 +56,7 @@ from lifecycle.registry.versions import (
     with_move,
 )
 from lifecycle.vertex import api as vertex_api
-from trainer.errors import UserError, check
+from trainer.errors import AmbiguousError, MismatchError, NotFoundError, SettingError, UserError, check
 from trainer.evaluation.evaluation import SHIPPED_MAP
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
@@ -139,6 +139,7 @@ class VertexRegistry(Address):
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
             f"({_address(entry)} has no version.json of ours); select another with "
             "`python -m pipeline registry set-default VERSION`",
+            MismatchError,
         )
         return _version(entry, mounted(_address(entry)), record)
 
@@ -223,6 +224,7 @@ class VertexRegistry(Address):
                 version in numbers,
                 f"model {name!r} has no version {version} in {self.project}, {self.location} "
                 f"(versions: {versions_text(numbers) or 'none'})",
+                NotFoundError,
             )
             if alias != DEFAULT:
                 self._change_aliases(_numbered(entries, version), [alias])
@@ -263,6 +265,7 @@ class VertexRegistry(Address):
                 bool(entries) and self._move_endpoints(name, entries, default),
                 f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}; name one "
                 "with --endpoint",
+                NotFoundError,
             )
 
     def _move_endpoints(self, name: str, entries: list[Any], version: int) -> bool:
@@ -357,6 +360,7 @@ class VertexRegistry(Address):
             len(models) < 2,
             f"{len(models)} models in {self.project}, {self.location} are called {name!r}: {names}; delete or "
             "rename all but one, or choose another model_name",
+            AmbiguousError,
         )
         if not models:
             return []
@@ -364,6 +368,7 @@ class VertexRegistry(Address):
             OWNER.items() <= dict(models[0].labels).items(),
             f"the model {name!r} ({names}) was not made by this pipeline: its default version lacks the label "
             f"{'='.join(*OWNER.items())}; choose another model_name",
+            MismatchError,
         )
         versions = client.list_model_versions(name=names, timeout=vertex_api.TIMEOUT_S)
         return sorted(versions, key=lambda entry: int(entry.version_id))
@@ -498,6 +503,7 @@ def root_of(model: pathlib.Path, configured: str) -> BucketPlace:
     check(
         bool(configured or place.bucket),
         f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {ADDRESS_SYNTAX}",
+        SettingError,
     )
     return bucket_at(configured.rstrip("/") or f"gs://{place.bucket}/{STAGING}", "staging").connected()
 

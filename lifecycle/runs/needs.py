@@ -26,7 +26,7 @@ from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError, VertexRegion
 from trainer.data import datasets
 from trainer.data.datasets import Dataset
-from trainer.errors import check
+from trainer.errors import NotFoundError, check
 from trainer.io.abstract_place import Place, Stored
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.places import stored_at, unmounted
@@ -171,7 +171,7 @@ def check_before_start(run: PlannedRun, region: VertexRegion) -> None:
     """
     needs = [need for need in needs_of(run) if need.before_start]
     for finding in answers(needs, Api(region)):
-        check(finding.state != State.MISSING, f"{finding.text}: {finding.remedy}")
+        check(finding.state != State.MISSING, f"{finding.text}: {finding.remedy}", NotFoundError)
 
 
 def quotas_of(plans: Mapping[str, TrainingPlan], jobs: int = 1) -> list["Quota"]:

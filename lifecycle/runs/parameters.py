@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.registry.settings import DataGateConfig, PipelineConfig
 from trainer.data.settings import SAMPLE, FetchConfig, HeldOutConfig
-from trainer.errors import Checks, UserError, check, nearest
+from trainer.errors import Checks, SettingError, UnknownNameError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import author
 from trainer.models.model_names import NO_FILE, PRETRAINED
@@ -186,7 +186,11 @@ class Values(dict[str, Value]):
         """
         values = cls.converted(without_settings(arguments))
         for name in arguments.get(SETTINGS) or ():
-            check(name not in CONSOLE_FIELDS, f"{SETTINGS} has {name}, which is a field of its own; fill in that")
+            check(
+                name not in CONSOLE_FIELDS,
+                f"{SETTINGS} has {name}, which is a field of its own; fill in that",
+                SettingError,
+            )
         return values
 
     @property
@@ -253,6 +257,7 @@ class Values(dict[str, Value]):
             f"{' and '.join(lost)} would have no effect: base_model_uri={self.get('base_model_uri')} replaces "
             "base training; empty base_model_uri to train a base model, or leave "
             f"{'it as it was' if len(lost) == 1 else 'them as they were'}",
+            SettingError,
         )
 
     def fields(self, config: type, step: str) -> dict[str, Any]:
@@ -289,10 +294,13 @@ def _definition(name: str, value: object) -> Parameter:
         name != SETTINGS,
         f'{SETTINGS} is {brief_value(value)}; write an object of parameters, such as {{"finetune_epochs": 5}}, '
         "or on a command line finetune_epochs=5",
+        SettingError,
     )
     if name not in PARAMETERS:
         suggestion = nearest(str(name), PARAMETERS)
-        raise UserError(f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)")
+        raise UnknownNameError(
+            f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)"
+        )
     return PARAMETERS[name]
 
 

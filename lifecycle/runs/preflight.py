@@ -25,7 +25,7 @@ from lifecycle.runs.parameters import CONSOLE_FIELDS, DATA, DEFAULTS, FINETUNE, 
 from lifecycle.runs.settled import settle
 from lifecycle.vertex import api as vertex_api
 from trainer.data.settings import FetchConfig, HeldOutConfig
-from trainer.errors import Checks, UserError, check
+from trainer.errors import Checks, NotFoundError, PlaceError, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import runtime
 from trainer.io.places import stored_at
@@ -155,7 +155,7 @@ def check_writable(checkpoint_dir: str) -> None:
     try:
         stored_at(checkpoint_dir).check_writable()
     except UserError as error:
-        raise UserError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
+        raise PlaceError(f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}") from None
 
 
 def _find_data(values: Values, checks: Checks) -> dict[str, str]:
@@ -220,7 +220,7 @@ def _check_images(run: PlannedRun, checks: Checks) -> None:
             print(finding.text)
         with checks.collect():
             remedy = "build it, or choose an accelerator of another image"
-            check(finding.state != State.MISSING, f"{finding.text}; {remedy}")
+            check(finding.state != State.MISSING, f"{finding.text}; {remedy}", NotFoundError)
 
 
 def _join_experiment(region: Address, experiment: str, run: str) -> None:

@@ -31,7 +31,7 @@ from lifecycle.runs.parameters import (
 from trainer.data.datasets import Dataset
 from trainer.data.downloads.published_archives import check_source
 from trainer.data.settings import FetchConfig, HeldOutConfig
-from trainer.errors import Checks, UserError, check, nearest
+from trainer.errors import Checks, SettingError, UserError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.places import source_places, stored_at
 from trainer.models import author
@@ -167,13 +167,14 @@ def _validate_test_set(values: Values) -> None:
         check(
             values["gate_on"] != TEST,
             "gate_on is test, but test_dataset is empty; set test_dataset, or set gate_on to finetune",
+            SettingError,
         )
         return
     try:
         Dataset.named(held_out.test_dataset)
         values.data(TEST)
     except UserError as error:
-        raise UserError(f"test set: {error}") from None
+        raise error.within("test set") from None
     # Images of your own recordings may be labelled test, in the same source.
     is_labelled = held_out.is_own and values["split"] in ("folders", "column")
     if values["test_share"] or is_labelled:
@@ -185,6 +186,7 @@ def _validate_test_set(values: Values) -> None:
             f"the test set is the data of {title.lower()}; set test_share, such as 0.5, to hold out a part of its "
             "validation images (or, if your own recordings label images test, split=folders or split=column), "
             "choose other data, or leave test_dataset and test_source empty",
+            SettingError,
         )
 
 
@@ -195,6 +197,7 @@ def require_sources(values: Values) -> None:
         check(
             bool(config.source or Dataset.named(config.dataset).archives),
             f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
+            SettingError,
         )
         check_source(config.places, config.private_sources)
 
@@ -225,12 +228,14 @@ def _check_addresses(platform: str, values: Values) -> None:
                     value in known or (name.endswith("_source") and source_places(value)[0].is_shared),
                     f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// "
                     f"address{nearest(value, known)}",
+                    SettingError,
                 )
         with checks.collect():
             check(
                 registry.startswith(VERTEX) or stored_at(registry).is_shared,
                 f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use "
                 f"{ADDRESS_SYNTAX}",
+                SettingError,
             )
     checks.raise_errors()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from trainer.errors import UserError, check
+from trainer.errors import SettingError, UnreachableError, check
 from trainer.io.buckets import LOGIN
 
 TRUSTED = (
@@ -56,6 +56,7 @@ def check_api_address(endpoint: str) -> None:
         not endpoint or re.fullmatch(TRUSTED, endpoint) is not None,
         f"endpoint is {endpoint!r}; credentials are sent only to https://NAME.googleapis.com and to this machine "
         "(localhost, 127.0.0.1, [::1])",
+        SettingError,
     )
 
 
@@ -167,7 +168,7 @@ def reported_errors(subject: str = "") -> Iterator[None]:
     try:
         yield
     except (exceptions.GoogleAPIError, GoogleAuthError, requests.RequestException, TimeoutError) as error:
-        raise UserError(f"{subject}: {explain(error)}" if subject else explain(error)) from None
+        raise UnreachableError(f"{subject}: {explain(error)}" if subject else explain(error)) from None
 
 
 def explain(error: BaseException) -> str:

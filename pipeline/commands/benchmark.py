@@ -22,7 +22,7 @@ from pipeline.graph import accelerator_table
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import benchmark
 from trainer.data.settings import FetchConfig
-from trainer.errors import check, format_duration
+from trainer.errors import SettingError, check, format_duration
 from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training import accelerators
 from trainer.training.settings import TrainConfig
@@ -52,9 +52,13 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         settings(TrainConfig, parsed),
         DataSize.of(settings(FetchConfig, parsed)),
     )
-    check(parsed.steps >= 1, f"steps is {parsed.steps}; it must be at least 1")
+    check(parsed.steps >= 1, f"steps is {parsed.steps}; it must be at least 1", SettingError)
     if parsed.target == "local":
-        check(not parsed.accelerators, "accelerators are for Vertex AI; --target local measures this machine")
+        check(
+            not parsed.accelerators,
+            "accelerators are for Vertex AI; --target local measures this machine",
+            SettingError,
+        )
         given = (training.batch_size, training.accumulation, training.precision, parsed.steps)
         flags = benchmark.arguments("", data.image_size, *given)
         if parsed.dry_run:
@@ -67,7 +71,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     names = [
         accelerators.get_accelerator(name.strip()).name for name in parsed.accelerators.split(",") if name.strip()
     ]
-    check(bool(names), "--accelerators is empty; name some, such as l4,v5e-1,a100")
+    check(bool(names), "--accelerators is empty; name some, such as l4,v5e-1,a100", SettingError)
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
     compared = accelerator_table.compare_accelerators(machines, training, data, location=environment.location)
     plans = {name: made for name in names if isinstance(made := compared[name], TrainingPlan)}

@@ -18,7 +18,7 @@ from lifecycle.runs.settled import validate
 from pipeline.commands.parameter_flags import add_parameters, passed_parameters
 from pipeline.graph import compiled
 from pipeline.graph.environment import Environment, layered, load_environment
-from trainer.errors import UserError, check, check_choice
+from trainer.errors import ContentError, NotFoundError, SettingError, check, check_choice
 from trainer.settings.flags import Parser
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
@@ -38,7 +38,11 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
-    check(parsed.output is not None or not passed, "parameters are for a file of your own; name it with --output")
+    check(
+        parsed.output is not None or not passed,
+        "parameters are for a file of your own; name it with --output",
+        SettingError,
+    )
     if parsed.target:
         check_choice("target", parsed.target, FILES)
     default = [parsed.target] if parsed.target else ["vertex"] if parsed.output else FILES
@@ -50,6 +54,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             check(
                 parsed.output is not None,
                 f"{FILES[target]} is compiled for {target}.toml; name your file with --output",
+                SettingError,
             )
         environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
         validate({**environment.derived, **environment.parameters}, target, typed=passed)
@@ -96,12 +101,12 @@ def check_pipeline(environment: Environment, golden: pathlib.Path) -> None:
 def _check_golden(golden: pathlib.Path, written: pathlib.Path) -> None:
     now = without_sdk_version(written.read_text()).splitlines()
     if not golden.exists():
-        raise UserError(f"{golden} does not exist; `make compile` writes it")
+        raise NotFoundError(f"{golden} does not exist; `make compile` writes it")
     committed = without_sdk_version(golden.read_text()).splitlines()
     difference = list(difflib.unified_diff(committed, now, str(golden), "compiled now", lineterm="", n=1))
     if difference:
         shown = "\n".join(difference[:40])
-        raise UserError(f"{golden} is out of date; `make compile` updates it:\n{shown}")
+        raise ContentError(f"{golden} is out of date; `make compile` updates it:\n{shown}")
 
 
 def without_sdk_version(text: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from pipeline.commands.parameter_flags import add_environment
 from pipeline.graph.environment import COMMON_IMAGES, IMAGE_KINDS, Environment, load_environment
-from trainer.errors import UserError, check, check_choice
+from trainer.errors import MismatchError, NotFoundError, PlaceError, SettingError, check, check_choice
 
 HELP = "build the images on Cloud Build and publish the template"
 ROOT = pathlib.Path(__file__).parents[2]
@@ -113,11 +113,13 @@ def check_buildable(environment: Environment) -> None:
     check(
         bool(environment.template_repository),
         "template_repository is empty; add it to the TOML file of the environment",
+        SettingError,
     )
     path = ROOT / "configs" / f"{environment.name}.toml"
     check(
         path.is_file() and load_environment(environment.name) == environment,
         f"the build reads the environment from the source that it is sent; move it to {path}",
+        NotFoundError,
     )
 
 
@@ -134,6 +136,7 @@ def commit_of_images() -> str:
         not changed,
         f"not committed: {', '.join(changed)}; commit first, since the images and each model that they train "
         "carry the commit",
+        MismatchError,
     )
     return _git("rev-parse", "--short=12", "HEAD").strip()
 
@@ -142,7 +145,7 @@ def _git(*arguments: str) -> str:
     try:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise UserError(f"{error}; run this in a clone of the repository") from None
+        raise NotFoundError(f"{error}; run this in a clone of the repository") from None
 
 
 def check_tag(environment: Environment) -> None:
@@ -150,6 +153,7 @@ def check_tag(environment: Environment) -> None:
     check(
         shutil.which("gcloud") is not None,
         "there is no gcloud on the PATH; install the Google Cloud CLI: https://cloud.google.com/sdk/docs/install",
+        NotFoundError,
     )
     image, _, tag = environment.image.rpartition(":")
     # `images describe` would need rights that no build needs.
@@ -160,6 +164,7 @@ def check_tag(environment: Environment) -> None:
         tag not in listed.stdout.split(),
         f"{environment.image} exists, and runs and schedules may use it; set image_tag in "
         f"configs/{environment.name}.toml to a new name, or build this tag again with --replace",
+        PlaceError,
     )
 
 

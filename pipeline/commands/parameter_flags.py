@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from lifecycle.runs.parameters import PARAMETERS, Values
-from trainer.errors import UserError, check
+from trainer.errors import AmbiguousError, UnknownNameError, check
 from trainer.settings.flags import Parser, add_flag
 
 
@@ -64,9 +64,13 @@ def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) ->
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
-            raise UserError(
+            raise UnknownNameError(
                 f"unknown argument {assignment!r}; write a parameter as --base-epochs 3 or base_epochs=3"
             )
-        check(name not in values, f"{name} is given twice, as {values.get(name)} and as {value}; give it once")
+        check(
+            name not in values,
+            f"{name} is given twice, as {values.get(name)} and as {value}; give it once",
+            AmbiguousError,
+        )
         values[name] = value
     return Values.converted(values)

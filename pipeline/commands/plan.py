@@ -21,7 +21,7 @@ from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.graph import accelerator_table
 from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
-from trainer.errors import check, format_duration, nearest
+from trainer.errors import SettingError, check, format_duration, nearest
 from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training import accelerators
 from trainer.training.accelerators import Estimate
@@ -57,7 +57,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     console = Console()
     training, fetched = settings(TrainConfig, parsed), settings(FetchConfig, parsed)
     data = DataSize.of(fetched)
-    check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0")
+    check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0", SettingError)
     data = dataclasses.replace(data, images=parsed.images or data.images)
     if parsed.accelerator:
         chosen = make_plan(settings(AcceleratorConfig, parsed), training, data, location=parsed.location)
@@ -67,7 +67,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     compared = accelerator_table.compare_accelerators(machines, training, data, location=parsed.location)
     plans = {name: entry for name, entry in compared.items() if isinstance(entry, TrainingPlan)}
     reasons = {name: str(why) for name, why in compared.items() if name not in plans}
-    check(len(set(reasons.values())) != 1 or bool(plans), next(iter(reasons.values()), ""))
+    check(len(set(reasons.values())) != 1 or bool(plans), next(iter(reasons.values()), ""), SettingError)
     if plans:
         _print_whole(_plan_table(plans), console)
     if reasons:

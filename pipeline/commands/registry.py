@@ -27,7 +27,7 @@ from lifecycle.registry.settings import PipelineConfig
 from lifecycle.registry.versions import DefaultMove, Version, is_rolled_back, numbered, what_followed
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
-from trainer.errors import UsageError, check, printable
+from trainer.errors import NotFoundError, SettingError, UsageError, check, printable
 from trainer.evaluation.version_record import DataRecord
 from trainer.metrics.metric_table import METRICS
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
@@ -63,7 +63,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         f"there is no version of model {name!r} in {config.registry or REGISTRY}; a run of the pipeline with this "
         "registry and model_name adds one (`python -m pipeline run`, or `submit` on Vertex AI)"
     )
-    check(bool(versions) or parsed.action == "list", none)
+    check(bool(versions) or parsed.action == "list", none, NotFoundError)
     if parsed.version and parsed.action not in ("show", "set-default"):
         raise UsageError(
             f"{parsed.action} takes no version, but {parsed.version!r} is given; promote gives the default all "
@@ -85,7 +85,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         _write_history(name, config.registry or REGISTRY, list(versions.values()), registry.default_moves(name))
         return 0
     if parsed.action == "set-default":
-        check(bool(chosen), "name the version: `python -m pipeline registry set-default VERSION`")
+        check(bool(chosen), "name the version: `python -m pipeline registry set-default VERSION`", SettingError)
         number = number_of(f"model {name!r}", chosen, list(versions), aliases)
         registry.set_alias(name, DEFAULT, number)
         aliases = {DEFAULT: PRETRAINED_VERSION, **registry.aliases(name)}

@@ -22,7 +22,7 @@ from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, load_environment
 from pipeline.vertex import runs
 from pipeline.vertex.runs import SentRun
-from trainer.errors import UserError, check, printable
+from trainer.errors import NotFoundError, SettingError, UserError, check, printable
 from trainer.evaluation import run_folders
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io.files import read_json
@@ -59,18 +59,20 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         shown = next((end for end in _local_ends() if parsed.run in ("", end.run)), None)
         if shown is None:
             named = f"run {parsed.run!r}" if parsed.run else "run"
-            raise UserError(f"there is no {named} that has ended; `python -m pipeline runs --summary` lists them")
+            raise NotFoundError(
+                f"there is no {named} that has ended; `python -m pipeline runs --summary` lists them"
+            )
         facts = (f"Run:     {shown.run}", f"Ended:   {shown.ended} UTC", f"Result:  {shown.result}")
         print(*facts, *shown.why, sep="\n")
         return 0
     environment.require_target("vertex")
     if parsed.action == "list":
-        check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1")
+        check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1", SettingError)
         for job in runs.latest(environment, PIPELINE_NAME, parsed.limit):
             print(_line(job))
         return 0
     if parsed.action == "cancel":
-        check(bool(parsed.run), "name the run: `python -m pipeline runs cancel RUN`")
+        check(bool(parsed.run), "name the run: `python -m pipeline runs cancel RUN`", SettingError)
         sent = SentRun(environment, parsed.run)
         sent.cancel()
         print(f"{parsed.run} is being cancelled: {sent.link}")
@@ -79,7 +81,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         run = parsed.run
     else:
         jobs = runs.latest(environment, PIPELINE_NAME, 1)
-        check(bool(jobs), f"there is no run of {PIPELINE_NAME} in {environment.project}, {environment.location}")
+        check(
+            bool(jobs),
+            f"there is no run of {PIPELINE_NAME} in {environment.project}, {environment.location}",
+            NotFoundError,
+        )
         run = jobs[0].name.rpartition("/")[2]
     sent = SentRun(environment, run)
     shown_run = Run(sent.find())

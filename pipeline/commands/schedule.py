@@ -19,7 +19,7 @@ from lifecycle.vertex.run import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph.environment import Environment, load_environment
 from pipeline.vertex import runs, schedule, schedule_files
-from trainer.errors import UsageError, check
+from trainer.errors import AmbiguousError, NotFoundError, SettingError, UsageError, check
 from trainer.settings.flags import Parser
 
 HELP = "schedule runs on Vertex AI"
@@ -50,9 +50,17 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    check(parsed.action == "apply" or not parsed.dry_run, "--dry-run is for apply")
-    check(parsed.action != "apply" or not parsed.name, f"apply takes no --name; it applies all of {parsed.folder}")
-    check(not parsed.all or (parsed.action == "delete" and not parsed.name), "--all is for delete, without --name")
+    check(parsed.action == "apply" or not parsed.dry_run, "--dry-run is for apply", SettingError)
+    check(
+        parsed.action != "apply" or not parsed.name,
+        f"apply takes no --name; it applies all of {parsed.folder}",
+        SettingError,
+    )
+    check(
+        not parsed.all or (parsed.action == "delete" and not parsed.name),
+        "--all is for delete, without --name",
+        SettingError,
+    )
     environment = load_environment(parsed.env)
     environment.require_target("vertex")
     if parsed.action == "apply":
@@ -97,6 +105,7 @@ def _chosen(environment: Environment, name: str, every: bool) -> list[Any]:
     check(
         every or len(own) == 1,
         f"environment {environment.name} has {len(own)} schedules ({names}); select one with --name",
+        AmbiguousError if own else NotFoundError,
     )
     return own
 

@@ -21,7 +21,7 @@ from pipeline.commands.parameter_flags import add_environment, add_parameters, a
 from pipeline.graph.environment import load_environment
 from pipeline.vertex.runs import SentRun
 from pipeline.vertex.submit import Submission
-from trainer.errors import UserError, check
+from trainer.errors import SettingError, UnreachableError, UserError, check
 from trainer.settings.flags import Parser
 
 HELP = "start a run on Vertex AI"
@@ -42,7 +42,7 @@ def configure(parser: Parser) -> None:
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
-    check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
+    check(parsed.dry_run or not parsed.json, "--json is for --dry-run", SettingError)
     submission = Submission.prepare(environment, passed, parsed.template, parsed.cache, parsed.job_id)
     if parsed.dry_run:
         if parsed.json:
@@ -78,7 +78,7 @@ def _start(submission: Submission, name: str) -> Submission:
         submission.send()
     except UserError as error:
         doctor = f"`python -m pipeline doctor --env {name}`"
-        raise UserError(f"{error}; {doctor} says what a run needs") from None
+        raise UnreachableError(f"{error}; {doctor} says what a run needs") from None
     print(f"Run:     {submission.run}")
     print(f"Console: {SentRun(environment, submission.run).link}", flush=True)
     return submission

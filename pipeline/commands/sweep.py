@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from pipeline.commands.parameter_flags import add_environment, confirmed
 from pipeline.graph.environment import load_environment
-from trainer.errors import check
+from trainer.errors import MismatchError, SettingError, check
 from trainer.settings.flags import Parser
 
 HELP = "search for the best settings of a training"
@@ -53,16 +53,22 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline.sweep import local, vertex
     from pipeline.sweep.space import read_sweep
 
-    check(parsed.trials >= 1, f"trials is {parsed.trials}; it must be at least 1")
-    check(0 <= parsed.hours < math.inf, f"hours is {parsed.hours:g}; it must be at least 0, and finite")
-    check(parsed.parallel >= 1, f"parallel is {parsed.parallel}; it must be at least 1")
+    check(parsed.trials >= 1, f"trials is {parsed.trials}; it must be at least 1", SettingError)
+    check(
+        0 <= parsed.hours < math.inf, f"hours is {parsed.hours:g}; it must be at least 0, and finite", SettingError
+    )
+    check(parsed.parallel >= 1, f"parallel is {parsed.parallel}; it must be at least 1", SettingError)
     path = pathlib.Path(parsed.file)
     sweep = read_sweep(path, load_environment(parsed.env), parsed.env)
     name = path.stem if sweep.environment.target == "local" else f"{path.stem}-{sweep.environment.name}"
     folder = pathlib.Path(parsed.sweep_dir or FOLDER / name)
     parsed.trials = int(min(parsed.trials, sweep.size))
     if sweep.environment.target == "local":
-        check(parsed.parallel == 1, "--parallel is for Vertex AI; on one machine, trials would share its devices")
+        check(
+            parsed.parallel == 1,
+            "--parallel is for Vertex AI; on one machine, trials would share its devices",
+            SettingError,
+        )
         print("\n".join(local.describe(sweep, folder, parsed.trials, parsed.hours)), flush=True)
         if parsed.dry_run:
             print("Nothing was started.")
@@ -86,5 +92,6 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
                 given == kept,
                 f"--{name} is {given:g}, but this sweep was started with {kept:g}, which cannot change; give "
                 f"--{name} {kept:g}, or start another with --sweep-dir",
+                MismatchError,
             )
         return vertex.follow(sweep, folder, started)

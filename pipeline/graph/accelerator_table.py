@@ -6,7 +6,7 @@ from typing import Any
 
 from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
-from trainer.errors import UserError, check, nearest
+from trainer.errors import SettingError, UserError, check, nearest
 from trainer.training import accelerators
 from trainer.training.settings import TrainConfig
 
@@ -16,6 +16,7 @@ def check_region(location: str) -> None:
     check(
         not location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", location) is not None,
         f"location is {location!r}; write a region, such as us-central1{nearest(location, known_regions())}",
+        SettingError,
     )
 
 

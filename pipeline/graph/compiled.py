@@ -12,7 +12,7 @@ from components import NEVER_CACHED
 from lifecycle.runs.parameters import without_settings
 from lifecycle.vertex import api as vertex_api
 from pipeline.graph.environment import Environment
-from trainer.errors import UserError, check, check_choice, nearest
+from trainer.errors import ContentError, SettingError, UnknownNameError, check, check_choice, nearest
 from trainer.io.files import read_yaml, replacing
 from trainer.settings.fields import as_type
 
@@ -149,6 +149,7 @@ class Template:
                 name in self.parameters,
                 f"the template has no parameter {name!r}{nearest(name, self.parameters)}; if another version of "
                 "this project compiled it, compile or publish it again",
+                UnknownNameError,
             )
 
     def _cached(self, how: str) -> "Template":
@@ -182,6 +183,7 @@ def registry_client(repository: str) -> Any:
     check(
         is_loopback or re.fullmatch(REPOSITORY, repository) is not None,
         f"{repository!r} is no repository of templates; write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY",
+        SettingError,
     )
     return RegistryClient(repository, ApiAuth("") if is_loopback else None)
 
@@ -196,6 +198,7 @@ def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> list
     check(
         bool(environment.template_repository),
         "template_repository is empty; add it to the TOML file of the environment",
+        SettingError,
     )
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
@@ -220,7 +223,7 @@ def _download(environment: Environment, address: str, path: pathlib.Path) -> Non
     parts = re.fullmatch(VERSION, address)
     if parts is None:
         # A tag may have moved since you looked, and Vertex AI has returned error 500 for tags.
-        raise UserError(f"template {address} does not name one version; {WRITE_VERSION}")
+        raise SettingError(f"template {address} does not name one version; {WRITE_VERSION}")
     with vertex_api.reported_errors():
         client = registry_client(address.removesuffix(f"/{parts['package']}/{parts['version']}"))
         client.download_pipeline(parts["package"], version=parts["version"], file_name=str(path))
@@ -233,7 +236,7 @@ def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
         assert spec["root"]
         assert spec["pipelineInfo"]["name"]
     except (AssertionError, TypeError, KeyError) as error:
-        raise UserError(
+        raise ContentError(
             f"{source} is not a pipeline compiled for Vertex AI ({vertex_api.brief(error)}); {remedy}"
         ) from None
     return dict(spec)

@@ -24,7 +24,7 @@ from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from lifecycle.vertex.api import check_api_address
 from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
-from trainer.errors import UserError, check, check_choice, nearest
+from trainer.errors import MismatchError, SettingError, UnknownNameError, UserError, check, check_choice, nearest
 from trainer.io.files import read_toml
 from trainer.io.places import stored_at
 from trainer.settings.fields import Value
@@ -119,7 +119,7 @@ class Environment:
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGET_NAMES)
         for name in REQUIRED_KEYS[self.target]:
-            check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it")
+            check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it", SettingError)
         object.__setattr__(self, "bucket", self.bucket.rstrip("/"))
         check_region(self.location)  # part of the address of the API, to which a token is sent
         check_api_address(self.endpoint)
@@ -130,11 +130,13 @@ class Environment:
             not self.bucket or is_folder,
             f"bucket is {self.bucket!r}; write gs://NAME or gs://NAME/FOLDER, or with volume_claim the folder "
             "where the volume is mounted",
+            SettingError,
         )
         # Google's task that sends them raises an error everywhere else, at the end of each run.
         check(
             not self.notify or self.target == "vertex",
             f"notify is {', '.join(self.notify)}, but only Vertex AI sends e-mails, not target {self.target}",
+            SettingError,
         )
 
         # The value is not named: somebody may have written the address itself, a secret.
@@ -143,13 +145,18 @@ class Environment:
             "webhook is not the name of a secret; put the address of the webhook into one, and write "
             "projects/PROJECT/secrets/SECRET for Secret Manager, or kubernetes:SECRET/KEY on Kubeflow. On this "
             f"machine, the environment variable {WEBHOOK_VARIABLE} has the address",
+            SettingError,
         )
         check_choice("webhook_on", self.webhook_on, ("all", "failure"))
 
     def require_target(self, target: str) -> None:
         """Raise `UserError` unless the environment is for `target`. It says how to run in this environment."""
         start = STARTS[self.target].format(self.name)
-        check(self.target == target, f"environment {self.name} is for target {self.target}, not {target}; {start}")
+        check(
+            self.target == target,
+            f"environment {self.name} is for target {self.target}, not {target}; {start}",
+            MismatchError,
+        )
 
     @property
     def derived(self) -> dict[str, Value]:
@@ -197,25 +204,37 @@ def load_environment(name: str) -> Environment:
     if not name.endswith(".toml"):
         names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
         known = f"(known: {', '.join(names)})"
-        check(name in names, f"unknown environment {name!r}{nearest(name, names)} {known}; {remedy}")
+        check(
+            name in names,
+            f"unknown environment {name!r}{nearest(name, names)} {known}; {remedy}",
+            UnknownNameError,
+        )
         path = CONFIGS / f"{name}.toml"
     content = read_toml(path, remedy)
     try:
         return _environment(path.stem, content)
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        raise error.within(str(path)) from None
 
 
 def _environment(name: str, content: dict[str, Any]) -> Environment:
     parameters = content.pop("parameters", {})
-    check(isinstance(parameters, dict), "parameters are no table; write [parameters], and below it NAME = VALUE")
+    check(
+        isinstance(parameters, dict),
+        "parameters are no table; write [parameters], and below it NAME = VALUE",
+        SettingError,
+    )
     fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters"}
     for key, value in content.items():
-        check(key in fields, f"unknown key {key!r}{nearest(key, fields)}; parameters belong below [parameters]")
+        check(
+            key in fields,
+            f"unknown key {key!r}{nearest(key, fields)}; parameters belong below [parameters]",
+            UnknownNameError,
+        )
         kind, description = KEY_TYPES.get(key, (str, "a string"))
-        check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
+        check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}", SettingError)
         for item in value.values() if kind is dict else value if kind is list else ():
-            check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")
+            check(isinstance(item, str), f"{key} has {item!r}; it must be {description}", SettingError)
     return Environment(name=name, parameters=Values.converted(parameters), **content)
 
 

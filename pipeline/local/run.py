@@ -34,7 +34,7 @@ from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
 from trainer.data.downloads.queries import Queries
-from trainer.errors import UserError, format_duration, now, visible
+from trainer.errors import ConflictError, NotFoundError, UserError, format_duration, now, visible
 from trainer.evaluation.evaluation import Evaluation
 from trainer.io import files
 from trainer.models import model_names
@@ -175,7 +175,7 @@ def locked(folder: pathlib.Path, kind: str) -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(
+            raise ConflictError(
                 f"the {kind} {_shown(folder)} is already running; wait until it ends, or stop it"
             ) from None
         yield lock.fileno()
@@ -339,7 +339,7 @@ def _registered(run: Run) -> dict[str, Any]:
     """The outputs of the registration."""
     returned = _returned(run, "upload-model")
     if returned is None:
-        raise UserError(f"the outputs of run {_shown(run.folder)} were removed; start a new run")
+        raise NotFoundError(f"the outputs of run {_shown(run.folder)} were removed; start a new run")
     return returned
 
 

@@ -19,7 +19,7 @@ from pipeline.graph.environment import layered, load_environment
 from trainer.data import prepared_data
 from trainer.data.downloads.queries import Queries
 from trainer.data.settings import SAMPLE
-from trainer.errors import UserError, check
+from trainer.errors import MismatchError, NotFoundError, SettingError, UserError, check
 from trainer.evaluation import run_folders
 from trainer.evaluation.run_folders import RUN_FILE, RunRecord
 from trainer.io import files, package_version
@@ -97,7 +97,7 @@ class Run:
         try:
             values = Values.converted(content["parameters"])
         except UserError as error:
-            raise UserError(f"{folder / RUN_FILE} is of another version ({error}); start a new run") from None
+            raise MismatchError(f"{folder / RUN_FILE} is of another version ({error}); start a new run") from None
         told = {name: content[name] for name in ("finished", "result", "ended") if name in content}
         return cls(folder, content["environment"], values, earlier=earlier, **told)
 
@@ -172,12 +172,13 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
 def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
     if folder == "latest":
         paths = sorted(RUNS.glob(f"*/{RUN_FILE}"), key=lambda path: path.stat().st_mtime)
-        check(bool(paths), f"there is no run to resume below {RUNS.absolute()}")
+        check(bool(paths), f"there is no run to resume below {RUNS.absolute()}", NotFoundError)
         folder = str(paths[-1].parent)
     stored = Run.load(pathlib.Path(folder))
     check(
         not environment or load_environment(environment).name == stored.environment,
         f"{stored.folder} was started in environment {stored.environment}, not {environment}; omit --env",
+        MismatchError,
     )
     values = layered(stored.parameters, passed)
     finished = stored.finished and values == stored.parameters
@@ -219,7 +220,7 @@ def _require_files(values: Mapping[str, Value], registry: str) -> None:
                 for place in source_places(value):
                     place.check_files()
         except UserError as error:
-            raise UserError(f"{name} is {value!r}: {error}") from None
+            raise error.within(f"{name} is {value!r}") from None
 
 
 def _require_registry(location: str, name: str) -> None:
@@ -229,5 +230,6 @@ def _require_registry(location: str, name: str) -> None:
             bool(Address.at(location).staging),
             f"registry is {location}, but models of this machine are not on Cloud Storage; add a place to copy "
             f"them to: {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
+            SettingError,
         )
     open_registry(location).check_writable(name)

@@ -32,7 +32,15 @@ from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, Trial, best_of
 from pipeline.sweep.space import Categorical, Sweep, assignments, keep, kept_base
 from trainer.data.prepared import PreparedData
-from trainer.errors import Checks, UserError, check, format_duration, terminable
+from trainer.errors import (
+    Checks,
+    ContentError,
+    FailedError,
+    PlaceError,
+    check,
+    format_duration,
+    terminable,
+)
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.models.find import find_model
 from trainer.network import model_folder
@@ -116,7 +124,7 @@ def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
             raise
         except StorageInternalError as error:
             reason = str(error.__cause__).partition("\n")[0]
-            raise UserError(
+            raise PlaceError(
                 f"cannot write {folder / TRIALS}: {reason}; if the disk is full, free some, and the same command "
                 "goes on"
             ) from None
@@ -141,7 +149,7 @@ def _call(arguments: Sequence[str]) -> None:
     status = subprocess.run(
         [sys.executable, "-m", "trainer", *arguments], env=os.environ | TASK_ENVIRONMENT
     ).returncode
-    check(status == 0, f"`trainer {arguments[0]}` ended with status {status}; see above")
+    check(status == 0, f"`trainer {arguments[0]}` ended with status {status}; see above", FailedError)
 
 
 def _score(folder: pathlib.Path, best: Trial) -> ScoredDataset:
@@ -156,7 +164,7 @@ def _score(folder: pathlib.Path, best: Trial) -> ScoredDataset:
         with output.with_suffix(".txt").open("w") as log:
             # Its status says nothing: a model below the centre bias is an error there, and a result here.
             subprocess.run(command, stdout=log, stderr=log, env=os.environ | TASK_ENVIRONMENT)
-        check(content.exists(), f"the model was not scored on the test set; see {log.name}")
+        check(content.exists(), f"the model was not scored on the test set; see {log.name}", FailedError)
     return Evaluation.read(output, "remove it").deciding
 
 
@@ -186,7 +194,7 @@ def open_study(folder: pathlib.Path) -> Any:
         )
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
         reason = str(error).partition("\n")[0]
-        raise UserError(f"cannot use {path}: {reason}; remove {folder} to start again") from None
+        raise ContentError(f"cannot use {path}: {reason}; remove {folder} to start again") from None
 
 
 def _finished(study: Any) -> list[Trial]:
@@ -245,6 +253,7 @@ class Search:
                 len(failed) < MOST_FAILURES or len(failed) < len(done),
                 f"all {len(done)} trials failed, the last one with: {done[-1].reason} (see "
                 f"{folder_of(self.folder, len(done)) / LOG}); correct the file, and remove {self.folder}",
+                FailedError,
             )
 
     def _retry_interrupted(self) -> None:

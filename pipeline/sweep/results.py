@@ -8,7 +8,7 @@ from typing import Any
 
 from lifecycle.runs.parameters import STEPS
 from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, text_of
-from trainer.errors import check, format_duration
+from trainer.errors import FailedError, check, format_duration
 from trainer.evaluation import sample_notices
 from trainer.evaluation.evaluation import ScoredDataset
 from trainer.models.provenance import Origin
@@ -123,7 +123,9 @@ def _notices(sweep: Sweep) -> list[str]:
 def check_found(trials: Sequence[Trial]) -> None:
     """Raise `UserError` if no trial is complete."""
     check(
-        best_of(trials) is not None, f"none of the {len(trials)} trials is complete, so there are no best settings"
+        best_of(trials) is not None,
+        f"none of the {len(trials)} trials is complete, so there are no best settings",
+        FailedError,
     )
 
 

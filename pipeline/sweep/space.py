@@ -18,7 +18,17 @@ from lifecycle.registry.register import resolve_base_model
 from lifecycle.runs.parameters import PARAMETERS, STEPS, Values
 from lifecycle.runs.settled import RunSettings, settle
 from pipeline.graph.environment import Environment, layered
-from trainer.errors import Checks, UserError, check, nearest
+from trainer.errors import (
+    AmbiguousError,
+    Checks,
+    ContentError,
+    MismatchError,
+    SettingError,
+    UnknownNameError,
+    UserError,
+    check,
+    nearest,
+)
 from trainer.io import files
 from trainer.io.places import stored_at, without_queries
 from trainer.models import author
@@ -183,6 +193,7 @@ class Sweep:
             not differing,
             f"environment {self.environment.name} has {', '.join(differing)}, which a searched recipe replaces; "
             "search settings in place of recipes, or use an environment without them",
+            SettingError,
         )
         return found[0]
 
@@ -248,6 +259,7 @@ def kept_base(sweep: Sweep, folder: pathlib.Path) -> str | None:
         not differing,
         f"{folder} is of a sweep with other {' and '.join(differing)}; go on with its file as it was, remove "
         "the folder, or choose another with --sweep-dir",
+        MismatchError,
     )
     return str(found["base_model"])
 
@@ -277,9 +289,9 @@ def find_base_model(sweep: Sweep) -> str:
             return str(find_model(address).absolute())
         names = {each.name for each in place.objects()}
         whole = (WEIGHTS, COMPACT_WEIGHTS, f"{VERSION_EXTRA}/{WEIGHTS}")
-        check(not names.isdisjoint(whole), f"{address} is not the folder of a model")
+        check(not names.isdisjoint(whole), f"{address} is not the folder of a model", ContentError)
     except UserError as error:
-        raise UserError(
+        raise SettingError(
             f"base_model_uri is {uri}: {error}. A sweep starts from the folder of a model or of one version; "
             "`python -m trainer import-weights` makes a model of other weights"
         ) from None
@@ -316,6 +328,7 @@ def read_sweep(path: pathlib.Path, environment: Environment, env: str = "") -> S
         environment.target != "kubeflow",
         f"environment {environment.name} is for target kubeflow, which has no sweeps; search on this machine "
         "(--env local) or on Vertex AI, and give the settings that it prints to the runs on Kubeflow",
+        SettingError,
     )
     content = files.read_toml(path, "name a file with the tables [parameters] and [search] (docs/sweep.md)")
     try:
@@ -323,23 +336,30 @@ def read_sweep(path: pathlib.Path, environment: Environment, env: str = "") -> S
             check(
                 name in TABLES,
                 f"unknown table {name!r}{nearest(name, TABLES)}; a sweep has {' and '.join(TABLES)}",
+                UnknownNameError,
             )
         for name in TABLES:
-            check(isinstance(content.get(name, {}), dict), f"{name} is no table; write [{name}]")
+            check(isinstance(content.get(name, {}), dict), f"{name} is no table; write [{name}]", SettingError)
         given = Values.converted(content.get("parameters", {}))
         sweep = Sweep(path.stem, environment, given, {}, env or environment.name)
-        check(bool(content.get("search")), "the table [search] is empty; name at least one setting of a training")
+        check(
+            bool(content.get("search")),
+            "the table [search] is empty; name at least one setting of a training",
+            SettingError,
+        )
         checks, search = Checks(), {}
         for name, form in content["search"].items():
             with checks.collect():
-                check(name not in given, f"{name} is in [parameters] and in [search]; leave out one")
+                check(
+                    name not in given, f"{name} is in [parameters] and in [search]; leave out one", AmbiguousError
+                )
                 _check_searchable(name, sweep.step)
                 search[name] = _form_of(name, form)
         checks.raise_errors()
         sweep = dataclasses.replace(sweep, search=search)
         sweep.check()
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        raise error.within(str(path)) from None
     return sweep
 
 
@@ -353,17 +373,17 @@ def _check_searchable(name: str, step: str) -> None:
     if name in known:
         return
     if name not in PARAMETERS:
-        raise UserError(f"unknown parameter {name!r}{nearest(name, known)}")
+        raise UnknownNameError(f"unknown parameter {name!r}{nearest(name, known)}")
     if PARAMETERS[name].field in UNJUDGED:
-        raise UserError(
+        raise SettingError(
             f"{name} does not change the validation loss, which a sweep minimizes; leave it out of [search]"
         )
     if PARAMETERS[name].config is TrainConfig:
-        raise UserError(
+        raise SettingError(
             f"{name} is not of {STEPS[step].lower()}, which the sweep varies because base_model_uri is "
             f"{'empty' if step == 'base' else 'not empty'}; write {PARAMETERS[name].name_for(step)}"
         )
-    raise UserError(
+    raise SettingError(
         f"{name} is no setting of a training, and the trials of a sweep share their data and machines; move it to "
         f"[parameters]{nearest(name, known)}"
     )
@@ -377,21 +397,33 @@ def _form_of(name: str, form: Any) -> Numerical | Categorical:
         check(
             len(set(values)) == len(values) > 1,
             f"{name} has the values {list(form)}; write two or more different ones",
+            SettingError,
         )
         return Categorical(values)
-    check(isinstance(form, Mapping) and {"min", "max"} <= form.keys(), f"{name} is {form!r}; write {FORMS}")
+    check(
+        isinstance(form, Mapping) and {"min", "max"} <= form.keys(),
+        f"{name} is {form!r}; write {FORMS}",
+        SettingError,
+    )
     for key in form:
-        check(key in ("min", "max", "log"), f"{name} has the key {key!r}; a range has min, max and log")
+        check(
+            key in ("min", "max", "log"), f"{name} has the key {key!r}; a range has min, max and log", SettingError
+        )
     check(
         PARAMETERS[name].field not in LISTED,
         f"{name} is {form!r}, but not every batch can be split evenly; write a list of values",
+        SettingError,
     )
-    check(kind in (int, float), f"{name} is {form!r}, but it is no number; write a list of values")
+    check(kind in (int, float), f"{name} is {form!r}, but it is no number; write a list of values", SettingError)
     low, high = (PARAMETERS[name].convert(form[key]) for key in ("min", "max"))
     log = form.get("log", False)
     assert isinstance(low, int | float)
     assert isinstance(high, int | float)
-    check(isinstance(log, bool), f"{name} has log = {log!r}; it must be true or false")
-    check(low < high, f"{name} is from {low:g} to {high:g}; min must be below max")
-    check(not log or low > 0, f"{name} is from {low:g}, which has no logarithm; set min above 0, or leave out log")
+    check(isinstance(log, bool), f"{name} has log = {log!r}; it must be true or false", SettingError)
+    check(low < high, f"{name} is from {low:g} to {high:g}; min must be below max", SettingError)
+    check(
+        not log or low > 0,
+        f"{name} is from {low:g}, which has no logarithm; set min above 0, or leave out log",
+        SettingError,
+    )
     return Numerical(low, high, log)

@@ -24,7 +24,7 @@ from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, bes
 from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of
 from pipeline.vertex import jobs
 from pipeline.vertex.jobs import Jobs
-from trainer.errors import UserError, check, format_duration
+from trainer.errors import FailedError, UserError, check, format_duration
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
@@ -252,7 +252,7 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
             fetched = service.wait(started.fetch_job, OUTAGE)
             if jobs.state_of(fetched) != jobs.SUCCEEDED:
                 (folder / JOBS).unlink()  # the same command starts another
-                raise UserError(service.failure(fetched, "job that fetches the data"))
+                raise FailedError(service.failure(fetched, "job that fetches the data"))
             started.tuning_job = service.start_once(tuning_job(sweep, started), LABEL)
             started.save(folder)
         print(f"Tuning:   {started.trials} trials, {service.link(started.tuning_job)}", flush=True)
@@ -281,7 +281,7 @@ def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
     if best:
         print(f"Model:    {started.root}/trials/{best.number}/model")
     failure = service.failure(job, "tuning job")
-    check(jobs.state_of(job) == jobs.SUCCEEDED, f"{failure}; remove {folder} to start another")
+    check(jobs.state_of(job) == jobs.SUCCEEDED, f"{failure}; remove {folder} to start another", FailedError)
     results.check_found(trials)
     return 0
 

@@ -7,7 +7,7 @@ from lifecycle.runs.parameters import Values
 from lifecycle.runs.settled import settle
 from lifecycle.vertex.api import Api
 from pipeline.graph.environment import Environment
-from trainer.errors import UserError, check
+from trainer.errors import NotFoundError, UserError, check
 from trainer.settings.fields import Value
 
 
@@ -33,6 +33,7 @@ def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -
         check(
             parameter in chosen or not reasons,
             f"{parameter} is {','.join(names)}, of which none can be used; {why}",
+            NotFoundError,
         )
         if reasons:
             sentences.append(f"{parameter} is {chosen[parameter]}, {why}")

@@ -22,7 +22,7 @@ from pipeline.graph.environment import Environment
 from pipeline.vertex import jobs
 from pipeline.vertex.jobs import Jobs
 from trainer.commands.benchmark import RESULT
-from trainer.errors import UserError, check, format_duration
+from trainer.errors import FailedError, UnreachableError, UserError, check, format_duration
 
 COMMAND = ["python", "-m", "trainer", "benchmark"]
 TIMEOUT_S = 1800
@@ -77,7 +77,11 @@ def measure_here(flags: Sequence[str]) -> Measurement:
                 result = line.removeprefix(RESULT)
             else:
                 print(line, end="", flush=True)
-    check(process.returncode == 0, f"`trainer benchmark` ended with status {process.returncode}; see above")
+    check(
+        process.returncode == 0,
+        f"`trainer benchmark` ended with status {process.returncode}; see above",
+        FailedError,
+    )
     return Measurement.of_result(result, started)
 
 
@@ -173,4 +177,6 @@ def _check_readable(api: Api) -> None:
     try:
         _entries(api, 'resource.labels.job_id="0"')
     except UnansweredError as error:
-        raise UserError(f"the logs, which have the results, cannot be read ({error}); ask for {READER}") from None
+        raise UnreachableError(
+            f"the logs, which have the results, cannot be read ({error}); ask for {READER}"
+        ) from None

@@ -43,7 +43,7 @@ from pipeline.vertex.rights import (
     Right,
 )
 from trainer.data import datasets
-from trainer.errors import UserError, check
+from trainer.errors import SettingError, UserError, check
 from trainer.io.bucket_place import BucketPlace
 from trainer.settings.fields import Value
 from trainer.training import accelerators
@@ -159,7 +159,11 @@ class ExaminedRun:
     def dearest(self) -> TrainingPlan:
         """The plan whose machine is tried. Raises `UserError` if no step fits its machines."""
         plans = self.planned.plans.values()
-        check(bool(plans), "no training step fits its machines, so there is none to try; see the settings above")
+        check(
+            bool(plans),
+            "no training step fits its machines, so there is none to try; see the settings above",
+            SettingError,
+        )
         return max(plans, key=lambda plan: plan.accelerator.compute_engine_usd)
 
     @property

@@ -17,7 +17,18 @@ from lifecycle.vertex.run import message_as_json, state_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex.submit import Planned, compose
-from trainer.errors import Checks, UserError, check, nearest
+from trainer.errors import (
+    AmbiguousError,
+    Checks,
+    FailedError,
+    NotFoundError,
+    PlaceError,
+    SettingError,
+    UnknownNameError,
+    UserError,
+    check,
+    nearest,
+)
 from trainer.settings.fields import Value
 
 PAUSED = "paused"
@@ -43,7 +54,11 @@ def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing
     """
     checks, zone_info, moments = Checks(), zoneinfo.ZoneInfo("UTC"), []
     with checks.collect():
-        check(len(expression.split()) == 5, f"cron is {expression!r}; write five fields, such as '0 3 * * 1'")
+        check(
+            len(expression.split()) == 5,
+            f"cron is {expression!r}; write five fields, such as '0 3 * * 1'",
+            SettingError,
+        )
     with checks.collect():
         zone_info = _zone_info(zone)
     for name, text in (("start", start), ("end", end)):
@@ -57,7 +72,9 @@ def _zone_info(zone: str) -> zoneinfo.ZoneInfo:
     try:
         return zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise UserError(f"unknown time zone {zone!r}{nearest(zone, zoneinfo.available_timezones())}") from None
+        raise UnknownNameError(
+            f"unknown time zone {zone!r}{nearest(zone, zoneinfo.available_timezones())}"
+        ) from None
 
 
 def _moment(name: str, text: str, zone: zoneinfo.ZoneInfo) -> datetime.datetime | None:
@@ -66,7 +83,9 @@ def _moment(name: str, text: str, zone: zoneinfo.ZoneInfo) -> datetime.datetime 
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"{name} is {text!r}; write a date or a time as 2026-03-01 or 2026-03-01T12:00") from None
+        raise SettingError(
+            f"{name} is {text!r}; write a date or a time as 2026-03-01 or 2026-03-01T12:00"
+        ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=zone)
 
 
@@ -120,6 +139,7 @@ def only_on_changes(passed: Mapping[str, Value]) -> dict[str, Value]:
     check(
         passed.get("skip_unchanged", True) is True,
         "runs for changed data train only then; omit skip_unchanged=false",
+        SettingError,
     )
     return {**passed, "skip_unchanged": True}
 
@@ -145,11 +165,16 @@ def list_schedules(environment: Environment) -> list[Any]:
 def find_schedule(environment: Environment, name_or_id: str) -> Any:
     """The schedule with this name or id. Raises `UserError` unless there is exactly one."""
     schedules = [each for each in list_schedules(environment) if name_or_id in (each.display_name, id_of(each))]
-    check(bool(schedules), f"there is no schedule {name_or_id!r}; `python -m pipeline schedule list` lists them")
+    check(
+        bool(schedules),
+        f"there is no schedule {name_or_id!r}; `python -m pipeline schedule list` lists them",
+        NotFoundError,
+    )
     ids = ", ".join(map(id_of, schedules))
     check(
         len(schedules) == 1,
         f"there are {len(schedules)} schedules {name_or_id!r}; select one by its id with --name ({ids})",
+        AmbiguousError,
     )
     return schedules[0]
 
@@ -188,6 +213,7 @@ def create(plan: SchedulePlan) -> Any:
         not any(schedule.display_name == plan.name for schedule in list_schedules(plan.environment)),
         f"schedule {plan.name!r} already exists, and runs of two schedules could overlap; rename its file, or run "
         f"`python -m pipeline schedule delete --env {plan.environment.name} --name {plan.name}`",
+        PlaceError,
     )
     return _create(plan)
 
@@ -204,7 +230,7 @@ def replace(plan: SchedulePlan, old: Any) -> Any:
             new = find_schedule(plan.environment, id_of(new))
         change(plan.environment, old, "delete")
     except UserError as error:
-        raise UserError(
+        raise FailedError(
             f"both the new schedule {id_of(new)} and the old one {id_of(old)} exist ({error}); delete one with "
             f"`python -m pipeline schedule delete --env {plan.environment.name} --name {id_of(old)}`"
         ) from None

@@ -19,7 +19,17 @@ from lifecycle.vertex.run import message_as_json, state_of
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex import schedule
 from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
-from trainer.errors import Checks, MistakesError, UserError, check, nearest
+from trainer.errors import (
+    AmbiguousError,
+    Checks,
+    MistakesError,
+    NotFoundError,
+    SettingError,
+    UnknownNameError,
+    UserError,
+    check,
+    nearest,
+)
 from trainer.io.files import read_toml
 from trainer.settings.fields import Value
 
@@ -89,21 +99,25 @@ def read_schedules(
     paths: list[pathlib.Path] = []
     with suppress(OSError):  # such as a name that is too long
         paths = sorted(folder.glob("*.toml"))
-    check(bool(paths), f"there is no *.toml in {folder}; {GUIDE}")
-    wanted, mistakes = [], []
+    check(bool(paths), f"there is no *.toml in {folder}; {GUIDE}", NotFoundError)
+    wanted: list[WantedSchedule] = []
+    mistakes: list[str] = []
+    errors: list[UserError] = []
     for path in paths:
         try:
             content = read_toml(path, GUIDE)
         except UserError as error:  # it names the file
             mistakes.append(str(error))
+            errors.append(error)
             continue
         try:
             wanted.append(_read(environment, path.stem, content, source, caching))
         except UserError as error:
             lines = error.lines if isinstance(error, MistakesError) else [str(error)]
             mistakes += [f"{path}: {line}" for line in lines]
+            errors.append(error.within(str(path)))
     if mistakes:
-        raise MistakesError(mistakes) if len(mistakes) > 1 else UserError(mistakes[0])
+        raise MistakesError(mistakes) if len(mistakes) > 1 else errors[0]
     return wanted
 
 
@@ -113,9 +127,13 @@ def _read(
     checks, fields = Checks(), {}
     for key, value in content.items():
         with checks.collect():
-            check(key in KEYS, f"unknown key {key!r}{nearest(key, KEYS)}; parameters belong below [parameters]")
+            check(
+                key in KEYS,
+                f"unknown key {key!r}{nearest(key, KEYS)}; parameters belong below [parameters]",
+                UnknownNameError,
+            )
             kind, description = KEYS[key]
-            check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
+            check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}", SettingError)
             fields[key] = value
     name = f"{PIPELINE_NAME}-{environment.name}-{stem}"
     with checks.collect():
@@ -125,7 +143,11 @@ def _read(
         plan = schedule.prepare_schedule(environment, name, Timing(""), passed, source, caching)
     with checks.collect():
         cron = fields.get("cron", schedule.OFTEN if fields.get("when_changed") else "")
-        check(bool(cron) or "cron" in content, "cron is missing; add cron = '0 3 * * 1', or when_changed = true")
+        check(
+            bool(cron) or "cron" in content,
+            "cron is missing; add cron = '0 3 * * 1', or when_changed = true",
+            SettingError,
+        )
         limits = (str(fields.get(key, "")) for key in ("start", "end"))
         when = schedule.timing(cron or schedule.OFTEN, fields.get("timezone", "UTC"), *limits)
     checks.raise_errors()
@@ -158,6 +180,7 @@ def compare_schedules(
             len(same) <= 1,
             f"there are {len(same)} schedules {name!r} ({ids}); delete all but one with "
             f"`python -m pipeline schedule delete --env {environment.name} --name ID`",
+            AmbiguousError,
         )
         lines = _differences(each, same[0]) if same else []
         ended = end is not None and _is_past(end)
@@ -165,6 +188,7 @@ def compare_schedules(
             not (ended and lines),
             f"{name}: its end, {end}, has passed, but the schedule is another one ({'; '.join(lines)}); set a "
             "later end, or remove the file and apply with --prune",
+            SettingError,
         )
         action = LEAVE if ended or (same and not lines) else CHANGE if same else CREATE
         steps.append(ScheduleChange(action, name, each, same[0] if same else None, lines))
