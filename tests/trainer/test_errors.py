@@ -1,11 +1,18 @@
 import pytest
 
+from tests.refusals import refused
 from trainer.errors import (
     LINE_CHARACTERS,
     MOST_LINES,
+    Checks,
     MistakesError,
+    SettingError,
+    UnknownNameError,
     UserError,
+    check,
+    check_choice,
     first_line,
+    look_up,
     printable,
     reported,
     visible,
@@ -69,3 +76,30 @@ def test_the_first_and_the_last_of_many_lines_are_shown():
 def test_usual_messages_are_shown_whole():
     message = "\n".join(["x" * LINE_CHARACTERS] * MOST_LINES)
     assert str(UserError(message)) == message
+
+
+def test_a_mistake_keeps_its_kind_where_it_is_named_and_collected():
+    with refused(SettingError, "a.toml", "epochs", 0):
+        try:
+            check(False, "epochs is 0", SettingError)
+        except UserError as error:
+            raise error.within("a.toml") from None
+    checks = Checks()
+    with checks.collect("base training"):
+        check_choice("gate", "c", ("kld", "cc"))
+    with refused(SettingError, "base training: gate is 'c'", "'cc'"):
+        checks.raise_errors()
+    with checks.collect():
+        look_up("dataset", "osi", {"osie": 1})
+    with refused(MistakesError, "2 mistakes", "base training: gate", "'osie'"):
+        checks.raise_errors()
+    with refused(UnknownNameError, "'osi'", "osie"), reported():
+        look_up("dataset", "osi", {"osie": 1})
+
+
+def test_a_test_of_a_refusal_fails_for_another_kind_and_another_value():
+    for kind, named in ((UnknownNameError, "epochs"), (SettingError, "epoch"), (SettingError, "1")):
+        with pytest.raises((AssertionError, SettingError)), refused(kind, named):
+            check(False, "epochs is 10", SettingError)
+    with pytest.raises(AssertionError), refused(UnknownNameError), reported():
+        check(False, "epochs is 10", SettingError)

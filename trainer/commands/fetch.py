@@ -43,12 +43,12 @@ def execute(parsed: argparse.Namespace) -> None:
     FetchConfig.check_recordings([config])
     Dataset.named(config.dataset)
     from trainer.data.fetch import fetch_dataset
-    from trainer.data.recordings.readings import AmbiguousError
+    from trainer.data.recordings.readings import AmbiguousReadingsError
 
     test_of = config.dataset if parsed.test else ""
     try:
         manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
-    except AmbiguousError as error:
+    except AmbiguousReadingsError as error:
         if not parsed.preview:
             raise
         from trainer.reports.report import write_readings

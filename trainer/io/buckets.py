@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
-from trainer.errors import UserError, first_line, shown
+from trainer.errors import ConflictError, NotFoundError, UnreachableError, UserError, first_line, shown
 from trainer.io.progress import map_ahead, open_pool
 
 REMOTE = "gs://"
@@ -155,11 +155,7 @@ def download_object(address: str, path: pathlib.Path, connected: Any) -> None:
         blob_at(address, connected).download_to_filename(str(path), retry=retry())
 
 
-class UnreachableError(UserError):
-    """Cloud Storage does not answer."""
-
-
-class MissingError(UserError):
+class MissingError(NotFoundError):
     """An object, or its bucket, that does not exist."""
 
 
@@ -322,7 +318,7 @@ def in_short(error: Exception) -> str:
     return f"{type(inner).__name__}: {shown(str(inner).rpartition(': ')[2])[:100]}"
 
 
-class ChangedObjectError(UserError):
+class ChangedObjectError(ConflictError):
     """An object that another process has replaced, created or removed meanwhile."""
 
     def __init__(self, address: str) -> None:

@@ -36,7 +36,7 @@ from trainer.reports import ceiling_rows, gallery, pages, score_tables, sentence
 from trainer.reports.score_tables import number
 
 if TYPE_CHECKING:
-    from trainer.data.recordings.readings import AmbiguousError
+    from trainer.data.recordings.readings import AmbiguousReadingsError
 
 THAN = {
     confidence.BETTER: "significantly better than",
@@ -125,7 +125,7 @@ def write_preview(dataset: Path, html: Path) -> None:
     )
 
 
-def write_readings(error: "AmbiguousError", html: Path) -> None:
+def write_readings(error: "AmbiguousReadingsError", html: Path) -> None:
     """Write a page with the fixations of each reading of ambiguous recordings, on the same images."""
     pages.write_page(
         html,

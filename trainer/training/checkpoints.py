@@ -29,9 +29,8 @@ from typing import IO, Any, Self
 import numpy as np
 from pydantic import TypeAdapter
 
-from trainer.errors import UserError, check
+from trainer.errors import UnreachableError, UserError, check
 from trainer.io.abstract_place import Stored
-from trainer.io.buckets import UnreachableError
 from trainer.io.files import StrPath, machine, start_of
 from trainer.io.places import stored_at, unmounted
 from trainer.training.exits import JOB

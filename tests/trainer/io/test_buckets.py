@@ -7,7 +7,7 @@ import pytest
 
 from tests import small_sources
 from tests.gcs import answering, crc32c, create_bucket, listing, refusing, requester_pays, serving, upload
-from trainer.errors import UserError
+from trainer.errors import UnreachableError, UserError
 from trainer.io import buckets, files
 from trainer.io.bucket_place import BucketPlace
 from trainer.io.file_names import SourceObject
@@ -115,7 +115,7 @@ def test_a_missing_permission_names_the_role(monkeypatch, status, source):
 def test_a_server_that_does_not_reply_is_reported(monkeypatch):
     monkeypatch.setattr(buckets, "RETRY_S", 0.5)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
-    with pytest.raises(buckets.UnreachableError, match="gs://any/set"):
+    with pytest.raises(UnreachableError, match="gs://any/set"):
         stored_at("gs://any/set").objects()
 
 

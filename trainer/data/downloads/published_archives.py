@@ -10,9 +10,9 @@ from typing import Protocol, Self
 from trainer.data.datasets import DATASETS, Archive
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import NoAnswerError, Server, server_of
-from trainer.errors import UserError
+from trainer.errors import UnreachableError, UserError
 from trainer.io.abstract_place import Place
-from trainer.io.buckets import MissingError, UnreachableError
+from trainer.io.buckets import MissingError
 from trainer.io.file_names import SourceObject
 
 IN_TABLE = frozenset(archive.address for row in DATASETS.values() for archive in row.archives)

@@ -13,10 +13,10 @@ import requests  # type: ignore[import-untyped]
 import urllib3
 
 from trainer.data.downloads.queries import Queries
-from trainer.errors import UserError, shown
+from trainer.errors import UnreachableError, UserError, shown
 from trainer.io.abstract_place import Place
 from trainer.io.bucket_place import BucketPlace
-from trainer.io.buckets import MissingError, UnreachableError, checksum_of, in_short
+from trainer.io.buckets import MissingError, checksum_of, in_short
 from trainer.io.file_names import ARCHIVES, SourceObject, archive_suffix
 from trainer.io.places import DrivePlace, without_queries, without_query
 

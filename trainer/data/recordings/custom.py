@@ -25,7 +25,7 @@ from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.recordings import fixations
 from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import Found, LeftOut, find_fixations
-from trainer.data.recordings.readings import AmbiguousError, choose_geometry
+from trainer.data.recordings.readings import AmbiguousReadingsError, choose_geometry
 from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import (
@@ -104,7 +104,7 @@ def find_recordings(
     tables = [each for each in members if is_table(each.path)]
     try:
         usable, by_column = _usable(tables, images, source, config, report, bad)
-    except AmbiguousError as error:
+    except AmbiguousReadingsError as error:
         paths = {path for reading in error.readings for path in reading.fixations}
         members = [item.stimulus for item in images.items if item.stimulus.path in paths]
         error.pictures = {each.path: read_picture(each.content(MOST_IMAGE_BYTES), each.origin) for each in members}

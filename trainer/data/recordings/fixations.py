@@ -26,7 +26,7 @@ from trainer.data.recordings.image_readings import (
     image_readings,
     part_of,
 )
-from trainer.data.recordings.readings import DRAWN_FIXATIONS, DRAWN_IMAGES, AmbiguousError, Reading
+from trainer.data.recordings.readings import DRAWN_FIXATIONS, DRAWN_IMAGES, AmbiguousReadingsError, Reading
 from trainer.data.recordings.tables import NUMBERS, Head, Source, read_table, shown_columns
 from trainer.data.settings import FetchConfig, parse_columns
 from trainer.data.source_layout import Points
@@ -109,7 +109,7 @@ def find_fixations(
     looked.
 
     Raises:
-        AmbiguousError: it is not clear which tables hold fixations, or what names the image of each row.
+        AmbiguousReadingsError: it is not clear which tables hold fixations, or what names the image of each row.
         UserError: a cell cannot be read, no row is left, or positions are of a scene camera or single samples.
     """
     named = parse_columns(config.columns)
@@ -265,7 +265,7 @@ def _with_named(config: FetchConfig, **named: str) -> str:
 
 def _ambiguous_form(
     forms: Sequence[tuple[list[Source], ImageReading]], names: ImageNames, config: FetchConfig
-) -> AmbiguousError:
+) -> AmbiguousReadingsError:
     readings = []
     for form, image in forms:
         others = {name for each, _ in forms if each is not form for name in each[0].head.header}
@@ -277,16 +277,18 @@ def _ambiguous_form(
         setting = f"columns={_with_named(config, **named)}" if named else "remove the other tables"
         what = f"{some([source.origin for source in form])} ({', '.join(own.values())})"
         readings.append(_image_reading(form, image, names, what, setting))
-    return AmbiguousError("tables of several forms have positions, and only one may hold the fixations", readings)
+    return AmbiguousReadingsError(
+        "tables of several forms have positions, and only one may hold the fixations", readings
+    )
 
 
 def _ambiguous_image(
     form: Sequence[Source], readings: Sequence[ImageReading], names: ImageNames, config: FetchConfig
-) -> AmbiguousError:
+) -> AmbiguousReadingsError:
     question = f"what names the image of each row of {form[0].origin} is not clear"
     if all(reading.rank == NUMBER for reading in readings):
         question = f"{form[0].origin} names the image of each row by numbers alone, which may count anything"
-    return AmbiguousError(
+    return AmbiguousReadingsError(
         question,
         [
             _image_reading(form, each, names, each.text, f"columns={_with_named(config, image=each.name)}")

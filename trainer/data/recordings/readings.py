@@ -3,7 +3,7 @@
 A reading is one of these:
 - known, by the header of a known export, or a setting,
 - inferred, because it fits all evidence, and no other does,
-- one of several. Then the user has to choose, and `AmbiguousError` shows them side by side.
+- one of several. Then the user has to choose, and `AmbiguousReadingsError` shows them side by side.
 
 The evidence on positions is how probable they are. People look at the middle more than at the borders, seldom
 beside the image, and never at one corner of all images. Example: positions of 0.1 to 0.9 are fractions, since in
@@ -31,7 +31,7 @@ from trainer.data.settings import (
     parse_screen_size,
 )
 from trainer.data.source_layout import Points
-from trainer.errors import UserError
+from trainer.errors import AmbiguousError, UserError
 from trainer.io.pictures import Pixels
 
 DRAWN_FIXATIONS = 60
@@ -55,7 +55,7 @@ class Reading:
     they mean is not known yet."""
 
 
-class AmbiguousError(UserError):
+class AmbiguousReadingsError(AmbiguousError):
     """Recordings that can be read in several ways, with the readings side by side.
 
     `pictures` has some images for a page that draws the readings: path -> (h, w, 3) uint8 RGB.
@@ -115,7 +115,7 @@ def choose_geometry(
     `images` has the path of the image of each position.
 
     Raises:
-        AmbiguousError: the positions fit no natural unit, or may have another origin.
+        AmbiguousReadingsError: the positions fit no natural unit, or may have another origin.
         UserError: tables have positions of different kinds, or the settings do not fit them.
     """
     units = {table.unit for table in tables} - {""}
@@ -193,8 +193,8 @@ class _Reader:
         """The geometry with the natural unit that makes the positions most probable.
 
         Raises:
-            AmbiguousError: a unit other than pixels or 0..1 fits better, the positions fill a corner or one
-                side alone, or another origin fits too. Example: values of 0 to 100 may be percent.
+            AmbiguousReadingsError: a unit other than pixels or 0..1 fits better, the positions fill a corner or
+                one side alone, or another origin fits too. Example: values of 0 to 100 may be percent.
         """
         units = [PIXELS, FRACTION, PERCENT, THOUSANDTHS, CENTER_NORM, CENTER_HEIGHT, CENTER_PIXELS]
         if self.config.pixels_per_degree:
@@ -211,7 +211,7 @@ class _Reader:
         if self._fills_corner(best):
             raise self._ambiguous("the positions fill the upper left corner of nearly all images", geometries)
         if not best.is_set and best.unit == PIXELS and self._is_one_sided(best, at_end=True):
-            raise AmbiguousError(
+            raise AmbiguousReadingsError(
                 "positions are at the right and bottom of images and beside them, not at the left and top",
                 [self._reading(best, "coordinates=pixels", best.text), *self._on_screens(best)],
             )
@@ -220,7 +220,7 @@ class _Reader:
         return best
 
     def check_fills_screen(self, geometry: Geometry) -> None:
-        """Raise `AmbiguousError` if positions on the screen show that images did not fill it.
+        """Raise `AmbiguousReadingsError` if positions on the screen show that images did not fill it.
 
         Example: half of the positions are beside the images, as if these were in the middle of a larger
         screen.
@@ -241,7 +241,7 @@ class _Reader:
             filled = dataclasses.replace(geometry, screen=(int(height), int(width)), image_on_screen="fit")
             setting = f"screen_size={height}x{width} image_on_screen=fit"
             readings.insert(0, self._reading(filled, setting, "each image filled the screen"))
-        raise AmbiguousError(
+        raise AmbiguousReadingsError(
             "the positions are on the screen, and where it showed the images is not known", readings
         )
 
@@ -307,7 +307,7 @@ class _Reader:
                 return False
         return True
 
-    def _ambiguous(self, question: str, geometries: Sequence[Geometry]) -> AmbiguousError:
+    def _ambiguous(self, question: str, geometries: Sequence[Geometry]) -> AmbiguousReadingsError:
         x, y = self.positions.x, self.positions.y
         values = f"x is {x.min():.4g} to {x.max():.4g}, y is {y.min():.4g} to {y.max():.4g}"
         densities = {each: self._density(each) for each in geometries}
@@ -316,7 +316,7 @@ class _Reader:
         if any(each.unit in CENTERED for each in shown) and DEGREES not in {each.unit for each in geometries}:
             setting = f"coordinates={DEGREES} pixels_per_degree=NUMBER"
             readings.append(Reading("degrees from the centre", setting, "depends on the pixels of one degree", {}))
-        return AmbiguousError(f"{question} ({values})", readings)
+        return AmbiguousReadingsError(f"{question} ({values})", readings)
 
     def _reading(self, geometry: Geometry, setting: str, text: str) -> Reading:
         points, is_inside = geometry.place(self.positions)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trainer.data import fetch, prepared_data, tfrecords
-from trainer.data.recordings.readings import AmbiguousError
+from trainer.data.recordings.readings import AmbiguousReadingsError
 from trainer.data.settings import FetchConfig
 from trainer.errors import ContentError, UserError
 from trainer.io import archive_files
@@ -123,7 +123,7 @@ def test_images_fixations_and_observers_are_counted(case, tmp_path):
 
 @pytest.mark.parametrize("case", ASKED)
 def test_readings_are_shown_side_by_side(case, tmp_path):
-    with pytest.raises(AmbiguousError) as error:
+    with pytest.raises(AmbiguousReadingsError) as error:
         fetched(case, tmp_path / "out")
     assert {reading.setting for reading in error.value.readings} >= set(ASKED[case])
     assert all(reading.fixations for reading in error.value.readings if "NUMBER" not in reading.setting)

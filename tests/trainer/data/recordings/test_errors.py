@@ -16,7 +16,7 @@ from tests.trainer.data.recordings.recorded import (
     write_images,
     write_table,
 )
-from trainer.data.recordings.readings import AmbiguousError
+from trainer.data.recordings.readings import AmbiguousReadingsError
 from trainer.errors import UserError
 
 
@@ -35,7 +35,7 @@ def refused(tmp_path):
             write_table(folder / name, content)
         with pytest.raises(UserError, match=message) as error:
             understand(folder, **settings)
-        assert "\n" not in str(error.value) or isinstance(error.value, AmbiguousError)
+        assert "\n" not in str(error.value) or isinstance(error.value, AmbiguousReadingsError)
 
     return check
 
@@ -177,7 +177,7 @@ def test_numbers_in_a_usual_column_beside_names_of_other_images(tmp_path):
     write_images(tmp_path / "pictures", [f"{number}.png" for number in range(1, 6)])
     lines = [f"{number},{6 - number}.png,{10 * n},{4 + n}" for number in range(1, 6) for n in (1, 2, 3)]
     write_table(tmp_path / "fix.csv", rows("image_nr,file,x,y", *lines))
-    with pytest.raises(AmbiguousError, match=r"'image_nr' names the image.*\n.*'file' names the image"):
+    with pytest.raises(AmbiguousReadingsError, match=r"'image_nr' names the image.*\n.*'file' names the image"):
         understand(tmp_path)
 
 
@@ -188,7 +188,7 @@ def test_a_column_of_next_images(name, is_asked, tmp_path):
     lines = [f"{now}.png,{after}.png,{10 * n},{4 + n}" for now, after in pairs for n in (1, 2, 3)]
     write_table(tmp_path / "fix.csv", rows(f"{name},next_image,x,y", *lines))
     if is_asked:
-        with pytest.raises(AmbiguousError, match="next_image"):
+        with pytest.raises(AmbiguousReadingsError, match="next_image"):
             understand(tmp_path)
     else:
         assert gaze_of(tmp_path)["a.png"][0] == [[5, 10], [6, 20], [7, 30]]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.trainer.data.recordings.recorded import gaze_of, rows, write_images, write_table
 from trainer.__main__ import main
-from trainer.data.recordings.readings import AmbiguousError
+from trainer.data.recordings.readings import AmbiguousReadingsError
 from trainer.errors import UserError
 
 SIZE = (240, 320)
@@ -57,7 +57,7 @@ def test_numbers_name_an_image_in_a_column_with_a_usual_name_alone(tmp_path):
     folder = write_study(tmp_path / "usual", NUMBERED, "row,photo,x,y", "{number},{name},{x},{y}")
     assert found(folder) == expected(NUMBERED)
     folder = write_study(tmp_path / "other", NUMBERED, "block,x,y", "{name},{x},{y}")
-    with pytest.raises(AmbiguousError, match="numbers alone") as error:
+    with pytest.raises(AmbiguousReadingsError, match="numbers alone") as error:
         found(folder)
     assert [reading.setting for reading in error.value.readings] == ["columns=image=block"]
     assert found(folder, columns="image=block") == expected(NUMBERED)
@@ -68,7 +68,7 @@ def test_two_columns_of_names_are_asked_about(tmp_path):
     assert found(folder) == expected(NAMED)  # one image alone is no reading of all
     lines = [f"{NAMED[index - 1]},{name},{x},{y}" for index, name in enumerate(NAMED) for x, y in positions(name)]
     write_table(folder / "fixations.csv", rows("before,target,x,y", *lines))
-    with pytest.raises(AmbiguousError) as error:
+    with pytest.raises(AmbiguousReadingsError) as error:
         found(folder)
     assert {reading.setting for reading in error.value.readings} == {
         "columns=image=before",
@@ -84,7 +84,7 @@ def test_a_part_of_a_path_is_chosen_by_a_setting(tmp_path):
             write_table(
                 folder / name[0] / f"{other[0]}.csv", rows("x,y,duration", f"{ord(name[0])}.5,{other[0]}1.5,200")
             )
-    with pytest.raises(AmbiguousError) as error:
+    with pytest.raises(AmbiguousReadingsError) as error:
         found(folder)
     assert {reading.setting for reading in error.value.readings} == {
         "columns=image=@file",
@@ -97,7 +97,7 @@ def test_a_part_of_a_path_is_chosen_by_a_setting(tmp_path):
 def test_tables_of_several_forms_are_asked_about(tmp_path):
     folder = write_study(tmp_path / "set", NAMED, "image,subject,x,y", "{name},S1,{x},{y}")
     write_table(folder / "clicks.csv", rows("image,x,y,button", *(f"{name},5,5,left" for name in NAMED)))
-    with pytest.raises(AmbiguousError, match=r"clicks\.csv") as error:
+    with pytest.raises(AmbiguousReadingsError, match=r"clicks\.csv") as error:
         found(folder)
     (setting,) = [each.setting for each in error.value.readings if "subject" in each.setting]
     assert found(folder, columns=setting.removeprefix("columns=")) == expected(NAMED)
