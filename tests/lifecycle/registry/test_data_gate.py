@@ -9,12 +9,13 @@ from lifecycle.registry.data_gate import compare_data, require
 from lifecycle.registry.register import lineage, open_registry
 from lifecycle.registry.settings import DataGateConfig
 from tests.narrow import narrow_pretrained, narrowed
+from tests.refusals import refused
 from tests.small_sources import save
 from tests.trainer import predictable
 from trainer.data import prepared_data
 from trainer.data.fetch import fetch_dataset
 from trainer.data.settings import FetchConfig
-from trainer.errors import UserError
+from trainer.errors import GateError
 from trainer.evaluation import per_image, recorded
 from trainer.evaluation.evaluation import RECORDED
 from trainer.evaluation.per_image import PerImage
@@ -133,7 +134,7 @@ def test_data_of_another_kind_are_named_and_end_a_strict_run(change, named, firs
     page = (tmp_path / "page.html").read_text()
     assert warnings[0] in page
     assert page.count("<svg") == len(data.now["values"])
-    with pytest.raises(UserError, match=rf"strict.*{named}"):
+    with refused(GateError, "strict", named):
         require(STRICT, [data])
 
 
@@ -176,13 +177,13 @@ def test_a_default_that_was_trained_on_another_dataset_is_not_compared(first, re
 @pytest.mark.parametrize(
     ("config", "named"),
     [
-        (DataGateConfig(min_images=N + 1), f"{N} images, and min_images is {N + 1}"),
-        (DataGateConfig(min_observers=4), "3 observers .* min_observers is 4"),
+        (DataGateConfig(min_images=N + 1), ("custom", N, "min_images", N + 1)),
+        (DataGateConfig(min_observers=4), ("custom", 3, "min_observers", 4)),
     ],
 )
 def test_too_few_images_or_observers_end_the_run(config, named, first, tmp_path):
     data = compared(str(tmp_path / "models"), first)
-    with pytest.raises(UserError, match=named):
+    with refused(GateError, *named):
         require(config, [data])
     require(DataGateConfig(min_images=N, min_observers=3), [data])
 
@@ -193,5 +194,5 @@ def test_observers_that_are_not_told_apart_are_not_enough(tmp_path):
     table.write_text(table.read_text().replace("observer,", "nobody,").replace("P0,", ","))
     fetch_dataset(FetchConfig("custom", str(table.parent), "24x32"), tmp_path / "unknown")
     assert compared(str(tmp_path / "models"), folder).now["values"]["observers"]["mean"] == 0  # the logarithm of 1
-    with pytest.raises(UserError, match="not told apart"):
+    with refused(GateError, "custom", "min_observers", 1):
         require(DataGateConfig(min_observers=1), [compared(str(tmp_path / "models"), str(tmp_path / "unknown"))])

@@ -11,8 +11,9 @@ from lifecycle.runs.needs import Bucket, Image, PlannedRun, Quota, Source, State
 from lifecycle.runs.parameters import CONSOLE_FIELDS, DEFAULTS, Values
 from lifecycle.vertex.api import Api
 from pipeline.__main__ import main
+from tests.refusals import assert_named, refused
 from tests.vertex import write_config
-from trainer.errors import UserError
+from trainer.errors import NotFoundError, UserError
 from trainer.io.bucket_place import BucketPlace
 from trainer.training.settings import TrainConfig
 
@@ -103,14 +104,14 @@ def ask_doctor(vertex, tmp_path, capsys):
 
 
 def ask_submit(vertex, tmp_path, capsys):
-    return refused("submit", "--env", write_config(vertex.environment, tmp_path), *arguments())
+    return said_of("submit", "--env", write_config(vertex.environment, tmp_path), *arguments())
 
 
 def ask_sweep(vertex, tmp_path, capsys):
     vertex.environment.parameters.clear()
     (tmp_path / "mine.toml").write_text(SWEEP)
     where = ("--env", write_config(vertex.environment, tmp_path), "--sweep-dir", str(tmp_path / "sweep"))
-    return refused("sweep", str(tmp_path / "mine.toml"), *where, "--yes")
+    return said_of("sweep", str(tmp_path / "mine.toml"), *where, "--yes")
 
 
 def ask_first_task(vertex, tmp_path, capsys):
@@ -119,7 +120,7 @@ def ask_first_task(vertex, tmp_path, capsys):
     given = {**L4, "finetune_dataset": "osie", "finetune_source": "sample", "registry": registry}
     form = Values({**{name: DEFAULTS[name] for name in CONSOLE_FIELDS}, **given}).form
     place = {"platform": "vertex", "location": environment.location, "image_pattern": environment.image_of("{}")}
-    with pytest.raises(SystemExit) as ended:
+    with refused(UserError) as ended:
         check_run.python_func(**place, run="run", compiled={}, **{"settings": {}, **form})
     return str(ended.value) + capsys.readouterr().err
 
@@ -128,10 +129,10 @@ def arguments():
     return [f"{name}={value}" for name, value in L4.items()]
 
 
-def refused(*words):
-    with pytest.raises(UserError) as error:
+def said_of(*words):
+    with refused(NotFoundError) as caught:
         main([*words])
-    return str(error.value)
+    return str(caught.value)
 
 
 ASKERS = (ask_doctor, ask_submit, ask_sweep, ask_first_task)
@@ -143,7 +144,7 @@ def test_missing_image_is_named_by_all(vertex, bucket, tmp_path, capsys, ask, ki
     if (ask, kind) == (ask_sweep, "serving"):
         pytest.skip("a sweep registers no version")
     vertex.state["project"].repositories["msinet"]["tags"].remove(f"msinet-{kind}/v1")
-    assert f"image {vertex.environment.image_of(kind)} does not exist" in ask(vertex, tmp_path, capsys)
+    assert_named(ask(vertex, tmp_path, capsys), vertex.environment.image_of(kind))
     assert not vertex.sent("POST", "/pipelineJobs")
     assert not vertex.sent("POST", "/customJobs")
 
@@ -151,5 +152,4 @@ def test_missing_image_is_named_by_all(vertex, bucket, tmp_path, capsys, ask, ki
 @pytest.mark.parametrize("ask", [ask_doctor, ask_submit, ask_sweep])
 def test_missing_quota_is_named_before_a_run_by_all(vertex, bucket, tmp_path, capsys, ask):
     vertex.state["project"].quotas["custom_model_training_nvidia_l4_gpus"] = {"": 0}
-    named = "quota custom_model_training_nvidia_l4_gpus in us-central1 is 0, but the plan takes 1"
-    assert named in ask(vertex, tmp_path, capsys)
+    assert_named(ask(vertex, tmp_path, capsys), "custom_model_training_nvidia_l4_gpus", "us-central1", 0, 1)

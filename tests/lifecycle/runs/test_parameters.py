@@ -5,8 +5,9 @@ import pytest
 from lifecycle.machines.settings import AcceleratorConfig, JobConfig
 from lifecycle.registry.settings import PipelineConfig
 from lifecycle.runs.parameters import DEFAULTS, PARAMETERS, STEPS, Values, parameter_name
+from tests.refusals import refused
 from trainer.data.settings import FetchConfig, HeldOutConfig
-from trainer.errors import UserError
+from trainer.errors import SettingError
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.training.settings import TrainConfig
 
@@ -53,7 +54,7 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
     ],
 )
 def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kind):
-    with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be {kind}$"):
+    with refused(SettingError, name, repr(value), kind):
         Values.converted({name: value})
 
 

@@ -14,7 +14,8 @@ from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, Environment, load_environment
 from pipeline.local.run_worker import outline
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import ContentError, SettingError
 
 GOLDEN = CONFIGS.parent / "pipeline.yaml"
 CHAINS = {
@@ -81,12 +82,13 @@ def test_check_names_what_differs_but_for_the_version_of_the_sdk(tmp_path):
     other.write_text(GOLDEN.read_text().replace("sdkVersion: kfp-", "sdkVersion: kfp-0"))
     assert main(["compile", "--check", "--output", str(other)]) == 0
     other.write_text(GOLDEN.read_text().replace("defaultValue: 42.0", "defaultValue: 43.0"))
-    with pytest.raises(UserError, match=r"(?s)make compile.*-.*43\.0.*\+.*42\.0"):
+    with refused(ContentError, other, "make compile", "43.0", "42.0"):
         main(["compile", "--check", "--output", str(other)])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"), [([], "name your file"), (["--output", "pipeline.yaml"], "profile_steps is 10-20")]
+    ("arguments", "named"),
+    [([], ("pipeline-kubeflow.yaml", "--output")), (["--output", "pipeline.yaml"], ("profile_steps", "10-20"))],
 )
 def test_file_of_your_own_needs_a_name_and_parameters_that_its_target_takes(
     arguments, named, tmp_path, monkeypatch
@@ -94,7 +96,7 @@ def test_file_of_your_own_needs_a_name_and_parameters_that_its_target_takes(
     monkeypatch.chdir(tmp_path)
     example = re.sub(r"my-(project|bucket)", "our-own", (CONFIGS / "kubeflow.toml").read_text())
     pathlib.Path("mine.toml").write_text(example + 'profile_steps = "10-20"\n')
-    with pytest.raises(UserError, match=named):
+    with refused(SettingError, *named):
         main(["compile", "--target", "kubeflow", "--env", "mine.toml", *arguments])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 

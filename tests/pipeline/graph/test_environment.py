@@ -10,7 +10,8 @@ from pipeline.graph.compiled import Template
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
 from pipeline.local.run_folder import prepare_run
-from trainer.errors import ContentError, UserError
+from tests.refusals import refused
+from trainer.errors import ContentError, SettingError, UnknownNameError, UserError
 
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"
 ENVIRONMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml"))
@@ -31,7 +32,7 @@ def write(tmp_path):
 @pytest.mark.parametrize("name", ["/dev/zero", "x" * 300, "a\0b", "../configs/local", f"{'x' * 300}.toml", "LINK"])
 def test_environment_that_is_no_plain_file_is_named(name, tmp_path):
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
-    with pytest.raises(UserError, match="docs/vertex"):
+    with refused(UserError, "docs/vertex.md"):
         load_environment(str(tmp_path / "zero.toml") if name == "LINK" else name)
 
 
@@ -39,7 +40,7 @@ def test_template_without_end_or_bottom_is_refused(tmp_path):
     """What LibYAML composes calls itself for each level, and ends the process at some 100,000."""
     (tmp_path / "deep.yaml").write_text("[" * 200_000)
     for path in ("/dev/zero", str(tmp_path / "deep.yaml")):
-        with pytest.raises(ContentError, match=path):
+        with refused(ContentError, path):
             Template.load(load_environment("local"), path)
 
 
@@ -53,28 +54,28 @@ def test_every_environment_of_the_project_is_valid(name):
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        ("projekt = 'x'", "'projekt'; did you mean 'project'"),
-        ("base_epochs = 2", r"'base_epochs'.*\[parameters\]"),
-        ("notify = 'me@example.org'", "notify is 'me@example.org'"),
-        ("target = 'vertx'", "target is 'vertx'.* did you mean 'vertex'"),
-        ("target = 'vertex'", "project is empty"),
-        (CLUSTER + "bucket = 'data'", "bucket is 'data'"),
-        (CLUSTER + "bucket = '/data'", "bucket is '/data'.*volume_claim"),
-        (CLUSTER + "bucket = 'gs://b'\nvolume_claim = 'v'", "bucket is 'gs://b'"),
-        (CLUSTER + "bucket = '/gcs/b'\nvolume_claim = 'v'", "bucket is '/gcs/b', but on Kubeflow"),
-        ("[parameters]\nbase_epoch = 2", "'base_epoch'; did you mean 'base_epochs'"),
-        ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'"),
-        ("target = ", "cannot be read as TOML"),
-        ("image_tag = 'grün'".encode("cp1252"), "cannot be read as TOML in UTF-8"),
+        ("projekt = 'x'", (UnknownNameError, "projekt", "project")),
+        ("base_epochs = 2", (UnknownNameError, "base_epochs", "[parameters]")),
+        ("notify = 'me@example.org'", (SettingError, "notify", "me@example.org")),
+        ("target = 'vertx'", (SettingError, "target", "vertx", "vertex")),
+        ("target = 'vertex'", (SettingError, "project", "target vertex")),
+        (CLUSTER + "bucket = 'data'", (SettingError, "bucket", "data")),
+        (CLUSTER + "bucket = '/data'", (SettingError, "bucket", "/data", "volume_claim")),
+        (CLUSTER + "bucket = 'gs://b'\nvolume_claim = 'v'", (SettingError, "bucket", "gs://b")),
+        (CLUSTER + "bucket = '/gcs/b'\nvolume_claim = 'v'", (SettingError, "bucket", "/gcs/b")),
+        ("[parameters]\nbase_epoch = 2", (UnknownNameError, "base_epoch", "base_epochs")),
+        ("[parameters]\nbase_epochs = 'two'", (SettingError, "base_epochs", "two")),
+        ("target = ", (ContentError, "TOML")),
+        ("image_tag = 'grün'".encode("cp1252"), (ContentError, "TOML", "UTF-8")),
     ],
 )
 def test_mistake_in_a_file_is_reported_with_its_name(write, content, named):
-    with pytest.raises(UserError, match=f"mine.toml:? .*{named}"):
+    with refused(*named, "mine.toml"):
         load_environment(write(content))
 
 
 def test_unknown_environment_is_refused_with_the_nearest_one():
-    with pytest.raises(UserError, match="did you mean 'vertex'"):
+    with refused(UnknownNameError, "vertx", "vertex"):
         load_environment("vertx")
 
 
@@ -109,7 +110,7 @@ def test_only_one_module_has_the_image_names():
 
 @pytest.mark.parametrize("target", ["local", "kubeflow"])
 def test_addresses_are_refused_where_nothing_sends_e_mails(target):
-    with pytest.raises(UserError, match=f"notify is .*target {target}"):
+    with refused(SettingError, "notify", f"target {target}"):
         dataclasses.replace(load_environment(target), notify=["night.shift+saliency@lab.example.org"])
 
 
@@ -125,9 +126,9 @@ def test_addresses_are_refused_where_nothing_sends_e_mails(target):
     ],
 )
 def test_webhook_is_the_name_of_a_secret_and_no_address(target, webhook):
-    with pytest.raises(UserError, match="webhook") as refused:
+    with refused(SettingError, "webhook") as caught:
         dataclasses.replace(load_environment(target), webhook=webhook)
-    assert webhook not in str(refused.value)
+    assert webhook not in str(caught.value)
 
 
 # === Values of a run's parameters ===
@@ -161,7 +162,7 @@ def test_recipe_replaces_its_settings_of_earlier_layers_and_of_the_sample():
     [({"recipe": "small"}, {"finetune_epochs": 10}), ({"recipe": "small", "finetune_epochs": 10},)],
 )
 def test_setting_in_or_after_the_layer_of_a_recipe_is_refused_even_with_its_default(layers):
-    with pytest.raises(UserError, match=r"finetune_epochs=10, and recipe=small sets finetune_epochs=5"):
+    with refused(UserError, "finetune_epochs=10", "recipe=small", "finetune_epochs=5"):
         validate(layered(*layers))
 
 
@@ -180,5 +181,5 @@ def test_parameters_of_the_command_are_defaults_of_the_compiled_file(tmp_path):
     assert main(["compile", "--env", "vertex", "--output", str(output), *assignments, "--base-epochs", "5"]) == 0
     defaults = Template.load(load_environment("vertex"), str(output)).values()
     assert (SAMPLE | {"base_epochs": 5}).items() <= defaults.items()
-    with pytest.raises(UserError, match="name it with --output"):
+    with refused(SettingError, "--output"):
         main(["compile", *assignments])

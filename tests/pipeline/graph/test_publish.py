@@ -8,8 +8,9 @@ import yaml
 
 from pipeline.__main__ import main
 from pipeline.graph import compiled
+from tests.refusals import refused
 from tests.vertex import write_config
-from trainer.errors import UserError
+from trainer.errors import SettingError
 
 
 def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys):
@@ -46,7 +47,7 @@ def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):
 )
 def test_mistake_is_named_before_anything_is_sent(vertex, repository):
     environment = dataclasses.replace(vertex.environment, template_repository=repository)
-    with pytest.raises(UserError, match="template"):
+    with refused(SettingError, repository or "template_repository"):
         compiled.publish(environment)
     assert not vertex.requests
 

@@ -30,9 +30,10 @@ from tests.narrow import narrow_pretrained, narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.prepared import evaluation_of
 from tests.reference_graph import frozen, weights_of, write_graph
+from tests.refusals import refused
 from tests.tiny import write_salicon
 from trainer.data.downloads.queries import Queries
-from trainer.errors import UserError
+from trainer.errors import ConflictError, MismatchError, NotFoundError, PlaceError, UserError
 from trainer.evaluation import run_folders
 from trainer.evaluation.compare import find_contestants
 from trainer.evaluation.run_folders import RUN_FILE
@@ -203,7 +204,7 @@ def test_resumed_run_keeps_its_parameters_and_is_unfinished_if_others_are_passed
     assert again.parameters == Run.load(again.folder).parameters | {"gate": "never"}
     same = prepare_run("local", "runs/first", "", {})
     assert (same.environment, same.finished, again.finished) == ("local", True, False)
-    with pytest.raises(UserError, match="was started in environment local, not sample"):
+    with refused(MismatchError, "local", "sample", "--env"):
         prepare_run("sample", "runs/first", "", {})
     # A finished run needs neither its registry nor its inputs.
     stored = dataclasses.replace(Run.load(again.folder), folder=pathlib.Path("runs/kept"))
@@ -211,7 +212,7 @@ def test_resumed_run_keeps_its_parameters_and_is_unfinished_if_others_are_passed
     stored.folder.mkdir()
     stored.save()
     assert prepare_run("", "", "runs/kept", {}).finished
-    with pytest.raises(UserError, match=r"cannot write runs/first/log\.txt/msinet"):
+    with refused(PlaceError, "runs/first/log.txt/msinet"):
         prepare_run("", "", "runs/kept", {"gate": "never"})
 
 
@@ -241,7 +242,7 @@ def test_failed_attempt_says_why_and_shows_nothing_of_the_previous_one(first, wo
     assert not re.search("(?m)^(KLD|Report:|The candidate)", failed.stdout)
     # The other data was not fetched again, so its pages remain.
     assert {path.name for path in folder.glob("*.html")} == {"data_finetune.html", "data_test.html"}
-    with pytest.raises(UserError, match=r"again has no evaluation"):
+    with refused(UserError, "again", "evaluation"):
         find_contestants([str(folder), str(workplace / "runs" / "first")])
     assert Run.load(folder).parameters["base_source"] == str(tmp_path)
 
@@ -308,7 +309,7 @@ def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved,
     process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment())
     wait_for(tmp_path / "mine" / LOG, "Executing task 'fetch-dataset'")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="the run mine is already running"):
+    with refused(ConflictError, "run", "mine"):
         execute_run(prepare_run("", "", "mine", {}), Console(file=io.StringIO()))
     os.kill(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=30)
@@ -492,5 +493,5 @@ def test_end_is_told_posted_and_kept_for_the_summary(failed, hook, model, tmp_pa
     for run in ([], ["mine"]):
         assert main(["runs", "show", *run, "--env", "local"]) == 0
         assert capsys.readouterr().out.splitlines()[2:] == [f"Result:  {result}", *told]
-    with pytest.raises(UserError, match="no run 'yours'"):
+    with refused(NotFoundError, "run", "yours"):
         main(["runs", "show", "yours", "--env", "local"])

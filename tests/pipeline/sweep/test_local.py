@@ -36,8 +36,9 @@ from pipeline.sweep.results import COMPLETE, FAILED, Trial, publish
 from pipeline.sweep.space import read_sweep
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
+from tests.refusals import refused
 from tests.tiny import write_salicon
-from trainer.errors import UserError
+from trainer.errors import ContentError, FailedError, MismatchError, PlaceError, UserError
 from trainer.evaluation.sample_notices import ALL_SCORES
 from trainer.network.model_folder import MODEL_CONFIG
 from trainer.training.hypertune import FILE, read_losses
@@ -138,7 +139,7 @@ def test_killed_sweep_resumes_the_interrupted_trial_and_repeats_none(tmp_path, n
     assert capsys.readouterr().out.endswith(again.stdout[again.stdout.index("Best:") :])
     write_sweep(tmp_path, "base_learning_rate = { min = 1e-6, max = 1e-2, log = true }", fixed)
     for arguments in (command[3:], [*command[3:], "--dry-run"]):
-        with pytest.raises(UserError, match=r"mine is of a sweep with other search"):
+        with refused(MismatchError, "mine", "search"):
             main(arguments)
 
 
@@ -184,14 +185,14 @@ def test_sweep_without_a_complete_trial_is_an_error(prepared, tmp_path):
     (tmp_path / "worse.h5").write_bytes(b"no weights")
     search = f"initial_weights = ['{tmp_path}/bad.h5', '{tmp_path}/worse.h5']"
     path = write_sweep(tmp_path, search, epochs=1, weights="")
-    with pytest.raises(UserError, match="none of the 1 trials is complete"):
+    with refused(FailedError, 1, "trials"):
         main(["sweep", str(path), "--trials", "1"])
 
 
 def test_batch_that_the_images_cannot_fill_is_refused_before_a_trial_starts(prepared, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('[parameters]\nbase_dataset = "osie"\n[search]\nbase_batch_size = [2, 64]\n')
-    with pytest.raises(UserError, match="64"):
+    with refused(UserError, 64):
         main(["sweep", str(path)])
     assert not (prepared / TRIALS).exists()
 
@@ -287,7 +288,7 @@ def test_trial_that_a_signal_ends_is_tried_once_more(tmp_path, monkeypatch, kill
 def test_damaged_study_is_refused_with_what_to_remove(tmp_path):
     sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
     (tmp_path / TRIALS).write_bytes(b"no study" * 1000)
-    with pytest.raises(UserError, match=rf"{TRIALS}.*remove {tmp_path}"):
+    with refused(ContentError, TRIALS, tmp_path):
         Search(sweep, tmp_path, "", 0)
 
 
@@ -298,7 +299,7 @@ def test_full_disk_is_an_error_after_which_the_sweep_goes_on(prepared, tmp_path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # as if there were no room for more
-        with pytest.raises(UserError, match=f"cannot write .*{TRIALS}"):
+        with refused(PlaceError, TRIALS):
             main(["sweep", str(path)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -8,7 +8,8 @@ from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.sweep.space import RECORD, Categorical, Numerical, keep, read_sweep
 from tests.guide import ROOT
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import AmbiguousError, SettingError, UnknownNameError, UserError
 from trainer.models.registry_layout import ALIASES, model_in
 from trainer.network.model_folder import WEIGHTS
 
@@ -51,7 +52,7 @@ def test_a_model_in_place_of_base_training_makes_it_a_sweep_of_fine_tunings(tmp_
     sweep = read(tmp_path, "finetune_epochs = [1, 3]", fixed)
     assert sweep.step == "finetune"
     assert sweep.data_flags("finetune") == ["--dataset=osie"]
-    with pytest.raises(UserError, match=r"base_epochs is not of fine-tuning.*; write finetune_epochs"):
+    with refused(SettingError, "base_epochs", "fine-tuning", "finetune_epochs"):
         read(tmp_path, "base_epochs = [1, 3]", fixed)
 
 
@@ -78,7 +79,7 @@ def test_weights_that_are_no_model_are_refused_before_anything_is_written(tmp_pa
     weights = tmp_path / "mine.weights.h5"
     weights.touch()
     sweep = read(tmp_path, "finetune_epochs = [1, 3]", f'base_model_uri = "{weights}"\nfinetune_dataset = "osie"')
-    with pytest.raises(UserError, match=r"mine\.weights\.h5.*import-weights"):
+    with refused(SettingError, "base_model_uri", weights):
         keep(sweep, tmp_path)
     assert not (tmp_path / RECORD).exists()
 
@@ -94,51 +95,57 @@ def test_settings_without_the_sweep_are_known_if_they_lie_in_it(tmp_path):
     [
         (
             "base_lerning_rate = [1e-5, 1e-4]",
-            "unknown parameter 'base_lerning_rate'; did you mean 'base_learning_rate'",
+            (UnknownNameError, "parameter", "base_lerning_rate", "base_learning_rate"),
         ),
-        ("base_learning_rate = { min = 1e-5, max = 2 }", "learning_rate is 2; it must be above 0 and at most 1"),
-        ("base_learning_rate = { min = 1e-4, max = 1e-5 }", "from 0.0001 to 1e-05; min must be below max"),
-        ("base_learning_rate = { min = 1e-5 }", "base_learning_rate is {'min': 1e-05}; write a list"),
-        ("base_learning_rate = { min = 1e-5, max = 1e-4, step = 1 }", "has the key 'step'"),
-        ("base_learning_rate = { min = 0, max = 1, log = true }", "from 0, which has no logarithm"),
-        ("base_learning_rate = 1e-5", "base_learning_rate is 1e-05; write a list"),
-        ("patience = { min = 1, max = 2.5 }", "patience is 2.5; it must be an integer"),
-        ("base_batch_size = { min = 1, max = 8 }", "base_batch_size is .*; write a list"),
-        ("accumulation = { min = 1, max = 2 }", "accumulation is .*; write a list"),
-        ("base_batch_size = [2, 'four']", "base_batch_size is 'four'; it must be an integer"),
-        ("base_batch_size = [2]", r"base_batch_size has the values \[2\]; write two"),
-        ("flip = { min = 0, max = 1 }", "flip is .*, but it is no number"),
-        ("warmup_epochs = { min = 0, max = 5 }", "warmup_epochs is 5; it must be below epochs, which is 4"),
+        ("base_learning_rate = { min = 1e-5, max = 2 }", (SettingError, "learning_rate", 2, 0, 1)),
+        (
+            "base_learning_rate = { min = 1e-4, max = 1e-5 }",
+            (SettingError, "base_learning_rate", "0.0001", "1e-05", "min", "max"),
+        ),
+        ("base_learning_rate = { min = 1e-5 }", (SettingError, "base_learning_rate", "{'min': 1e-05}")),
+        (
+            "base_learning_rate = { min = 1e-5, max = 1e-4, step = 1 }",
+            (SettingError, "base_learning_rate", "step"),
+        ),
+        ("base_learning_rate = { min = 0, max = 1, log = true }", (SettingError, "base_learning_rate", 0, "log")),
+        ("base_learning_rate = 1e-5", (SettingError, "base_learning_rate", "1e-05")),
+        ("patience = { min = 1, max = 2.5 }", (SettingError, "patience", 2.5, "integer")),
+        ("base_batch_size = { min = 1, max = 8 }", (SettingError, "base_batch_size", "{'min': 1, 'max': 8}")),
+        ("accumulation = { min = 1, max = 2 }", (SettingError, "accumulation", "{'min': 1, 'max': 2}")),
+        ("base_batch_size = [2, 'four']", (SettingError, "base_batch_size", "four", "integer")),
+        ("base_batch_size = [2]", (SettingError, "base_batch_size", "[2]")),
+        ("flip = { min = 0, max = 1 }", (SettingError, "flip", "{'min': 0, 'max': 1}", "number")),
+        ("warmup_epochs = { min = 0, max = 5 }", (UserError, "warmup_epochs", 5, "epochs", 4)),
         (
             "learning_rate_schedule = ['constant', 'cosin']",
-            "'cosin'; choose one of constant, cosine; did you mean",
+            (SettingError, "learning_rate_schedule", "cosin", "constant", "'cosine'"),
         ),
-        ("finetune_epochs = [1, 2]", "finetune_epochs is not of base training.*; write base_epochs"),
-        ("base_image_size = ['72x96', '96x128']", "base_image_size is no setting of a training"),
-        ("flip_prediction = [true, false]", "flip_prediction does not change the validation loss"),
-        ("base_epochs = [3, 4]", r"base_epochs is in \[parameters\] and in \[search\]"),
-        ("", r"the table \[search\] is empty"),
-        ("flip = [true, false]\n[serch]", "unknown table 'serch'; did you mean 'search'"),
+        ("finetune_epochs = [1, 2]", (SettingError, "finetune_epochs", "base training", "base_epochs")),
+        ("base_image_size = ['72x96', '96x128']", (SettingError, "base_image_size", "[parameters]")),
+        ("flip_prediction = [true, false]", (SettingError, "flip_prediction", "[search]")),
+        ("base_epochs = [3, 4]", (AmbiguousError, "base_epochs", "[parameters]", "[search]")),
+        ("", (SettingError, "[search]")),
+        ("flip = [true, false]\n[serch]", (UnknownNameError, "table", "serch", "'search'")),
     ],
 )
 def test_mistake_is_refused(tmp_path, search, named):
-    with pytest.raises(UserError, match=named):
+    with refused(*named):
         read(tmp_path, search)
 
 
 def test_settings_that_contradict_each_other_only_together_are_refused(tmp_path):
     search = "warmup_epochs = { min = 0, max = 3.5 }\nbase_epochs = { min = 3, max = 6 }"
-    with pytest.raises(UserError, match=r"warmup_epochs is 3\.5; it must be below epochs, which is 3"):
+    with refused(UserError, "warmup_epochs", 3.5, "epochs", 3):
         read(tmp_path, search, 'base_dataset = "osie"')
 
 
 def test_all_mistakes_are_named_at_once(tmp_path):
-    with pytest.raises(UserError, match=r"(?s)base_lerning_rate.*flip has the values"):
+    with refused(UserError, "base_lerning_rate", "flip", "[True]"):
         read(tmp_path, "base_lerning_rate = [1e-5, 1e-4]\nflip = [true]")
 
 
 def test_kubeflow_is_refused_with_what_to_do(tmp_path):
-    with pytest.raises(UserError, match="kubeflow, which has no sweeps; search on this machine"):
+    with refused(SettingError, "kubeflow", "--env local"):
         read(tmp_path, "flip = [true, false]", environment="kubeflow")
 
 
@@ -159,12 +166,12 @@ def test_trials_are_no_more_than_there_are(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flag", "named"),
     [
-        ("--trials=0", "trials is 0"),
-        ("--hours=-1", "hours is -1"),
-        ("--hours=inf", "hours is inf"),
-        ("--parallel=2", "--parallel is for Vertex AI"),
+        ("--trials=0", ("trials", 0)),
+        ("--hours=-1", ("hours", "-1")),
+        ("--hours=inf", ("hours", "inf")),
+        ("--parallel=2", ("--parallel",)),
     ],
 )
 def test_numbers_of_the_command_are_checked(flag, named):
-    with pytest.raises(UserError, match=named):
+    with refused(SettingError, *named):
         main(["sweep", str(pathlib.Path(ROOT, "configs", "sweeps", "finetune.toml")), flag])

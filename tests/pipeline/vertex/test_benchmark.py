@@ -17,10 +17,11 @@ from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.__main__ import main
 from pipeline.vertex import benchmark
 from tests.narrow_tasks import sitecustomize
+from tests.refusals import refused
 from tests.vertex import SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER
 from trainer.commands.benchmark import RESULT
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError, SettingError, UnknownNameError, UnreachableError
 from trainer.training.settings import TrainConfig
 
 SALICON = DataSize(images=10_000, valid_images=0, image_size=(240, 320))
@@ -152,7 +153,7 @@ def test_log_without_a_result_is_said(jobs, tmp_path, capsys, line, said):
 
 def test_log_that_cannot_be_read_is_found_before_a_job_costs(jobs, tmp_path):
     jobs.state["project"].denied.add((f"user:{CALLER}", "logging.logEntries.list"))
-    with pytest.raises(UserError, match=r"cannot be read \(Permission denied.*roles/logging.viewer"):
+    with refused(UnreachableError, "Permission denied", "roles/logging.viewer"):
         run(jobs, tmp_path, "--accelerators", "l4", "--yes")
     assert not created(jobs)
 
@@ -160,14 +161,14 @@ def test_log_that_cannot_be_read_is_found_before_a_job_costs(jobs, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--accelerators", "l4,v5e-3"], "'v5e-3'; did you mean 'v5e-"),
-        ([], "--accelerators is empty"),
-        (["--target", "local", "--accelerators", "l4"], "accelerators are for Vertex AI"),
-        (["--accelerators", "l4", "--steps", "0"], "steps is 0"),
+        (["--accelerators", "l4,v5e-3"], (UnknownNameError, "v5e-3", "v5e-4")),
+        ([], (SettingError, "--accelerators")),
+        (["--target", "local", "--accelerators", "l4"], (SettingError, "--target local")),
+        (["--accelerators", "l4", "--steps", "0"], (SettingError, "steps", 0, 1)),
     ],
 )
 def test_mistake_is_reported(jobs, tmp_path, arguments, named):
-    with pytest.raises(UserError, match=named):
+    with refused(*named):
         run(jobs, tmp_path, *arguments)
     assert not jobs.requests
 
@@ -247,5 +248,5 @@ def test_table_marks_what_was_measured(capsys, monkeypatch):
 
 def test_damaged_file_is_named():
     benchmark_results.FILE.write_text('{"measurements": [{"accelerator": "l4"}]}')
-    with pytest.raises(ContentError, match=r"measured.json is damaged \(measurements.0.date"):
+    with refused(ContentError, "measured.json", "measurements.0.date"):
         planned()

@@ -29,11 +29,12 @@ from tests.lifecycle.registry.test_endpoint import png
 from tests.pipeline import test_images_command as test_images
 from tests.pipeline.vertex import test_benchmark
 from tests.pipeline.vertex.test_grants import terraform
+from tests.refusals import refused
 from tests.test_docs import lines_of_make
 from tests.vertex import LOCATION, NAMES, NOW, PARENT, PROJECT, Request, write_config
 from tests.vertex_pipelines import ENDED
 from tests.walker import NOBODY, Walker
-from trainer.errors import UserError
+from trainer.errors import NotFoundError
 
 ME, DEPLOYER = "ann@example.org", "deployer@example.iam.gserviceaccount.com"
 DATA = f"gs://{PROJECT}-msinet-data"
@@ -267,5 +268,5 @@ def test_example_of_a_schedule_works_with_a_registry_without_versions(vertex, tm
     (wanted,) = schedule_files.read_schedules(vertex.environment, tmp_path)
     uri = wanted.plan.job["runtimeConfig"]["parameterValues"]["base_model_uri"]
     assert resolve_base_model(uri, str(tmp_path / "models")) == (uri, "")
-    with pytest.raises(UserError, match="has no version yet"):
+    with refused(NotFoundError, "base_model_uri", "msinet@default", "base_model_uri=pretrained"):
         resolve_base_model("msinet@default", str(tmp_path / "models"))

@@ -8,9 +8,10 @@ from lifecycle.registry.register import open_registry
 from pipeline.__main__ import main
 from pipeline.vertex.runs import SentRun
 from pipeline.vertex.submit import Submission
+from tests.refusals import refused
 from tests.vertex import ALWAYS, DROP, NAMES, write_config
 from tests.vertex_pipelines import PENDING
-from trainer.errors import UserError
+from trainer.errors import UnreachableError
 
 DONE = (
     "SUCCEEDED",
@@ -174,7 +175,7 @@ def test_following_survives_failed_requests(vertex, status, capsys):
 
 def test_following_ends_after_an_outage_and_says_that_the_run_continues(vertex):
     vertex.fail(503, times=ALWAYS, method="GET", path="pipelineJobs/")
-    with pytest.raises(UserError, match="run followed, see https://console"):
+    with refused(UnreachableError, "run followed", "https://console.cloud.google.com"):
         followed(vertex, ("SUCCEEDED", {}))
 
 

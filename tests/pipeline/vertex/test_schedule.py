@@ -8,9 +8,20 @@ import yaml
 
 from pipeline.__main__ import main
 from pipeline.vertex import schedule
+from tests.refusals import refused
 from tests.vertex import DROP, NAMES, PARENT, SERVICE_ACCOUNT, environment, write_config
 from tests.vertex_pipelines import small
-from trainer.errors import UserError
+from trainer.errors import (
+    AmbiguousError,
+    FailedError,
+    MistakesError,
+    NotFoundError,
+    PlaceError,
+    SettingError,
+    UnreachableError,
+    UsageError,
+    UserError,
+)
 
 MONDAYS = 'cron = "0 3 * * 1"\ntimezone = "Europe/London"\n'
 SOON = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)).strftime("%Y-%m-%dT%H:%M")
@@ -117,14 +128,14 @@ def test_there_is_never_a_second_schedule_of_one_name(vertex, do, files):
     do("apply", *files(weekly=MONDAYS, often="when_changed = true\n"))
     first, second = vertex.kept("schedules").values()
     second["displayName"] = first["displayName"] = "msinet-prod-weekly"
-    with pytest.raises(UserError, match=r"2 schedules 'msinet-prod-weekly' \(7000, 7001\)"):
+    with refused(AmbiguousError, 2, "msinet-prod-weekly", 7000, 7001):
         do("apply", *files())
-    with pytest.raises(UserError, match=r"2 schedules 'msinet-prod-weekly'.*--name \(7000, 7001\)"):
+    with refused(AmbiguousError, 2, "msinet-prod-weekly", "--name", 7000, 7001):
         do("pause", "--name", "msinet-prod-weekly")
     assert do("show", "--name", "7001")[0] == "Schedule:  msinet-prod-weekly (7001), active"
     do("delete", "--name", "7001")
     vertex.kept("schedules")["7000"]["createPipelineJobRequest"]["pipelineJob"]["labels"] = {}  # somebody else's
-    with pytest.raises(UserError, match=r"'msinet-prod-weekly' already exists.*--name msinet-prod-weekly"):
+    with refused(PlaceError, "'msinet-prod-weekly'", "--name msinet-prod-weekly"):
         do("apply", *files(often=""))
     assert states(vertex) == {"7000": "ACTIVE"}
 
@@ -180,17 +191,17 @@ def test_bucket_and_quota_are_asked_for_before_anything_is_scheduled(vertex, do,
     before, project = vertex.kept("schedules").copy(), vertex.state["project"]
     folder = files(weekly=f'{MONDAYS}[parameters]\naccelerator = "l4"\nbase_batch_size = 0\n')
     project.quotas["custom_model_training_nvidia_l4_gpus"] = {"": 64, "us-central1": 0}
-    with pytest.raises(UserError, match=r"nvidia_l4_gpus in us-central1 is 0, but the plan takes 1"):
+    with refused(NotFoundError, "custom_model_training_nvidia_l4_gpus", "us-central1", 0, 1):
         do("apply", *folder)
     next(iter(project.buckets.values()))["location"] = "EUROPE-WEST4"
-    with pytest.raises(UserError, match="is in europe-west4, but runs are in us-central1"):
+    with refused(NotFoundError, "bucket", "europe-west4", "us-central1"):
         do("apply", *folder)
     assert vertex.kept("schedules") == before
 
 
 @pytest.mark.parametrize("verb", ["create", "replace"])
 def test_schedule_from_flags_is_refused_with_what_to_write_in_its_place(vertex, do, verb):
-    with pytest.raises(UserError, match=rf"schedule {verb}.*schedules/NAME\.toml.*schedule apply --env ENV"):
+    with refused(UsageError, f"schedule {verb}", "schedules/NAME.toml", "schedule apply --env ENV"):
         do(verb, "--cron", "0 3 * * 1", "--when-changed", "base_epochs=2")
     assert not vertex.requests
 
@@ -229,7 +240,7 @@ def test_pause_resume_and_delete_are_sent_and_reported(vertex, do, files):
     assert states(vertex) == {"7000": "ACTIVE"}
     assert do("delete", *named) == ["msinet-prod-weekly (7000) is deleted; runs that it started continue"]
     assert not vertex.kept("schedules")
-    with pytest.raises(UserError, match="there is no schedule 'msinet-prod-weekly'"):
+    with refused(NotFoundError, "msinet-prod-weekly"):
         do("delete", *named)
 
 
@@ -250,14 +261,14 @@ def test_all_schedules_of_the_environment_are_deleted_and_no_others(vertex, do, 
     other = copy.deepcopy(vertex.kept("schedules")["7000"])
     other["createPipelineJobRequest"]["pipelineJob"]["displayName"] = "msinet-test"
     vertex.kept("schedules")["8000"] = other | {"name": f"{NAMES}/schedules/8000"}
-    with pytest.raises(UserError, match="--all is for delete"):
+    with refused(SettingError, "--all", "delete"):
         do("pause", "--all")
-    with pytest.raises(UserError, match=r"2 schedules \(msinet-prod \(7000\), msinet-prod-often \(7001\)\)"):
+    with refused(AmbiguousError, 2, "msinet-prod (7000)", "msinet-prod-often (7001)"):
         do("delete")
     assert [line.split()[0] for line in do("delete", "--all")] == ["msinet-prod", "msinet-prod-often"]
     assert list(vertex.kept("schedules")) == ["8000"]
     assert do("delete", "--all") == []
-    with pytest.raises(UserError, match="prod has 0 schedules"):
+    with refused(NotFoundError, "prod", 0):
         do("pause")
 
 
@@ -282,19 +293,19 @@ def test_apply_deletes_the_old_schedule_after_creating_the_new_one(vertex, do, f
 
 def test_old_schedule_stays_if_the_new_one_is_refused(vertex, do, files):
     do("apply", *files(weekly=MONDAYS))
-    with pytest.raises(UserError, match=r"cron 'TZ=UTC 0 25 \* \* 1' is not valid"):
+    with refused(UnreachableError, "TZ=UTC 0 25 * * 1"):
         do("apply", *files(weekly='cron = "0 25 * * 1"\n'))
     assert states(vertex) == {"7000": "ACTIVE"}
     assert not vertex.sent("DELETE")
     vertex.fail(403, method="DELETE")
-    with pytest.raises(UserError, match=r"7001 .* 7000 .*delete --env prod --name 7000"):
+    with refused(FailedError, 7001, "delete --env prod --name 7000"):
         do("apply", *files(weekly='cron = "0 5 * * 1"\n'))
 
 
 @pytest.mark.parametrize("status", [DROP, 503])
 def test_request_to_create_is_never_repeated(vertex, do, files, status):
     vertex.fail(status, method="POST", after=True)
-    with pytest.raises(UserError, match="msinet-prod-weekly"):
+    with refused(UnreachableError, "msinet-prod-weekly"):
         do("apply", *files(weekly=MONDAYS))
     assert do("apply", *files())[-1] == "There is nothing to do."
     assert len(vertex.sent("POST")) == 1
@@ -378,15 +389,13 @@ def test_one_wrong_file_stops_all_before_any_request_and_every_mistake_is_named(
     folder = files(
         good='cron = "0 3 * * 1"\n', bad='corn = "0 3 * * 1"\ntimezone = 3\n[parameters]\ngate = "kdl"\n'
     )
-    with pytest.raises(UserError) as refused:
+    with refused(MistakesError, "bad.toml", "corn", "cron", "timezone", 3, "gate", "kdl"):
         do("apply", *folder)
-    for named in ("bad.toml", "did you mean 'cron'", "timezone is 3", "gate is 'kdl'"):
-        assert named in str(refused.value)
     for name in ("deep", "wide"):
         files(**{name: {"deep": f"a = {'[' * 1000}", "wide": "\n".join(f"a{n} = 1" for n in range(50_000))}[name]})
-        with pytest.raises(UserError, match=rf"{name}\.toml"):
+        with refused(UserError, f"{name}.toml"):
             do("apply", *folder)
         files(**{name: ""})
-    with pytest.raises(UserError, match="docs/vertex"):
+    with refused(NotFoundError, "docs/vertex.md"):
         do("apply", "--folder", "x" * 300)
     assert not vertex.requests
