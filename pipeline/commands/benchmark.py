@@ -20,7 +20,7 @@ from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.commands.parameter_flags import add_environment, confirmed
 from pipeline.graph import accelerator_table
 from pipeline.graph.environment import load_environment
-from pipeline.vertex import benchmark
+from pipeline.vertex.benchmark import Benchmark, BenchmarkJob, measure_on_vertex
 from trainer.data.settings import FetchConfig
 from trainer.errors import SettingError, check, format_duration
 from trainer.settings.flags import Parser, add_settings, settings
@@ -60,11 +60,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             SettingError,
         )
         given = (training.batch_size, training.accumulation, training.precision, parsed.steps)
-        flags = benchmark.arguments("", data.image_size, *given)
+        here = Benchmark(data.image_size, *given)
         if parsed.dry_run:
-            print(f"Here: python -m trainer benchmark {' '.join(flags)}")
+            print(f"Here: python -m trainer benchmark {' '.join(here.flags)}")
             return 0
-        _keep(benchmark.measure_here(flags))
+        _keep(here.run_here())
         return 0
     environment = load_environment(parsed.env)
     environment.require_target("vertex")
@@ -76,18 +76,19 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     compared = accelerator_table.compare_accelerators(machines, training, data, location=environment.location)
     plans = {name: made for name in names if isinstance(made := compared[name], TrainingPlan)}
     missing = {name: made for name in names if isinstance(made := compared[name], str)}
-    for made in plans.values():
-        print(benchmark.describe_plan(made, parsed.steps))
+    jobs = [BenchmarkJob(made, parsed.steps) for made in plans.values()]
+    for each in jobs:
+        print(each)
     for name, reason in missing.items():
         print(f"{name}: {reason}")
-    total = sum(benchmark.cost(made, parsed.steps)[1] for made in plans.values())
-    offer = f"{len(plans)} custom jobs at the same time, up to {total:.2f} USD together."
+    total = sum(each.most_usd for each in jobs)
+    offer = f"{len(jobs)} custom jobs at the same time, up to {total:.2f} USD together."
     if parsed.dry_run:
         print(f"{offer} None was started.")
         return 0
-    if not plans or not confirmed(offer, parsed.yes, "No job is run."):
+    if not jobs or not confirmed(offer, parsed.yes, "No job is run."):
         return int(bool(missing))
-    for name, outcome in benchmark.measure_plans(environment, plans, parsed.steps):
+    for name, outcome in measure_on_vertex(environment, jobs):
         if isinstance(outcome, Measurement):
             _keep(outcome, plans[name])
         else:

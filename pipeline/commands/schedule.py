@@ -13,12 +13,13 @@ import dataclasses
 import datetime
 import pathlib
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from lifecycle.vertex.run import state_of
 from pipeline.commands.parameter_flags import add_environment, add_template
 from pipeline.graph.environment import Environment, load_environment
-from pipeline.vertex import runs, schedule, schedule_files
+from pipeline.vertex.runs import parameter_lines
+from pipeline.vertex.schedule import Schedule, SchedulePlan, of_same_model
+from pipeline.vertex.schedule_files import ScheduleChange, compare_schedules, read_schedules
 from trainer.errors import AmbiguousError, NotFoundError, SettingError, UsageError, check
 from trainer.settings.flags import Parser
 
@@ -66,17 +67,17 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "apply":
         return _apply(parsed, environment)
     if parsed.action == "list":
-        for entry in schedule.list_schedules(environment):
+        for entry in Schedule.all(environment):
             print(_line(entry))
         return 0
     chosen = _chosen(environment, parsed.name, parsed.all)
     if parsed.action == "show":
-        _show(environment, *chosen)
+        _show(*chosen)
         return 0
     done = {"pause": "paused", "resume": "active again", "delete": "deleted; runs that it started continue"}
     for each in chosen:
-        schedule.change(environment, each, parsed.action)
-        print(f"{each.display_name} ({schedule.id_of(each)}) is {done[parsed.action]}")
+        each.change(parsed.action)
+        print(f"{each.name} ({each.id}) is {done[parsed.action]}")
     return 0
 
 
@@ -91,17 +92,15 @@ def _action(text: str) -> str:
     return text
 
 
-def _chosen(environment: Environment, name: str, every: bool) -> list[Any]:
+def _chosen(environment: Environment, name: str, every: bool) -> list[Schedule]:
     """The schedule with this name or id. An empty name means all schedules of the environment.
 
     Raises `UserError` if these are not exactly one, unless `every`.
     """
     if name:
-        return [schedule.find_schedule(environment, name)]
-    own = [
-        each for each in schedule.list_schedules(environment) if schedule_files.is_own_schedule(environment, each)
-    ]
-    names = ", ".join(f"{each.display_name} ({schedule.id_of(each)})" for each in own) or "none"
+        return [Schedule.find(environment, name)]
+    own = [each for each in Schedule.all(environment) if each.is_own]
+    names = ", ".join(f"{each.name} ({each.id})" for each in own) or "none"
     check(
         every or len(own) == 1,
         f"environment {environment.name} has {len(own)} schedules ({names}); select one with --name",
@@ -112,34 +111,31 @@ def _chosen(environment: Environment, name: str, every: bool) -> list[Any]:
 
 def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
     wanted = []
-    for each in schedule_files.read_schedules(
-        environment, pathlib.Path(parsed.folder), parsed.template, parsed.cache
-    ):
+    for each in read_schedules(environment, pathlib.Path(parsed.folder), parsed.template, parsed.cache):
         plan, passed_over = each.plan.with_one_accelerator()
         wanted.append(dataclasses.replace(each, plan=plan))
         for line in passed_over:
             print(f"{plan.name}: {line}")
-    steps = schedule_files.compare_schedules(environment, wanted, parsed.prune)
+    steps = compare_schedules(environment, wanted, parsed.prune)
     for step in steps:
-        number = f" ({schedule.id_of(step.old)})" if step.old else ""
+        number = f" ({step.old.id})" if step.old else ""
         print("\n    ".join([f"{step.action:<8}{step.name}{number}", *step.differences, *_summary(step)]))
     steps = [step for step in steps if step.is_change]
     made = [step.wanted.plan for step in steps if step.wanted and step.makes_one]
-    _warn_of_same_model(environment, made, [step.name for step in steps if step.action == schedule_files.DELETE])
+    _warn_of_same_model(environment, made, [step.name for step in steps if step.deletes])
     if parsed.dry_run or not steps:
         print("Nothing was changed; without --dry-run, it is done." if steps else "There is nothing to do.")
         return 0
     for plan in made:
         plan.check_needs()
     for step in steps:
-        made = schedule_files.apply_change(environment, step)
-        print(f"Done: {step.action} {step.name} ({schedule.id_of(made)})", flush=True)
+        print(f"Done: {step.action} {step.name} ({step.apply().id})", flush=True)
     return 0
 
 
-def _summary(step: schedule_files.ScheduleChange) -> list[str]:
+def _summary(step: ScheduleChange) -> list[str]:
     """Times, parameters and cost of a schedule that is made for the first time. Nothing for another."""
-    if step.action != schedule_files.CREATE or not step.wanted:
+    if not step.creates or not step.wanted:
         return []
     when = step.wanted.plan.timing
     moments = {"Start": when.start, "End": when.end}
@@ -147,47 +143,43 @@ def _summary(step: schedule_files.ScheduleChange) -> list[str]:
     return step.wanted.plan.summary(Times=when.cron, **shown)
 
 
-def _warn_of_same_model(
-    environment: Environment, made: Sequence[schedule.SchedulePlan], removed: Collection[str]
-) -> None:
+def _warn_of_same_model(environment: Environment, made: Sequence[SchedulePlan], removed: Collection[str]) -> None:
     """Say of each schedule that is made which others train the same model. `removed` names those that end."""
-    jobs = (
-        {each.display_name: schedule.job_of(each) for each in schedule.list_schedules(environment)} if made else {}
-    )
+    jobs = {each.name: each.job for each in Schedule.all(environment)} if made else {}
     jobs |= {plan.name: dict(plan.job) for plan in made}
     for name in removed:
         jobs.pop(name, None)
     for plan in made:
-        if others := schedule.of_same_model(plan.name, jobs):
+        if others := of_same_model(plan.name, jobs):
             print(
                 f"warning: {plan.name} trains the same model in the same registry as {', '.join(others)}: what "
                 "one promotes, the others must beat; keep one, or set another model_name"
             )
 
 
-def _next_run(entry: Any) -> datetime.datetime | None:
+def _next_run(entry: Schedule) -> datetime.datetime | None:
     """When an active schedule starts its next run, as Vertex AI says. None for any other schedule."""
-    return entry.next_run_time or None if state_of(entry) == "active" else None
+    return entry.found.next_run_time or None if entry.state == "active" else None
 
 
-def _line(entry: Any) -> str:
-    line = f"{schedule.id_of(entry)}  {state_of(entry):<9}  {entry.cron}  {entry.display_name}"
+def _line(entry: Schedule) -> str:
+    line = f"{entry.id}  {entry.state:<9}  {entry.found.cron}  {entry.name}"
     moment = _next_run(entry)
     return f"{line}  next run {moment:{TIME}}" if moment else line
 
 
-def _show(environment: Environment, entry: Any) -> None:
-    number = schedule.id_of(entry)
-    print(f"Schedule:  {entry.display_name} ({number}), {state_of(entry)}")
-    print(f"Console:   {schedule.console_link(environment, number)}")
-    print(f"Times:     {entry.cron}")
-    for name, moment in (("Start", entry.start_time), ("End", entry.end_time), ("Next run", _next_run(entry))):
+def _show(entry: Schedule) -> None:
+    found = entry.found
+    print(f"Schedule:  {entry.name} ({entry.id}), {entry.state}")
+    print(f"Console:   {entry.link}")
+    print(f"Times:     {found.cron}")
+    for name, moment in (("Start", found.start_time), ("End", found.end_time), ("Next run", _next_run(entry))):
         if moment:
             print(f"{name + ':':<11}{moment:{TIME}}")
-    job = entry.create_pipeline_job_request.pipeline_job
-    for line in runs.parameter_lines(job):
+    job = found.create_pipeline_job_request.pipeline_job
+    for line in parameter_lines(job):
         print(line)
     for key, value in sorted(job.labels.items()):
         print(f"  label {key} = {value}")
-    for run in runs.of_schedule(environment, entry.name):
+    for run in entry.runs():
         print(f"Run {run.name.rpartition('/')[2]}: {state_of(run)}")

@@ -50,8 +50,9 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline.local.run import locked
-    from pipeline.sweep import local, vertex
+    from pipeline.sweep.local import describe_here, run_here
     from pipeline.sweep.space import read_sweep
+    from pipeline.sweep.vertex import StartedSweep, describe_on_vertex
 
     check(parsed.trials >= 1, f"trials is {parsed.trials}; it must be at least 1", SettingError)
     check(
@@ -69,23 +70,23 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             "--parallel is for Vertex AI; on one machine, trials would share its devices",
             SettingError,
         )
-        print("\n".join(local.describe(sweep, folder, parsed.trials, parsed.hours)), flush=True)
+        print("\n".join(describe_here(sweep, folder, parsed.trials, parsed.hours)), flush=True)
         if parsed.dry_run:
             print("Nothing was started.")
             return 0
-        return local.run(sweep, folder, parsed.trials, parsed.hours)
-    offer = vertex.describe(sweep, parsed.trials, parsed.parallel, parsed.hours)
+        return run_here(sweep, folder, parsed.trials, parsed.hours)
+    offer = describe_on_vertex(sweep, parsed.trials, parsed.parallel, parsed.hours)
     if parsed.dry_run:
-        started = vertex.Started.load(folder, sweep)
-        lines = vertex.jobs_of(sweep, started) if started else [*offer, "Nothing was started."]
+        started = StartedSweep.load(folder, sweep)
+        lines = started.jobs(sweep) if started else [*offer, "Nothing was started."]
         print("\n".join(lines))
         return 0
     with locked(folder, "sweep"):
-        started = vertex.Started.load(folder, sweep)
+        started = StartedSweep.load(folder, sweep)
         if started is None:
             if not confirmed("\n".join(offer), parsed.yes, "Nothing was started."):
                 return 0
-            started = vertex.start(sweep, folder, parsed.trials, parsed.parallel, parsed.hours)
+            started = StartedSweep.start(sweep, folder, parsed.trials, parsed.parallel, parsed.hours)
         for name in ("trials", "parallel", "hours"):
             given, kept = getattr(parsed, name), getattr(started, name)
             check(
@@ -94,4 +95,4 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
                 f"--{name} {kept:g}, or start another with --sweep-dir",
                 MismatchError,
             )
-        return vertex.follow(sweep, folder, started)
+        return started.follow(sweep, folder)

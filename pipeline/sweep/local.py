@@ -60,7 +60,7 @@ SECONDS, REASON = "seconds", "reason"
 """What a trial keeps in Optuna's study beside its values and losses."""
 
 
-def describe(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> list[str]:
+def describe_here(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> list[str]:
     """What a sweep would do in a folder, or has left to do, and how long that takes as far as it is known.
 
     Raises `UserError` if the folder is another sweep's.
@@ -103,7 +103,7 @@ def _time_left(done: Sequence[Trial], trials: int) -> str:
     return f"about {format_duration(left * sum(seconds) / len(seconds))} left" if seconds and left > 0 else ""
 
 
-def run(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
+def run_here(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
     """Run a sweep to its end, or go on with one, and publish its results; returns the exit status."""
     from optuna.exceptions import StorageInternalError  # if it is missing, say so before the data is fetched
 

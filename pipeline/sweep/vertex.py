@@ -22,8 +22,7 @@ from lifecycle.runs.parameters import PARAMETERS
 from pipeline.sweep import results
 from pipeline.sweep.results import COMPLETE, FAILED, PRUNED, RUNNING, Trial, best_of
 from pipeline.sweep.space import Categorical, Numerical, Sweep, keep, text_of
-from pipeline.vertex import jobs
-from pipeline.vertex.jobs import Jobs
+from pipeline.vertex.jobs import Jobs, custom_job
 from trainer.errors import FailedError, UserError, check, format_duration
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.io import files
@@ -57,7 +56,7 @@ written no model."""
 
 
 @dataclasses.dataclass
-class Started:
+class StartedSweep:
     """The jobs of a sweep, and the `gs://` folder of its data and its trials."""
 
     root: str
@@ -78,12 +77,94 @@ class Started:
         files.write_json(folder / JOBS, dataclasses.asdict(self))
 
     @classmethod
-    def load(cls, folder: pathlib.Path, sweep: Sweep) -> "Started | None":
+    def load(cls, folder: pathlib.Path, sweep: Sweep) -> "StartedSweep | None":
         """The jobs of the sweep in a folder; None if it was not started. Raises `UserError` for another sweep."""
         if not (folder / JOBS).exists():
             return None
         keep(sweep, folder)
         return cls(**files.read_json(folder / JOBS, "remove the folder", dict[str, Any]))
+
+    @classmethod
+    def start(cls, sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> "StartedSweep":
+        """Write down a sweep for `follow`. Raises `UserError` if bucket, images or quota are missing."""
+        environment, (plan, _) = sweep.environment, worst(sweep)
+        images, plans = environment.image_of("{}"), {sweep.step: plan}
+        run = PlannedRun(images, plans, bucket=environment.bucket, environment=environment.name, jobs=parallel)
+        check_before_start(run, environment)
+        sweep.shared_flags()
+        base = keep(sweep, folder)
+        now = datetime.datetime.now(datetime.UTC)
+        root = f"{environment.bucket}/sweeps/{sweep.name}-{now:%Y%m%d%H%M%S}{secrets.token_hex(2)}"
+        started = cls(root, trials=trials, parallel=parallel, hours=hours, base_model=base)
+        started.save(folder)
+        return started
+
+    def jobs(self, sweep: Sweep) -> list[str]:
+        """A sweep that was started: its trials, and the console's page of each job that is recorded."""
+        titles = {"Data": self.fetch_job, "Tuning": self.tuning_job, "Test set": self.score_job}
+        service = Jobs(sweep.environment, POLL_S)
+        return [
+            f"Started:  {self.trials} trials, {self.parallel} at a time, below {self.root}",
+            *(f"{title + ':':<10}{service.link(job)}" for title, job in titles.items() if job),
+        ]
+
+    def follow(self, sweep: Sweep, folder: pathlib.Path) -> int:
+        """Start the jobs of a sweep one after another, follow them to their end, and publish the results.
+
+        Ctrl-C ends the watching, not a job that was started. A job that scores and fails is named in the results.
+
+        Returns the exit status. Raises `UserError` if the job that fetches the data or the tuning job did not
+        succeed.
+        """
+        service = Jobs(sweep.environment, POLL_S)
+
+        def rest() -> str:
+            return f", and the same command {'goes on' if self.tuning_job else 'then starts the trials'}"
+
+        with service.watching(rest):
+            if not self.fetch_job:
+                fetch = [*sweep.data_flags(sweep.step), f"--output-dir={_mounted(self.root)}/data"]
+                self.fetch_job = _start_on_cpu(
+                    sweep, service, self.root, "data", ["python", "-m", "trainer", "fetch"], fetch
+                )
+                self.save(folder)
+            if not self.tuning_job:
+                print(f"Data:     {service.link(self.fetch_job)}", flush=True)
+                fetched = service.wait(self.fetch_job, OUTAGE)
+                if failure := service.failure(fetched, "job that fetches the data"):
+                    (folder / JOBS).unlink()  # the same command starts another
+                    raise UserError(failure)
+                self.tuning_job = service.start_once(tuning_job(sweep, self), LABEL)
+                self.save(folder)
+            print(f"Tuning:   {self.trials} trials, {service.link(self.tuning_job)}", flush=True)
+            seen: set[str] = set()
+            job = service.wait(self.tuning_job, OUTAGE, lambda job: _print_ended(sweep, job, seen))
+            finished = _with_model(self.root)
+            trials = [
+                dataclasses.replace(each, state=PRUNED)
+                if each.state == COMPLETE and each.number not in finished
+                else each
+                for each in (trial_of(sweep, trial) for trial in job.trials)
+            ]
+            best, tested = best_of(trials), results.score_sentence(None)
+            if best and sweep.has_test_set:
+                if not self.score_job:
+                    scoring = [_scoring(sweep, self, best)]
+                    self.score_job = _start_on_cpu(sweep, service, self.root, "score", ["sh", "-c"], scoring)
+                    self.save(folder)
+                link = service.link(self.score_job)
+                print(f"Test set: {link}", flush=True)
+                service.wait(self.score_job, OUTAGE)
+                scores = _scores(self)
+                tested = results.score_sentence(scores, f"the job that scores it wrote no result, see {link}")
+        results.publish(sweep, trials, folder, tested)
+        _remove_leftovers(self.root, best)
+        if best:
+            print(f"Model:    {self.root}/trials/{best.number}/model")
+        failure = service.failure(job, "tuning job")
+        check(not failure, f"{failure}; remove {folder} to start another", FailedError)
+        results.check_found(trials)
+        return 0
 
 
 # === Before it starts ===
@@ -95,7 +176,7 @@ def worst(sweep: Sweep) -> tuple[TrainingPlan, TrainingSettings]:
     return settled.plans[sweep.step], settled.trainings[sweep.step]
 
 
-def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str]:
+def describe_on_vertex(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str]:
     """What a sweep would do, how long it takes and what it costs at most, if no trial is stopped early."""
     plan, _ = worst(sweep)
     at_once = f", {parallel} at a time" if parallel > 1 else ", one after another"
@@ -114,31 +195,6 @@ def describe(sweep: Sweep, trials: int, parallel: int, hours: float) -> list[str
     ]
 
 
-def jobs_of(sweep: Sweep, started: Started) -> list[str]:
-    """A sweep that was started: its trials, and the console's page of each job that is recorded."""
-    titles = {"Data": started.fetch_job, "Tuning": started.tuning_job, "Test set": started.score_job}
-    service = Jobs(sweep.environment, POLL_S)
-    return [
-        f"Started:  {started.trials} trials, {started.parallel} at a time, below {started.root}",
-        *(f"{title + ':':<10}{service.link(job)}" for title, job in titles.items() if job),
-    ]
-
-
-def start(sweep: Sweep, folder: pathlib.Path, trials: int, parallel: int, hours: float) -> Started:
-    """Write down a sweep for `follow`. Raises `UserError` if bucket, images or quota are missing."""
-    environment, (plan, _) = sweep.environment, worst(sweep)
-    images, plans = environment.image_of("{}"), {sweep.step: plan}
-    run = PlannedRun(images, plans, bucket=environment.bucket, environment=environment.name, jobs=parallel)
-    check_before_start(run, environment)
-    sweep.shared_flags()
-    base = keep(sweep, folder)
-    now = datetime.datetime.now(datetime.UTC)
-    root = f"{environment.bucket}/sweeps/{sweep.name}-{now:%Y%m%d%H%M%S}{secrets.token_hex(2)}"
-    started = Started(root, trials=trials, parallel=parallel, hours=hours, base_model=base)
-    started.save(folder)
-    return started
-
-
 def _labels(root: str, title: str) -> dict[str, str]:
     """The label that one job of a sweep has, and no other job."""
     return {LABEL: f"{root.rpartition('-')[2]}-{title}"}
@@ -149,7 +205,7 @@ def _start_on_cpu(
 ) -> str:
     """Start a command in a custom job on a CPU; returns the job's name."""
     environment, (plan, settings) = sweep.environment, worst(sweep)
-    job = jobs.custom_job(
+    job = custom_job(
         f"msinet-sweep-{sweep.name}-{title}",
         make_plan(AcceleratorConfig(), TrainConfig(), plan.data, location=environment.location),
         environment.image,
@@ -163,7 +219,7 @@ def _start_on_cpu(
     return service.start_once(job, LABEL)
 
 
-def tuning_job(sweep: Sweep, started: Started) -> dict[str, Any]:
+def tuning_job(sweep: Sweep, started: StartedSweep) -> dict[str, Any]:
     """The API's HyperparameterTuningJob of a sweep."""
     plan, settings = worst(sweep)
     environment, job = sweep.environment, settings.job
@@ -229,64 +285,7 @@ def _mounted(address: str) -> str:
 # === While it runs, and afterwards ===
 
 
-def follow(sweep: Sweep, folder: pathlib.Path, started: Started) -> int:
-    """Start the jobs of a sweep one after another, follow them to their end, and publish the results.
-
-    Ctrl-C ends the watching, not a job that was started. Returns the exit status. Raises `UserError` if the job
-    that fetches the data or the tuning job did not succeed; a job that scores and fails is named in the results.
-    """
-    service = Jobs(sweep.environment, POLL_S)
-
-    def rest() -> str:
-        return f", and the same command {'goes on' if started.tuning_job else 'then starts the trials'}"
-
-    with jobs.watching(rest):
-        if not started.fetch_job:
-            fetch = [*sweep.data_flags(sweep.step), f"--output-dir={_mounted(started.root)}/data"]
-            started.fetch_job = _start_on_cpu(
-                sweep, service, started.root, "data", ["python", "-m", "trainer", "fetch"], fetch
-            )
-            started.save(folder)
-        if not started.tuning_job:
-            print(f"Data:     {service.link(started.fetch_job)}", flush=True)
-            fetched = service.wait(started.fetch_job, OUTAGE)
-            if jobs.state_of(fetched) != jobs.SUCCEEDED:
-                (folder / JOBS).unlink()  # the same command starts another
-                raise FailedError(service.failure(fetched, "job that fetches the data"))
-            started.tuning_job = service.start_once(tuning_job(sweep, started), LABEL)
-            started.save(folder)
-        print(f"Tuning:   {started.trials} trials, {service.link(started.tuning_job)}", flush=True)
-        seen: set[str] = set()
-        job = service.wait(started.tuning_job, OUTAGE, lambda job: _print_ended(sweep, job, seen))
-        finished = _with_model(started.root)
-        trials = [
-            dataclasses.replace(each, state=PRUNED)
-            if each.state == COMPLETE and each.number not in finished
-            else each
-            for each in (trial_of(sweep, trial) for trial in job.trials)
-        ]
-        best, tested = best_of(trials), results.score_sentence(None)
-        if best and sweep.has_test_set:
-            if not started.score_job:
-                scoring = [_scoring(sweep, started, best)]
-                started.score_job = _start_on_cpu(sweep, service, started.root, "score", ["sh", "-c"], scoring)
-                started.save(folder)
-            link = service.link(started.score_job)
-            print(f"Test set: {link}", flush=True)
-            service.wait(started.score_job, OUTAGE)
-            scores = _scores(started)
-            tested = results.score_sentence(scores, f"the job that scores it wrote no result, see {link}")
-    results.publish(sweep, trials, folder, tested)
-    _remove_leftovers(started.root, best)
-    if best:
-        print(f"Model:    {started.root}/trials/{best.number}/model")
-    failure = service.failure(job, "tuning job")
-    check(jobs.state_of(job) == jobs.SUCCEEDED, f"{failure}; remove {folder} to start another", FailedError)
-    results.check_found(trials)
-    return 0
-
-
-def _scoring(sweep: Sweep, started: Started, best: Trial) -> str:
+def _scoring(sweep: Sweep, started: StartedSweep, best: Trial) -> str:
     """The script that fetches the test set, and scores the model of the best trial on it."""
     root = _mounted(started.root)
     data = shlex.join([*sweep.data_flags("test"), "--output-dir=/tmp/test"])
@@ -295,7 +294,7 @@ def _scoring(sweep: Sweep, started: Started, best: Trial) -> str:
     return f"python -m trainer fetch {data} && {evaluate}"
 
 
-def _scores(started: Started) -> ScoredDataset | None:
+def _scores(started: StartedSweep) -> ScoredDataset | None:
     """The scores on the test set; None if there are none. A model below the centre bias has some."""
     try:
         content = BucketPlace(started.root).read(f"evaluation/{EVALUATION}")

@@ -4,12 +4,13 @@ A job runs `python -m trainer benchmark` in the image of the training jobs, on i
 nothing: its log has the result.
 """
 
+import dataclasses
 import datetime
 import math
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -34,61 +35,99 @@ LOG_S = 180.0
 READER = "roles/logging.viewer"
 
 
-def arguments(
-    accelerator: str, image_size: Sequence[int], batch_size: int, accumulation: int, precision: str, steps: int
-) -> list[str]:
-    """The flags of `python -m trainer benchmark`."""
-    return [
-        *([f"--accelerator={accelerator}"] if accelerator else []),
-        f"--image-size={image_size[0]}x{image_size[1]}",
-        f"--batch-size={batch_size}",
-        f"--accumulation={accumulation}",
-        f"--precision={precision}",
-        f"--steps={steps}",
-    ]
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """A training to measure, for some steps, on images that it makes."""
+
+    image_size: tuple[int, int]
+    """(height, width), pixels."""
+    batch_size: int
+    """Images in one step; 0 for the default of the machine."""
+    accumulation: int
+    precision: str
+    steps: int
+    accelerator: str = ""
+    """Empty for this machine."""
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags of `python -m trainer benchmark`, such as `--image-size=240x320`."""
+        return [
+            *([f"--accelerator={self.accelerator}"] if self.accelerator else []),
+            f"--image-size={self.image_size[0]}x{self.image_size[1]}",
+            f"--batch-size={self.batch_size}",
+            f"--accumulation={self.accumulation}",
+            f"--precision={self.precision}",
+            f"--steps={self.steps}",
+        ]
+
+    def run_here(self) -> Measurement:
+        """Measure this machine. Raises `UserError` if the training fails."""
+        started, result = datetime.datetime.now(datetime.UTC), ""
+        command = [sys.executable, *COMMAND[1:], *self.flags]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith(RESULT):
+                    result = line.removeprefix(RESULT)
+                else:
+                    print(line, end="", flush=True)
+        check(
+            process.returncode == 0,
+            f"`trainer benchmark` ended with status {process.returncode}; see above",
+            FailedError,
+        )
+        return Measurement.of_result(result, started)
 
 
-def cost(plan: TrainingPlan, steps: int) -> tuple[float, float]:
-    """The estimated seconds of a job and its price in USD, at most; the price is NaN if it is unknown."""
-    seconds = plan.start_s + (steps + 1) * plan.most_seconds_per_step
-    hourly = plan.accelerator.usd_per_hour(plan.machines.provisioning)
-    return seconds, math.nan if hourly is None else hourly * seconds / 3600
+@dataclasses.dataclass(frozen=True)
+class BenchmarkJob:
+    """A custom job that measures the training of a plan on its accelerator."""
+
+    plan: TrainingPlan
+    steps: int
+
+    @property
+    def most_seconds(self) -> float:
+        """The estimated time of the job, at most."""
+        return self.plan.start_s + (self.steps + 1) * self.plan.most_seconds_per_step
+
+    @property
+    def most_usd(self) -> float:
+        """The estimated price of the job, at most; NaN if it is unknown."""
+        hourly = self.plan.accelerator.usd_per_hour(self.plan.machines.provisioning)
+        return math.nan if hourly is None else hourly * self.most_seconds / 3600
+
+    def __str__(self) -> str:
+        plan, usd = self.plan, self.most_usd
+        height, width = plan.data.image_size
+        return (
+            f"{plan.accelerator.name}: {self.steps} steps of batch {plan.batch_size} at {height}x{width} in "
+            f"{plan.precision} on 1 x {plan.accelerator.machine_type}, {plan.machines.provisioning}: up to "
+            f"{format_duration(self.most_seconds)}, "
+            f"{'unknown price' if math.isnan(usd) else f'up to {usd:.2f} USD'}"
+        )
+
+    def custom_job(self, environment: Environment, image: str) -> dict[str, Any]:
+        """The API's CustomJob."""
+        plan, name = self.plan, self.plan.accelerator.name
+        settings = (plan.batch_size, plan.training.accumulation, plan.precision)
+        return jobs.custom_job(
+            f"msinet-benchmark-{name}",
+            plan,
+            image,
+            COMMAND,
+            Benchmark(plan.data.image_size, *settings, self.steps, name).flags,
+            timeout_s=round(TIMEOUT_S + 6 * self.steps * plan.most_seconds_per_step),
+            account=environment.service_account,
+            network=environment.network,
+            labels={**OWNER, **environment.labels},
+        )
 
 
-def describe_plan(plan: TrainingPlan, steps: int) -> str:
-    """The job of a plan in one line: machine, settings, time and price."""
-    seconds, usd = cost(plan, steps)
-    height, width = plan.data.image_size
-    return (
-        f"{plan.accelerator.name}: {steps} steps of batch {plan.batch_size} at {height}x{width} in "
-        f"{plan.precision} on 1 x {plan.accelerator.machine_type}, {plan.machines.provisioning}: up to "
-        f"{format_duration(seconds)}, {'unknown price' if math.isnan(usd) else f'up to {usd:.2f} USD'}"
-    )
-
-
-def measure_here(flags: Sequence[str]) -> Measurement:
-    """Measure this machine; `flags` are those of `arguments`. Raises `UserError` if the training fails."""
-    started, result = datetime.datetime.now(datetime.UTC), ""
-    command = [sys.executable, *COMMAND[1:], *flags]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith(RESULT):
-                result = line.removeprefix(RESULT)
-            else:
-                print(line, end="", flush=True)
-    check(
-        process.returncode == 0,
-        f"`trainer benchmark` ended with status {process.returncode}; see above",
-        FailedError,
-    )
-    return Measurement.of_result(result, started)
-
-
-def measure_plans(
-    environment: Environment, plans: Mapping[str, TrainingPlan], steps: int
-) -> Iterator[tuple[str, Any]]:
-    """Start a job for each plan, and yield each name with its `Measurement`, or with the reason why there is none.
+def measure_on_vertex(environment: Environment, measured: Sequence[BenchmarkJob]) -> Iterator[tuple[str, Any]]:
+    """Start the jobs, and yield the name of each accelerator with its `Measurement`, or with the reason why
+    there is none.
 
     One that lacks quota or an image, that Vertex AI refuses or that fails does not stop the others. Raises
     `UserError` before anything is started if the caller may not read logs.
@@ -96,14 +135,14 @@ def measure_plans(
     api, service = Api(environment), Jobs(environment, POLL_S)
     _check_readable(api)
     running: dict[str, str] = {}
-    for name, plan in plans.items():
-        image = environment.image_of(plan.accelerator.image)
-        found = answers([Image(image, environment.name), *quotas_of({name: plan})], api)
+    for each in measured:
+        name, image = each.plan.accelerator.name, environment.image_of(each.plan.accelerator.image)
+        found = answers([Image(image, environment.name), *quotas_of({name: each.plan})], api)
         if lacking := [finding.text for finding in found if finding.state == State.MISSING]:
             yield name, "; ".join(lacking)
             continue
         try:
-            job_name = service.start(_job(environment, plan, image, steps))
+            job_name = service.start(each.custom_job(environment, image))
         except UserError as error:
             yield name, str(error)
             continue
@@ -113,28 +152,13 @@ def measure_plans(
         yield running[job.name], _outcome(api, service, job, running[job.name])
 
 
-def _job(environment: Environment, plan: TrainingPlan, image: str, steps: int) -> dict[str, Any]:
-    settings = (plan.batch_size, plan.training.accumulation, plan.precision)
-    return jobs.custom_job(
-        f"msinet-benchmark-{plan.accelerator.name}",
-        plan,
-        image,
-        COMMAND,
-        arguments(plan.accelerator.name, plan.data.image_size, *settings, steps),
-        timeout_s=round(TIMEOUT_S + 6 * steps * plan.most_seconds_per_step),
-        account=environment.service_account,
-        network=environment.network,
-        labels={**OWNER, **environment.labels},
-    )
-
-
 # === The log of a job ===
 
 
 def _outcome(api: Api, service: Jobs, job: Any, name: str) -> Measurement | str:
     """The measurement of a job that has ended, or why there is none."""
-    if jobs.state_of(job) != jobs.SUCCEEDED:
-        return service.failure(job)
+    if failure := service.failure(job):
+        return failure
     link = service.link(job.name)
     line = _find_result(api, job.name.rpartition("/")[2])
     if not line:

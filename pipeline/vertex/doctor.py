@@ -195,7 +195,7 @@ class ExaminedRun:
                 states.append(state)
                 print(f"Job {state}", flush=True)
 
-        with jobs.watching(lambda: f" and ends by itself: {link}"):
+        with service.watching(lambda: f" and ends by itself: {link}"):
             service.wait(name, "the job continues, see {}", show)
         try:
             report = BucketPlace(folder).read(REPORT).decode()

@@ -123,13 +123,26 @@ class Jobs:
             if left:
                 time.sleep(self._poll_s)
 
+    @contextmanager
+    def watching(self, rest: Callable[[], str]) -> Iterator[None]:
+        """Turn Ctrl-C into a `UserError`: it ends the watching, not the job. `rest` says what becomes of that."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise UserError(f"no longer watching; the job continues{rest()}") from None
+
     def link(self, name: str) -> str:
         """The console's page of a job."""
         number, region = name.rpartition("/")[2], self.region
         return f"{vertex_api.CONSOLE}/locations/{region.location}/training/{number}?project={region.project}"
 
     def failure(self, job: Any, title: str = "job") -> str:
-        """How a job has ended, why, and where to read more, such as `the job ended as failed (...); see ...`."""
+        """How and why a job has ended without success, such as `the job ended as failed (...); see LINK`.
+
+        Empty for a job that succeeded.
+        """
+        if state_of(job) == SUCCEEDED:
+            return ""
         reason = f" ({job.error.message})" if job.error.message else ""
         return f"the {title} ended as {state_of(job)}{reason}; see {self.link(job.name)}"
 
@@ -141,12 +154,3 @@ def _kind_of(job: Mapping[str, Any]) -> str:
 def state_of(job: Any) -> str:
     """The state of a job in plain words, such as `running`."""
     return str(job.state.name).removeprefix("JOB_STATE_").lower()
-
-
-@contextmanager
-def watching(rest: Callable[[], str]) -> Iterator[None]:
-    """Turn Ctrl-C into a `UserError`: it ends the watching, not the job. `rest` says what becomes of that."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise UserError(f"no longer watching; the job continues{rest()}") from None

@@ -11,11 +11,13 @@ import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
+from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import DEFAULTS
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import message_as_json, state_of
 from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment
+from pipeline.vertex import runs
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import (
     AmbiguousError,
@@ -144,49 +146,111 @@ def only_on_changes(passed: Mapping[str, Value]) -> dict[str, Value]:
     return {**passed, "skip_unchanged": True}
 
 
-def schedule_service(environment: Environment) -> Any:
-    """A client of the API's service for schedules."""
+def _service(environment: Environment) -> Any:
     from google.cloud.aiplatform_v1 import ScheduleServiceClient
 
     return vertex_api.service_client(ScheduleServiceClient, environment)
 
 
-def list_schedules(environment: Environment) -> list[Any]:
-    """All schedules of pipeline runs in the project and location, oldest first."""
-    from google.cloud.aiplatform_v1 import ListSchedulesRequest
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """A schedule on Vertex AI."""
 
-    request = ListSchedulesRequest(parent=vertex_api.parent_of(environment), order_by="create_time")
-    with vertex_api.reported_errors():
-        service = schedule_service(environment)
-        schedules = vertex_api.retried(lambda: list(service.list_schedules(request, timeout=vertex_api.TIMEOUT_S)))
-    return [schedule for schedule in schedules if schedule.create_pipeline_job_request.parent]
+    environment: Environment
+    found: Any
+    """The API's Schedule."""
 
+    @classmethod
+    def all(cls, environment: Environment) -> "list[Schedule]":
+        """All schedules of pipelines in the project and region, also of other environments; oldest first."""
+        from google.cloud.aiplatform_v1 import ListSchedulesRequest
 
-def find_schedule(environment: Environment, name_or_id: str) -> Any:
-    """The schedule with this name or id. Raises `UserError` unless there is exactly one."""
-    schedules = [each for each in list_schedules(environment) if name_or_id in (each.display_name, id_of(each))]
-    check(
-        bool(schedules),
-        f"there is no schedule {name_or_id!r}; `python -m pipeline schedule list` lists them",
-        NotFoundError,
-    )
-    ids = ", ".join(map(id_of, schedules))
-    check(
-        len(schedules) == 1,
-        f"there are {len(schedules)} schedules {name_or_id!r}; select one by its id with --name ({ids})",
-        AmbiguousError,
-    )
-    return schedules[0]
+        request = ListSchedulesRequest(parent=vertex_api.parent_of(environment), order_by="create_time")
+        with vertex_api.reported_errors():
+            service = _service(environment)
+            found = vertex_api.retried(lambda: list(service.list_schedules(request, timeout=vertex_api.TIMEOUT_S)))
+        return [cls(environment, each) for each in found if each.create_pipeline_job_request.parent]
 
+    @classmethod
+    def find(cls, environment: Environment, name_or_id: str) -> "Schedule":
+        """The schedule with this name or id. Raises `UserError` unless there is exactly one."""
+        schedules = [each for each in cls.all(environment) if name_or_id in (each.name, each.id)]
+        check(
+            bool(schedules),
+            f"there is no schedule {name_or_id!r}; `python -m pipeline schedule list` lists them",
+            NotFoundError,
+        )
+        ids = ", ".join(each.id for each in schedules)
+        check(
+            len(schedules) == 1,
+            f"there are {len(schedules)} schedules {name_or_id!r}; select one by its id with --name ({ids})",
+            AmbiguousError,
+        )
+        return schedules[0]
 
-def id_of(schedule: Any) -> str:
-    """The id of a schedule."""
-    return str(schedule.name.rpartition("/")[2])
+    @property
+    def id(self) -> str:
+        """Its id, a number."""
+        return str(self.found.name.rpartition("/")[2])
 
+    @property
+    def name(self) -> str:
+        """Its name, such as `msinet-prod-weekly`."""
+        return str(self.found.display_name)
 
-def job_of(schedule: Any) -> dict[str, Any]:
-    """The API's PipelineJob of a schedule, as JSON."""
-    return dict(message_as_json(schedule)["createPipelineJobRequest"]["pipelineJob"])
+    @property
+    def state(self) -> str:
+        """Its state in plain words, such as `active` or `paused`."""
+        return state_of(self.found)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it starts no runs until it is resumed."""
+        return self.state == PAUSED
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The schedule as the JSON that the API sends."""
+        return message_as_json(self.found)
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """The API's PipelineJob of its runs, as JSON."""
+        return dict(self.content["createPipelineJobRequest"]["pipelineJob"])
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is one of this project, for this environment."""
+        job = self.found.create_pipeline_job_request.pipeline_job
+        # A schedule made in the console may have the address of its template alone.
+        pipeline = message_as_json(job).get("pipelineSpec", {}).get("pipelineInfo", {}).get("name", "")
+        is_named = job.display_name == f"{pipeline}-{self.environment.name}"
+        return OWNER.items() <= dict(job.labels).items() and is_named
+
+    @property
+    def link(self) -> str:
+        """The console's page of the schedule."""
+        schedules = f"{vertex_api.CONSOLE}/locations/{self.environment.location}/pipelines/schedules"
+        return f"{schedules}/{self.id}?project={self.environment.project}"
+
+    def runs(self, limit: int = 5) -> list[Any]:
+        """The latest runs that it has started, newest first, as the API's PipelineJobs."""
+        return runs.of_schedule(self.environment, self.found.name, limit)
+
+    def change(self, action: str) -> None:
+        """Pause, resume or delete it. Runs that it has started continue.
+
+        A schedule that is resumed does not make up for missed runs.
+        """
+        service, name = _service(self.environment), self.found.name
+        with vertex_api.reported_errors(f"schedule {self.name!r}"):
+            if action == "pause":
+                service.pause_schedule(name=name, timeout=vertex_api.TIMEOUT_S)
+            elif action == "resume":
+                request = {"name": name, "catch_up": False}
+                service.resume_schedule(request=request, timeout=vertex_api.TIMEOUT_S)
+            else:
+                service.delete_schedule(name=name, timeout=vertex_api.TIMEOUT_S).result(vertex_api.TIMEOUT_S)
 
 
 def of_same_model(name: str, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -207,10 +271,10 @@ def _model_of(job: Mapping[str, Any]) -> tuple[str, str] | None:
 # === Changes ===
 
 
-def create(plan: SchedulePlan) -> Any:
+def create(plan: SchedulePlan) -> Schedule:
     """Create a schedule and return it. Raises `UserError` if there is one with its name."""
     check(
-        not any(schedule.display_name == plan.name for schedule in list_schedules(plan.environment)),
+        not any(each.name == plan.name for each in Schedule.all(plan.environment)),
         f"schedule {plan.name!r} already exists, and runs of two schedules could overlap; rename its file, or run "
         f"`python -m pipeline schedule delete --env {plan.environment.name} --name {plan.name}`",
         PlaceError,
@@ -218,50 +282,30 @@ def create(plan: SchedulePlan) -> Any:
     return _create(plan)
 
 
-def replace(plan: SchedulePlan, old: Any) -> Any:
-    """Create a new schedule, then delete `old`, whose runs continue; returns the new one.
+def replace(plan: SchedulePlan, old: Schedule) -> Schedule:
+    """Create a new schedule, then delete `old`, and return the new one. Runs of `old` continue.
 
     `old` stays if the new one is refused. The new one is paused if `old` was.
     """
     new = _create(plan)
     try:
-        if state_of(old) == PAUSED:
-            change(plan.environment, new, "pause")
-            new = find_schedule(plan.environment, id_of(new))
-        change(plan.environment, old, "delete")
+        if old.is_paused:
+            new.change("pause")
+            new = Schedule.find(plan.environment, new.id)
+        old.change("delete")
     except UserError as error:
         raise FailedError(
-            f"both the new schedule {id_of(new)} and the old one {id_of(old)} exist ({error}); delete one with "
-            f"`python -m pipeline schedule delete --env {plan.environment.name} --name {id_of(old)}`"
+            f"both the new schedule {new.id} and the old one {old.id} exist ({error}); delete one with "
+            f"`python -m pipeline schedule delete --env {plan.environment.name} --name {old.id}`"
         ) from None
     return new
 
 
-def _create(plan: SchedulePlan) -> Any:
+def _create(plan: SchedulePlan) -> Schedule:
     from google.cloud.aiplatform_v1 import CreateScheduleRequest
 
     request = CreateScheduleRequest.from_json(json.dumps(plan.request))
     with vertex_api.reported_errors(f"schedule {plan.name!r}"):
-        return schedule_service(plan.environment).create_schedule(request, timeout=vertex_api.TIMEOUT_S)
-
-
-def change(environment: Environment, schedule: Any, action: str) -> None:
-    """Pause, resume or delete a schedule; runs that it has started continue.
-
-    A schedule that is resumed does not make up for missed runs.
-    """
-    service = schedule_service(environment)
-    with vertex_api.reported_errors(f"schedule {schedule.display_name!r}"):
-        if action == "pause":
-            service.pause_schedule(name=schedule.name, timeout=vertex_api.TIMEOUT_S)
-        elif action == "resume":
-            request = {"name": schedule.name, "catch_up": False}
-            service.resume_schedule(request=request, timeout=vertex_api.TIMEOUT_S)
-        else:
-            service.delete_schedule(name=schedule.name, timeout=vertex_api.TIMEOUT_S).result(vertex_api.TIMEOUT_S)
-
-
-def console_link(environment: Environment, schedule: str) -> str:
-    """The console's page of a schedule, by its id."""
-    schedules = f"{vertex_api.CONSOLE}/locations/{environment.location}/pipelines/schedules"
-    return f"{schedules}/{schedule}?project={environment.project}"
+        return Schedule(
+            plan.environment, _service(plan.environment).create_schedule(request, timeout=vertex_api.TIMEOUT_S)
+        )

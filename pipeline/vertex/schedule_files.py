@@ -13,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lifecycle.registry.versions import OWNER
 from lifecycle.runs.parameters import Values, without_settings
-from lifecycle.vertex.run import message_as_json, state_of
 from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.vertex import schedule
-from pipeline.vertex.schedule import PAUSED, SchedulePlan, Timing, id_of
+from pipeline.vertex.schedule import Schedule, SchedulePlan, Timing
 from trainer.errors import (
     AmbiguousError,
     Checks,
@@ -70,7 +68,7 @@ class ScheduleChange:
     """CREATE, CHANGE, LEAVE, or for a schedule without a file DELETE or KEEP."""
     name: str
     wanted: WantedSchedule | None = None
-    old: Any = None
+    old: Schedule | None = None
     differences: Sequence[str] = ()
     """One line for each setting or parameter that differs between the schedule and its file."""
 
@@ -82,7 +80,33 @@ class ScheduleChange:
     @property
     def makes_one(self) -> bool:
         """Whether this step makes a schedule, not only pauses, resumes or deletes one."""
-        return self.action == CREATE or any(not line.startswith("paused:") for line in self.differences)
+        return self.creates or any(not line.startswith("paused:") for line in self.differences)
+
+    @property
+    def creates(self) -> bool:
+        """Whether there is no schedule of this name yet."""
+        return self.action == CREATE
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the schedule has no file, and goes."""
+        return self.action == DELETE
+
+    def apply(self) -> Schedule:
+        """Do it, and return the schedule that there is then, or the deleted one."""
+        if self.wanted is None:
+            assert self.old
+            self.old.change("delete")
+            return self.old
+        plan, paused = self.wanted.plan, self.wanted.paused
+        if self.makes_one:
+            made = schedule.replace(plan, self.old) if self.old else schedule.create(plan)
+        else:
+            assert self.old
+            made = self.old
+        if paused is not None and made.is_paused != paused:
+            made.change("pause" if paused else "resume")
+        return made
 
 
 # === Files ===
@@ -170,12 +194,12 @@ def compare_schedules(
 
     Raises `UserError` for two schedules of one name, and for one that has ended according to its file alone.
     """
-    own = [each for each in schedule.list_schedules(environment) if is_own_schedule(environment, each)]
+    own = [each for each in Schedule.all(environment) if each.is_own]
     steps = []
     for each in wanted:
         name, end = each.plan.name, each.plan.timing.end
-        same = [old for old in own if old.display_name == name]
-        ids = ", ".join(map(id_of, same))
+        same = [old for old in own if old.name == name]
+        ids = ", ".join(each.id for each in same)
         check(
             len(same) <= 1,
             f"there are {len(same)} schedules {name!r} ({ids}); delete all but one with "
@@ -193,23 +217,14 @@ def compare_schedules(
         action = LEAVE if ended or (same and not lines) else CHANGE if same else CREATE
         steps.append(ScheduleChange(action, name, each, same[0] if same else None, lines))
     names = {each.plan.name for each in wanted}
-    without = [old for old in own if old.display_name not in names]
-    return [*steps, *(ScheduleChange(DELETE if prune else KEEP, old.display_name, None, old) for old in without)]
+    without = [old for old in own if old.name not in names]
+    return [*steps, *(ScheduleChange(DELETE if prune else KEEP, old.name, None, old) for old in without)]
 
 
-def is_own_schedule(environment: Environment, found: Any) -> bool:
-    """Whether a schedule is one of this project, for this environment."""
-    job = found.create_pipeline_job_request.pipeline_job
-    # A schedule made in the console may have the address of its template alone.
-    pipeline = message_as_json(job).get("pipelineSpec", {}).get("pipelineInfo", {}).get("name", "")
-    return OWNER.items() <= dict(job.labels).items() and job.display_name == f"{pipeline}-{environment.name}"
-
-
-def _differences(wanted: WantedSchedule, old: Any) -> list[str]:
-    new, known = _facts(wanted.plan.request["schedule"]), _facts(message_as_json(old))
-    is_paused = state_of(old) == PAUSED
+def _differences(wanted: WantedSchedule, old: Schedule) -> list[str]:
+    new, known = _facts(wanted.plan.request["schedule"]), _facts(old.content)
     if wanted.paused is not None:
-        new["paused"], known["paused"] = wanted.paused, is_paused
+        new["paused"], known["paused"] = wanted.paused, old.is_paused
     keys = [key for key in {**new, **known} if key in new or key == "end" or key.startswith(PARAMETER)]
     return [_line(key, known.get(key), new.get(key)) for key in keys if known.get(key) != new.get(key)]
 
@@ -242,19 +257,3 @@ def _shown(value: Any) -> str:
         images = sorted(set(re.findall(r'"image": "(?:[^"]*/)?([^"/]+)"', json.dumps(value))))
         return f"{value['pipelineInfo']['name']} with {', '.join(images)}"
     return "not set" if value is None else f"{value:g}" if isinstance(value, float) else json.dumps(value)
-
-
-# === Changes ===
-
-
-def apply_change(environment: Environment, step: ScheduleChange) -> Any:
-    """Do what a step says; returns the schedule that there is then, or the deleted one."""
-    if step.wanted is None:
-        schedule.change(environment, step.old, "delete")
-        return step.old
-    made, plan, paused = step.old, step.wanted.plan, step.wanted.paused
-    if step.makes_one:
-        made = schedule.replace(plan, step.old) if step.old else schedule.create(plan)
-    if paused is not None and (state_of(made) == PAUSED) != paused:
-        schedule.change(environment, made, "pause" if paused else "resume")
-    return made

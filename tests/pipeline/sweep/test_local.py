@@ -28,7 +28,7 @@ from pipeline.sweep.local import (
     SECONDS,
     TRIALS,
     Search,
-    describe,
+    describe_here,
     folder_of,
     open_study,
 )
@@ -342,7 +342,7 @@ def test_time_of_the_first_trials_is_by_the_newest_measurement_of_this_machine(t
     old.keep()
     dataclasses.replace(old, date="2026-02-03", batch_size=4).keep()
     sweep = read_sweep(write_sweep(tmp_path, "flip = [true, false]"), load_environment("local"))
-    (line,) = [line for line in describe(sweep, tmp_path, 2, 0) if line.startswith("Time:")]
+    (line,) = [line for line in describe_here(sweep, tmp_path, 2, 0) if line.startswith("Time:")]
     assert "measured 2026-02-03, batch 4" in line
 
 

@@ -365,7 +365,9 @@ def test_dry_run_of_a_started_sweep_shows_its_jobs_and_sends_nothing(project, mo
     project.requests.clear()
     assert sweep(project, "--dry-run") == 0
     assert not project.requests
-    assert "/training/1?project=proj" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Started:  20 trials, 1 at a time, below gs://" in out
+    assert "/training/1?project=proj" in out
 
 
 def test_quota_for_all_trials_at_once_is_asked_for_before_anything_starts(project):
