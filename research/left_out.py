@@ -26,7 +26,8 @@ from trainer.io import files
 from trainer.io.runtime import load_tensorflow
 from trainer.metrics.metric_table import METRICS
 from trainer.models.find import find_answering
-from trainer.network import calibration, model_folder
+from trainer.network import model_folder
+from trainer.network.calibration import Calibration
 from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE, for_kind
 from trainer.prediction.predictor import Predictor
 
@@ -58,7 +59,7 @@ def main() -> None:
     (image_size,) = {manifest.image_size for manifest in manifests.values()}
     config = json.loads((model / MODEL_CONFIG).read_text())
     # That of pictures was fitted to these sets, if they are pictures.
-    prior = (calibration.of_config(config) if parsed.kind == PAGE else None) or fit_calibration.PRIOR
+    prior = (Calibration.of_config(config) if parsed.kind == PAGE else None) or fit_calibration.PRIOR
     with tempfile.TemporaryDirectory() as folder:
         network = Remembering(uncalibrated(model, pathlib.Path(folder), image_size, parsed.kind))
         data = {

@@ -21,7 +21,7 @@ from trainer.errors import reported
 from trainer.io.files import read_json
 from trainer.io.runtime import load_tensorflow
 from trainer.models.find import find_answering
-from trainer.network import calibration
+from trainer.network.calibration import Calibration
 from trainer.network.inference import Inference
 from trainer.network.model_folder import MODEL_CONFIG, flips
 from trainer.network.networks import image_size_of, network_of
@@ -46,7 +46,7 @@ def main() -> None:
     size = image_size_of(folder)
     ours = Inference(folder, size)
     config = read_json(folder / MODEL_CONFIG, "", dict)
-    graph = encode_onnx(network_of(config), read_weights(folder), flips(config), calibration.of_config(config))
+    graph = encode_onnx(network_of(config), read_weights(folder), flips(config), Calibration.of_config(config))
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # else its threads slow the others
     session = onnxruntime.InferenceSession(graph, options)

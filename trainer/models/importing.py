@@ -11,7 +11,7 @@ import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from trainer.errors import ContentError, some
+from trainer.errors import some
 from trainer.io import untrusted
 from trainer.io.files import read_json, replacing
 from trainer.io.package_version import code_version
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 IMPORT_BYTES, PIXEL_BYTES = 6 * 10**9, 10_000
 """Memory for an import with small images, and more for each pixel. An import takes 2 GB, and 4 kB for a pixel."""
+NAMED = 12
+"""Ignored arrays that a report names."""
 SECONDS, PIXEL_SECONDS = 900, 1e-3
 """Processor time, likewise. An import takes one minute. The check of the export predicts three maps."""
 NOT_MSI_NET = "it does not hold the weights of MSI-Net alone; get them from where they were published"
@@ -107,14 +109,11 @@ def convert_weights(
     from trainer.network import load
     from trainer.network.keras_networks import build_network
     from trainer.network.saved_model import write_model  # here and below: TensorFlow is loaded now
-    from trainer.network.weights import ENCODER_ALONE
 
     contents = tensorflow_files.read_contents(local.path)
     architecture = architecture_of(local.model) if local.model else DEFAULT
     network = build_network(architecture, (None, None), "float32")
-    matched = load.assign_arrays(network, contents.arrays, source)
-    if matched.is_encoder:
-        raise ContentError(f"{source} {ENCODER_ALONE}")
+    matched = load.assign_arrays(network, contents.arrays, source, whole=True)
     facts = {"source": source, "kind": contents.kind, "fingerprint": local.fingerprint}
     summary = _summary(local, matched, dataset, image_size, facts)
     output.mkdir()
@@ -158,8 +157,6 @@ def _count(matched: "Matched") -> str:
 
 
 def _table(matched: "Matched") -> list[str]:
-    from trainer.network.matching import SHOWN
-
     width = max(len(row.name) for row in matched.rows)
     lines = [
         f"  {row.name:<{width}}  {row.layer}/{row.role:<6}  {'x'.join(map(str, row.shape))}"
@@ -168,5 +165,5 @@ def _table(matched: "Matched") -> list[str]:
     lines.append(_count(matched))
     for reason in sorted(set(matched.ignored.values())):
         names = [name for name, why in matched.ignored.items() if why == reason]
-        lines.append(f"ignored, {reason}: {some(names, SHOWN)}")
+        lines.append(f"ignored, {reason}: {some(names, NAMED)}")
     return lines

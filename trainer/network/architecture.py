@@ -17,6 +17,10 @@ EPSILON = 1e-7
 """Keeps the quotient finite that scales a network's map to 0..1. It is the reference's value."""
 
 
+PIXELS = 240 * 320
+"""Pixels of the images of a `StepCost`."""
+
+
 @dataclasses.dataclass(frozen=True)
 class StepCost:
     """What a training step takes, counted by XLA for images of PIXELS pixels.
@@ -36,9 +40,12 @@ class StepCost:
     memory_bytes: Mapping[str, Mapping[str, float]]
     """Container image and precision -> memory for one image, without the weights."""
 
+    def images(self, count: int, image_size: tuple[int, int]) -> float:
+        """How many images of PIXELS pixels are as much as `count` images of (H, W) pixels.
 
-PIXELS = 240 * 320
-"""Pixels of the images of a `StepCost`."""
+        Example: 2 images of 480 x 640 are 8.
+        """
+        return count * image_size[0] * image_size[1] / PIXELS
 
 
 class Architecture(abc.ABC):

@@ -59,22 +59,22 @@ class Calibration:
         values = np.exp(exponent), logit, slope, np.exp(height), np.exp(width), y, x
         return cls(*(float(f"{value:.4g}") for value in values))
 
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> "Calibration | None":
+        """The calibration of a model, by the content of its MODEL_CONFIG. None if it has none.
 
-def of_config(config: Mapping[str, Any]) -> Calibration | None:
-    """The calibration of a model, by the content of its MODEL_CONFIG. None if it has none.
+        A model of an earlier version has no place of the bias, which then is the middle.
 
-    A model of an earlier version has no place of the bias, which then is the middle.
-
-    Raises:
-        ContentError: it has other numbers, as the calibration of a later version may.
-    """
-    numbers = config.get("calibration")
-    if not numbers:
-        return None
-    fields = {field.name: field.default for field in dataclasses.fields(Calibration)}
-    needed = [name for name, default in fields.items() if default is dataclasses.MISSING]
-    if not set(needed) <= set(numbers) <= set(fields):
-        raise ContentError(
-            f"the model's calibration has {', '.join(numbers)}, but should have {', '.join(fields)}"
-        )
-    return Calibration(**{name: float(value) for name, value in numbers.items()})
+        Raises:
+            ContentError: it has other numbers, as the calibration of a later version may.
+        """
+        numbers = config.get("calibration")
+        if not numbers:
+            return None
+        fields = {field.name: field.default for field in dataclasses.fields(cls)}
+        needed = [name for name, default in fields.items() if default is dataclasses.MISSING]
+        if not set(needed) <= set(numbers) <= set(fields):
+            raise ContentError(
+                f"the model's calibration has {', '.join(numbers)}, but should have {', '.join(fields)}"
+            )
+        return cls(**{name: float(value) for name, value in numbers.items()})

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.io.files import read_json, replacing
-from trainer.network import calibration, compact
+from trainer.network import compact
+from trainer.network.calibration import Calibration
 from trainer.network.model_folder import (
     MODEL_CONFIG,
     PICTURE,
@@ -78,7 +79,7 @@ def export_onnx(
         network_of(config),
         form(read_stored(folder)),
         flips(config),
-        calibration.of_config(config),
+        Calibration.of_config(config),
         {"image_size": f"{height}x{width}", **(metadata or {})},
     )
     with replacing(path) as partial:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from trainer.errors import UserError
 from trainer.io import runtime
 from trainer.io.files import read_json
-from trainer.network import calibration, model_folder
+from trainer.network import model_folder
+from trainer.network.calibration import Calibration
 from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, PICTURE, ModelConfig, for_kind
 from trainer.network.networks import network_of
 from trainer.network.onnx_graph import encode_onnx
@@ -47,7 +48,7 @@ class Inference:
         path = pathlib.Path(folder) / MODEL_CONFIG
         config = for_kind(read_json(path, MODEL_REMEDY, ModelConfig), kind) if path.is_file() else {}
         graph = encode_onnx(
-            network_of(config), read_stored(folder), model_folder.flips(config), calibration.of_config(config)
+            network_of(config), read_stored(folder), model_folder.flips(config), Calibration.of_config(config)
         )
         openvino = runtime.load_openvino()
         core = openvino.Core()

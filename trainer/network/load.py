@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from trainer.errors import UserError
 from trainer.io.files import read_json
-from trainer.network import calibration, model_folder
+from trainer.network import model_folder
 from trainer.network.arrays import Array, Weights
 from trainer.network.calibration import Calibration
 from trainer.network.keras_networks import build_network
@@ -56,13 +56,15 @@ def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
     _assign(model, read_weights(folder))
 
 
-def assign_arrays(model: keras.Model, arrays: list[Array], what: str) -> Matched:
+def assign_arrays(model: keras.Model, arrays: list[Array], what: str, whole: bool = False) -> Matched:
     """Assign the arrays of a file, which messages call `what`, to the layers of `model`, named as its network.
+
+    With `whole`, the weights of an encoder alone are refused.
 
     Raises:
         ContentError: the arrays belong to another network. See `trainer.network.matching.match`.
     """
-    matched = match(NETWORKS[model.name], arrays, what)
+    matched = match(NETWORKS[model.name], arrays, what, whole)
     _assign(model, matched.values)
     return matched
 
@@ -89,7 +91,7 @@ class Trained:
 
 def trained(network: keras.Model, config: Mapping[str, Any]) -> Trained:
     """The network as a model with this content of MODEL_CONFIG predicts with it."""
-    return Trained(network, model_folder.flips(config), calibration.of_config(config))
+    return Trained(network, model_folder.flips(config), Calibration.of_config(config))
 
 
 def averaged(network: Predict) -> Predict:

@@ -20,6 +20,11 @@ READ = ("/read", "/Identity", "/ReadVariableOp")
 """Suffixes that a graph adds to the name of a variable where it reads it, beside the number of an output."""
 OPTIMIZER = r"(?i)(^|/)(adam|rmsprop|sgd|momentum|adagrad|optimizer|beta[12]_power|global_step)"
 SHOWN = 12
+"""Most arrays that a message names."""
+ENCODER_ALONE = (
+    "holds the weights of an encoder alone, without ASPP and decoder, so it is not a model yet; use it as the "
+    "initial weights of a training (`train --initial-weights`, initial_weights of the pipeline)"
+)
 MIN_REPORTED = 16
 """Smaller arrays that belong to no layer are not reported."""
 
@@ -47,10 +52,16 @@ class Matched:
     """Whether these are the weights of the encoder alone."""
 
 
-def match(architecture: Architecture, arrays: Iterable[Array], what: str) -> Matched:
+def match(architecture: Architecture, arrays: Iterable[Array], what: str, whole: bool = False) -> Matched:
     """Find the array of each weight of a network among the arrays of a file, which messages call `what`.
 
     Values are read one array after the other, and only of arrays of the right shapes.
+
+    Args:
+        architecture: the network.
+        arrays: of the file.
+        what: the file, for messages.
+        whole: whether the weights of an encoder alone are refused.
 
     Raises:
         ContentError: unless the arrays are all weights of the network, or exactly the encoder's, finite and
@@ -86,6 +97,8 @@ def match(architecture: Architecture, arrays: Iterable[Array], what: str) -> Mat
     others = [array for array in arrays if ignored.get(array.name) == "of no layer"]
     is_encoder = {layer for layer, _ in values} == set(architecture.encoder)
     _check(architecture, values, faults, others, what)
+    if whole and is_encoder:
+        raise ContentError(f"{what} {ENCODER_ALONE}")
     rows.sort(key=lambda row: (layers.index(row.layer), row.role == "bias"))
     return Matched(values, rows, ignored, is_encoder)
 

@@ -3,18 +3,13 @@
 import os
 import pathlib
 
-from trainer.errors import ContentError, UserError
+from trainer.errors import UserError
 from trainer.io import untrusted
 from trainer.network import compact, hdf5_files, model_folder
 from trainer.network.arrays import Weights
 from trainer.network.matching import match
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_REMEDY, weights_in
 from trainer.network.networks import architecture_of
-
-ENCODER_ALONE = (
-    "holds the weights of an encoder alone, without ASPP and decoder, so it is not a model yet; use it as the "
-    "initial weights of a training (`train --initial-weights`, initial_weights of the pipeline)"
-)
 
 
 def read_weights(folder: str | os.PathLike[str]) -> Weights:
@@ -39,10 +34,7 @@ def read_stored(folder: str | os.PathLike[str]) -> Weights:
         return compact.read_compact(path, lambda content: _decode_in_worker(content, str(path)))
     architecture = architecture_of(path.parent)
     arrays = hdf5_files.read_in_worker(path, architecture.weight_shapes().values(), str(path))
-    matched = match(architecture, arrays, str(path))
-    if matched.is_encoder:
-        raise ContentError(f"{path} {ENCODER_ALONE}")
-    return matched.values
+    return match(architecture, arrays, str(path), whole=True).values
 
 
 def _decode_in_worker(content: bytes, what: str) -> Weights:

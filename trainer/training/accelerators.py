@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from trainer.errors import UserError, check, look_up
-from trainer.network.architecture import PIXELS, StepCost
+from trainer.network.architecture import StepCost
 from trainer.network.networks import DEFAULT
 
 # === Prices: region, date and source ===
@@ -377,7 +377,7 @@ def step_memory_bytes(
     chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
 ) -> float:
     """Bytes of memory that `batch` images on one chip need."""
-    return cost.state_bytes + batch * cost.memory_bytes[chip.image][precision] * _scale(image_size)
+    return cost.state_bytes + cost.images(batch, image_size) * cost.memory_bytes[chip.image][precision]
 
 
 def usable_bytes(chip: Chip) -> float:
@@ -387,7 +387,7 @@ def usable_bytes(chip: Chip) -> float:
 
 def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost) -> int:
     """Largest number of images that fits into the memory of one chip. 0 if none fits."""
-    image_bytes = cost.memory_bytes[chip.image][precision] * _scale(image_size)
+    image_bytes = cost.images(1, image_size) * cost.memory_bytes[chip.image][precision]
     return max(0, int((usable_bytes(chip) - cost.state_bytes) / image_bytes))
 
 
@@ -414,7 +414,7 @@ def bound(
 def _seconds_at_peak(
     chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost
 ) -> dict[str, float]:
-    images = batch * _scale(image_size)
+    images = cost.images(batch, image_size)
     traffic = cost.state_traffic_bytes[chip.image] + images * cost.traffic_bytes[chip.image][precision]
     return {
         "arithmetic": images * cost.flop / chip.flops[precision],
@@ -456,10 +456,6 @@ def basis(
         f"{cost.state_bytes / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is "
         "usable.",
     )
-
-
-def _scale(image_size: tuple[int, int]) -> float:
-    return image_size[0] * image_size[1] / PIXELS
 
 
 # === The batch ===

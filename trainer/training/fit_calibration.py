@@ -7,6 +7,7 @@ model.
 
 import itertools
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from scipy import optimize, stats
 from trainer.data.prepared import PreparedData
 from trainer.io.progress import Tracker
 from trainer.network.calibration import Calibration
-from trainer.network.load import Predict
 from trainer.network.tensorflow_calibration import mixture, positions
 from trainer.training.loss import kld_loss
 
@@ -39,12 +39,15 @@ Data = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 
 
 def calibrate(
-    network: Predict, dataset: pathlib.Path, n_images: int, prior: Calibration | None = None
+    network: Callable[[tf.Tensor], tf.Tensor],
+    dataset: pathlib.Path,
+    n_images: int,
+    prior: Calibration | None = None,
 ) -> Calibration | None:
     """Fit a calibration to the validation images of a prepared dataset, and say what it gains.
 
     Args:
-        network: Predicts maps that are not calibrated.
+        network: Callable[[tf.Tensor], tf.Tensor]s maps that are not calibrated.
         dataset: Folder of the dataset.
         n_images: Number of its validation images. At most about MOST_IMAGES are used.
         prior: Calibration of the base model. PRIOR if there is none.
@@ -61,7 +64,7 @@ def calibrate(
     return fit_calibration(predicted, prior or PRIOR)
 
 
-def predict_shrunk(network: Predict, examples: Any, n_images: int) -> Data:
+def predict_shrunk(network: Callable[[tf.Tensor], tf.Tensor], examples: Any, n_images: int) -> Data:
     """Predict the maps of some examples, and shrink them and the dataset's maps."""
     batches = []
     with Tracker("calibrate", n_images, "images") as tracker:

@@ -22,8 +22,8 @@ from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
 from trainer.io.package_version import code_version
 from trainer.models.model_names import NO_FILE
 from trainer.models.weight_sources import WeightSource
-from trainer.network import calibration
 from trainer.network.architecture import Architecture
+from trainer.network.calibration import Calibration
 from trainer.network.keras_networks import build_network
 from trainer.network.load import assign_arrays, load_weights, trained
 from trainer.network.model_folder import (
@@ -238,7 +238,7 @@ def train(
         f"the weights at {config.initial_weights} changed since the run was planned (their digest was "
         f"{initial_weights_fingerprint}, now it is {fingerprint or 'none'}); run the pipeline again",
     )
-    prior = base and calibration.of_config(base)
+    prior = base and Calibration.of_config(base)
     identity = run_identity(job, base, fingerprint)
     images = _images_seen(dataset, base_model)
     check_model_output(output, identity)

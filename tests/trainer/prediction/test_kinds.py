@@ -14,7 +14,7 @@ from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.errors import UserError
 from trainer.io.files import write_json
-from trainer.network import calibration
+from trainer.network.calibration import Calibration
 from trainer.network.inference import Inference
 from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE
 from trainer.network.networks import image_sizes_of
@@ -120,4 +120,4 @@ def test_a_damaged_size_of_a_kind_is_refused_by_its_numbers(folder, tmp_path):
     write_json(model / MODEL_CONFIG, {"image_size": [64, 80], "kinds": {PAGE: PAGES | {"image_size": [41, 72]}}})
     with pytest.raises(UserError, match="41, 72"):
         Predictor(model)
-    assert calibration.of_config({"calibration": CALIBRATION}).bias_y == 0
+    assert Calibration.of_config({"calibration": CALIBRATION}).bias_y == 0
