@@ -12,7 +12,7 @@ from trainer.evaluation import data_check, gate, recorded
 from trainer.evaluation.recorded import Line
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.evaluation.version_record import DataRecord
+from trainer.evaluation.version_record import Lineage
 from trainer.models.provenance import Origin
 from trainer.reports.data_comparison import ComparedData
 from trainer.wording import is_test_set
@@ -38,7 +38,8 @@ def _compared(step: str, folder: str, default: Version | None, before: Sequence[
     """The data of a step beside the default's, with the images `before`. Empty if its images are not known."""
     data = PreparedData(folder)
     manifest = data.manifest
-    earlier = default.facts.lineage.data.get(step, DataRecord()) if default else DataRecord()
+    lineage = default.facts.lineage if default else Lineage()
+    earlier = lineage.data_of(step)
     now, last = data.statistics(), earlier.statistics
     if now is None:
         raise ContentError(f"{folder} has no statistics: prepare the dataset again")

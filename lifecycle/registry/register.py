@@ -272,15 +272,13 @@ def _made_of(config: EvaluateConfig, model: str, folders: Mapping[str, pathlib.P
 
 def _decision_facts(evaluation: Evaluation) -> dict[str, Any]:
     """What a version's record says of its decision, beside whether it was promoted and why."""
-    from trainer.evaluation import gate  # loads NumPy
-
     deciding, known = evaluation.deciding, evaluation.known
     told = {
         "end": evaluation.end,
         "known": dataclasses.asdict(known) if known else None,
         "n_known": evaluation.n_known,
         "decision": evaluation.decision,
-        "held": evaluation.end in (gate.HELD, gate.DISAGREE),
+        "held": evaluation.is_held,
         "could_find": deciding.could_find,
     }
     facts: dict[str, Any] = {
@@ -290,8 +288,7 @@ def _decision_facts(evaluation: Evaluation) -> dict[str, Any]:
     if evaluation.questions is not None:
         facts["findings"] = evaluation.questions
     if gain := deciding.decisive_gain:
-        metric = gate.metric_of(evaluation.gate)
-        facts["gain"] = {"metric": metric, "spread": deciding.spread, **dataclasses.asdict(gain)}
+        facts["gain"] = {"metric": evaluation.metric, "spread": deciding.spread, **dataclasses.asdict(gain)}
     return facts
 
 

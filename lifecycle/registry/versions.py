@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from lifecycle.registry.state_files import MoveEntry
 from trainer.errors import ContentError, check
-from trainer.evaluation.evaluation import KNOWN, RECORDED, SHIPPED_MAP
+from trainer.evaluation.evaluation import kept_files
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
@@ -315,12 +315,7 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
         model / model_folder.TRAINING_IMAGES
     ).exists():  # models of earlier versions and imported ones do not have it
         files[model_folder.TRAINING_IMAGES] = model / model_folder.TRAINING_IMAGES
-    if evaluation is not None:
-        files |= {name: evaluation / name for name in (model_folder.EVALUATION, model_folder.PER_IMAGE)}
-        for name in (model_folder.LEFT_OUT, SHIPPED_MAP, KNOWN, RECORDED):
-            if (evaluation / name).exists():
-                files[name] = evaluation / name
-    return files
+    return files | (kept_files(evaluation) if evaluation else {})
 
 
 # === On Cloud Storage ===

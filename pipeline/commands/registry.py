@@ -28,7 +28,7 @@ from lifecycle.registry.versions import DefaultMove, Version, is_rolled_back, nu
 from lifecycle.registry.vertex_registry import VertexRegistry
 from trainer.data.prepared_data import SPLIT_NAMES
 from trainer.errors import NotFoundError, SettingError, UsageError, check, printable
-from trainer.evaluation.version_record import DataRecord
+from trainer.evaluation.version_record import Lineage
 from trainer.metrics.metric_table import METRICS
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
 from trainer.models.provenance import Origin
@@ -151,7 +151,7 @@ def version_facts(
     known = {
         "Model": f"{name}@{version.number}" + (f" ({', '.join(names)})" if names else ""),
         "Created": record.created.replace("T", " ").replace("+00:00", " UTC"),
-        "Data": "; ".join(_data(step, data) for step, data in lineage.data.items()),
+        "Data": "; ".join(_data(step, lineage) for step in lineage.data),
         **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
         "Decision": record.reason.replace(BECOMES, BECAME, 1),
         **version_summary.lines(record),
@@ -200,8 +200,9 @@ def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[De
     )
 
 
-def _data(step: str, data: DataRecord) -> str:
+def _data(step: str, lineage: Lineage) -> str:
     """One prepared dataset of a run, such as `base salicon (160 training and 40 validation)`."""
+    data = lineage.data_of(step)
     counts = " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in data.counts.items())
     source = ", generated" if Origin(vars(data)).is_sample else ""
     return f"{step} {data.dataset}{source}" + (f" ({counts})" if counts else "")

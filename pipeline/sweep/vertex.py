@@ -133,7 +133,7 @@ class StartedSweep:
                 fetched = service.wait(self.fetch_job, OUTAGE)
                 if failure := service.failure(fetched, "job that fetches the data"):
                     (folder / JOBS).unlink()  # the same command starts another
-                    raise UserError(failure)
+                    raise FailedError(failure)
                 self.tuning_job = service.start_once(tuning_job(sweep, self), LABEL)
                 self.save(folder)
             print(f"Tuning:   {self.trials} trials, {service.link(self.tuning_job)}", flush=True)

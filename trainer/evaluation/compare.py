@@ -20,6 +20,7 @@ from trainer.errors import UserError, check, check_choice
 from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices
 from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Intervals, ScoredDataset, Scores
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
+from trainer.io import files
 from trainer.io.abstract_place import Stored
 from trainer.io.files import local_path
 from trainer.io.places import stored_at
@@ -89,6 +90,15 @@ class Contestant:
     def notice(self) -> str:
         """A warning about a model of the sample set. Empty for others, and if the model no longer exists."""
         return Origin.of_folder(self.model).notice(self.label) if self.model else ""
+
+    @property
+    def config(self) -> dict[str, Any] | None:
+        """The content of its MODEL_CONFIG. None without one, and if the model no longer exists."""
+        path = self.model / model_folder.MODEL_CONFIG if self.model else None
+        if path is None or not path.is_file():
+            return None
+        config: dict[str, Any] = files.read_json(path, EVALUATE_AGAIN, model_folder.ModelConfig)
+        return config
 
     @functools.cached_property
     def predictor(self) -> Any:

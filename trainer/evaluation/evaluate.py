@@ -31,7 +31,7 @@ from trainer.evaluation.evaluation import (
 )
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
-from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig
+from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig, metric_of
 from trainer.io import files, package_version
 from trainer.io.files import StrPath
 from trainer.io.runtime import load_tensorflow
@@ -223,7 +223,7 @@ def _on_known(
     table = Scorer(folder, manifest, predictors, left_out=trained_on if enough else ()).score(
         "evaluate known images"
     )
-    metric = gate.metric_of(config.gate)
+    metric = metric_of(config.gate)
     gain = table.gains(CANDIDATE, CHAMPION, KNOWN_LEVEL)[metric if metric in table.scores[CANDIDATE] else LEAD]
     shared = recorded.compare(recorded.read_lines(data), recorded.read_lines(folder))
     return Known.of(gain, len(table.images), len(shared.comparable), len(shared.changed))

@@ -4,15 +4,17 @@ Loads no NumPy, so that a registry can read an evaluation without it.
 """
 
 import dataclasses
+import enum
 import pathlib
 from typing import Any, ClassVar
 
 from typing_extensions import TypedDict
 
 from trainer.data.prepared_data import Manifest
+from trainer.evaluation.settings import metric_of
 from trainer.io import files
 from trainer.io.files import StrPath
-from trainer.network.model_folder import EVALUATION, ImageSize, ModelConfig
+from trainer.network.model_folder import EVALUATION, LEFT_OUT, PER_IMAGE, ImageSize, ModelConfig
 
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""
@@ -208,6 +210,18 @@ class ScoredDataset:
         return content
 
 
+class Ending(enum.StrEnum):
+    """How an evaluation ends."""
+
+    PROMOTED = "promoted"
+    CHALLENGER = "challenger"
+    UNDECIDED = "not decided"
+    HELD = "held"
+    """By a question about the data."""
+    DISAGREE = "disagree"
+    """The candidate is better on new images and worse on known ones."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Known:
     """The gain of a candidate over the current default on the known images.
@@ -268,7 +282,7 @@ class Evaluation:
     beats_champion: bool | None = None
     """Whether the candidate is significantly better than the current default. None without one."""
     end: str = ""
-    """How it ends, of `gate.PROMOTED` and the others."""
+    """How it ends, an `Ending`. Empty for an evaluation of an earlier version."""
     decided: bool = True
     """Whether there were enough images that neither model was trained on."""
     known: Known | None = None
@@ -322,9 +336,26 @@ class Evaluation:
         files.write_json(folder / EVALUATION, content)
 
     @property
+    def metric(self) -> str:
+        """The metric that compares the candidate with the current default, such as `kld`."""
+        return metric_of(self.gate)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for a person: a question about the data, or data and model disagree."""
+        return self.end in (Ending.HELD, Ending.DISAGREE)
+
+    @property
     def deciding(self) -> ScoredDataset:
         """The scores on the dataset that decides."""
         return self.datasets[self.decides]
+
+
+def kept_files(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    """The files of an evaluation that a version keeps: name -> path. With them, two versions can be compared."""
+    always = {name: folder / name for name in (EVALUATION, PER_IMAGE)}
+    others = {name: folder / name for name in (LEFT_OUT, SHIPPED_MAP, KNOWN, RECORDED)}
+    return always | {name: path for name, path in others.items() if path.exists()}
 
 
 class _Form(TypedDict):

@@ -9,16 +9,12 @@ from trainer.data.prepared_data import Manifest
 from trainer.data.settings import SAMPLE
 from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence, reasons
-from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Known, Scores
+from trainer.evaluation.evaluation import CONFIDENCE, Ending, Evaluation, Gain, Known, Scores
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION
-from trainer.evaluation.settings import EvaluateConfig
+from trainer.evaluation.settings import EvaluateConfig, metric_of
 from trainer.io.files import StrPath
-from trainer.metrics.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, LEAD, METRICS, metrics_that_need
+from trainer.metrics.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, METRICS, metrics_that_need
 from trainer.models.provenance import Origin
-
-PROMOTED, CHALLENGER, UNDECIDED, HELD, DISAGREE = "promoted", "challenger", "not decided", "held", "disagree"
-"""How an evaluation ends: HELD by a question about the data, or DISAGREE if the candidate is better on new images
-and worse on known ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,21 +29,13 @@ class Decision:
     promote: bool
     reason: str
     """One or more sentences for people."""
-    end: str
-    """PROMOTED, CHALLENGER, UNDECIDED, HELD or DISAGREE."""
+    end: Ending
+    """Such as `Ending.HELD`."""
 
     @property
     def decided(self) -> bool:
         """Whether there were enough images that neither model was trained on, in enough groups."""
-        return self.end != UNDECIDED
-
-
-def metric_of(gate: str) -> str:
-    """The metric that compares the candidate with the current default: LEAD if the gate is `always` or `never`.
-
-    Example: `cc` for the gate `cc`, and `kld` for `never`.
-    """
-    return gate if gate in METRICS else LEAD
+        return self.end != Ending.UNDECIDED
 
 
 def measured_metric(gate: str, measured: Collection[str]) -> str:
@@ -108,7 +96,7 @@ def decide(
     if all(_is_worse(metric, ours, bias) for metric in BASELINE_METRICS):
         numbers = " and in ".join(reasons.against(metric, ours, bias) for metric in BASELINE_METRICS)
         reason = f"The candidate is worse than the centre bias in {numbers}."
-        return Decision(False, beats, False, reason, CHALLENGER)
+        return Decision(False, beats, False, reason, Ending.CHALLENGER)
     if config.gate in ("always", "never"):
         promote = config.gate == "always"
         outcome = reasons.BECOMES if promote else "The candidate does not become the default"
@@ -117,17 +105,19 @@ def decide(
             reason += f" Known images: {reasons.known_text(known) or known.verdict}."
         if promote and questions:
             reason += f" The data raise a question: {' '.join(questions)}"
-        return Decision(True, beats, promote, reason, PROMOTED if promote else CHALLENGER)
+        return Decision(True, beats, promote, reason, Ending.PROMOTED if promote else Ending.CHALLENGER)
     if undecided and not reservation and CHAMPION in models:
-        return Decision(True, None, False, f"Not decided, so the {current} stays: {undecided}.", UNDECIDED)
+        return Decision(True, None, False, f"Not decided, so the {current} stays: {undecided}.", Ending.UNDECIDED)
     if reservation or beats is False:
-        return Decision(True, beats, False, f"The {current} stays: {reservation or comparison}.", CHALLENGER)
+        return Decision(
+            True, beats, False, f"The {current} stays: {reservation or comparison}.", Ending.CHALLENGER
+        )
     if known is not None and known.verdict == Known.GONE:
         reason = (
             f"The {current} stays: {comparison}, but the {known.n_images:,} known images on which it was decided "
             "are not there any more. Restore them, or start anew with known_images=forget."
         )
-        return Decision(True, beats, False, reason, HELD)
+        return Decision(True, beats, False, reason, Ending.HELD)
     if known is not None and known.verdict == Known.WORSE:
         reason = f"Data and model disagree, so the {current} stays: {comparison}, but {reasons.known_text(known)}."
         return Decision(
@@ -135,13 +125,13 @@ def decide(
             beats,
             False,
             " ".join([reason, reasons.what_changed(known), *questions, reasons.CONFIRM]),
-            DISAGREE,
+            Ending.DISAGREE,
         )
     if questions:
         reason = f"Held by a question about the data, so the {current} stays: {comparison}."
-        return Decision(True, beats, False, " ".join([reason, *questions, reasons.CONFIRM]), HELD)
+        return Decision(True, beats, False, " ".join([reason, *questions, reasons.CONFIRM]), Ending.HELD)
     also = f"; {text}" if known is not None and (text := reasons.known_text(known)) else ""
-    return Decision(True, beats, True, f"{reasons.BECOMES}: {comparison}{also}.", PROMOTED)
+    return Decision(True, beats, True, f"{reasons.BECOMES}: {comparison}{also}.", Ending.PROMOTED)
 
 
 def what_could_be_found(

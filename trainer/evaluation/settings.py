@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from trainer.metrics.metric_table import DECIDING, DENSITY, LEAD, metrics_that_need
+from trainer.metrics.metric_table import DECIDING, DENSITY, LEAD, METRICS, metrics_that_need
 from trainer.settings.fields import check_ranges, setting
 
 GATE_ON = ("finetune", "test")
@@ -49,3 +49,11 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+
+def metric_of(gate: str) -> str:
+    """The metric that compares the candidate with the current default: LEAD if the gate is `always` or `never`.
+
+    Example: `cc` for the gate `cc`, and `kld` for `never`.
+    """
+    return gate if gate in METRICS else LEAD

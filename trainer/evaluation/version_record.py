@@ -48,6 +48,10 @@ class Lineage:
     pipeline_job: str = ""
     """Resource name of the run on Vertex AI."""
 
+    def data_of(self, step: str) -> DataRecord:
+        """The data of `base`, `finetune` or `test`. All of it is empty if they are not known."""
+        return self.data.get(step, DataRecord())
+
 
 @dataclasses.dataclass(frozen=True)
 class GainRecord:

@@ -17,7 +17,7 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
 from trainer.errors import now
-from trainer.evaluation.version_record import DataRecord, VersionRecord
+from trainer.evaluation.version_record import VersionRecord
 from trainer.io.package_version import code_version
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.models.registry_layout import PRETRAINED_VERSION
@@ -190,7 +190,7 @@ def _tested(versions: Sequence[Entry], name: str, metric: str) -> dict[int, floa
 
 
 def _fingerprint(version: Entry) -> str:
-    return version.record.lineage.data.get("test", DataRecord()).fingerprint
+    return version.record.lineage.data_of("test").fingerprint
 
 
 # === Drawings ===
@@ -286,9 +286,9 @@ def _images(versions: Sequence[Entry]) -> str:
     """Draw the number of images by date. Empty if it is never known."""
     counts = {}
     for version in versions:
-        data = version.record.lineage.data
-        step = data.get("finetune") or data.get("base") or DataRecord()
-        if total := sum(step.counts.values()):
+        lineage = version.record.lineage
+        step = "finetune" if "finetune" in lineage.data else "base"
+        if total := sum(lineage.data_of(step).counts.values()):
             counts[version.number] = total
     shown = [version for version in versions if version.number in counts]
     if not shown:

@@ -15,16 +15,14 @@ from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.errors import check, format_duration, now
-from trainer.evaluation import confidence, gate, per_image, reasons, run_folders, sample_notices, seen
+from trainer.evaluation import confidence, per_image, reasons, run_folders, sample_notices, seen
 from trainer.evaluation.compare import (
-    EVALUATE_AGAIN,
     Contestant,
     DatasetComparison,
-    Files,
     SharedScores,
     draw_images,
 )
-from trainer.evaluation.evaluation import CeilingScores, Evaluation, Gain, NoCeiling, Picture
+from trainer.evaluation.evaluation import CeilingScores, Ending, Evaluation, Gain, ScoredDataset
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.io import files, package_version
 from trainer.io.pictures import Pixels
@@ -65,10 +63,10 @@ VERDICTS = {
     confidence.SAME: ("plain", "The same"),
 }
 """Significance -> colour and headline."""
-HEADLINES = {
-    gate.HELD: ("bad", "Held by a question about the data"),
-    gate.DISAGREE: ("bad", "Data and model disagree"),
-    gate.UNDECIDED: ("plain", "Not decided"),
+HEADLINES: dict[str, tuple[str, str]] = {
+    Ending.HELD: ("bad", "Held by a question about the data"),
+    Ending.DISAGREE: ("bad", "Data and model disagree"),
+    Ending.UNDECIDED: ("plain", "Not decided"),
 }
 """End of an evaluation that promotes nothing -> colour and headline."""
 READING_PX = 320
@@ -315,7 +313,7 @@ def _sentence(evaluation: Evaluation, table: PerImage) -> str:
 
     `table` has the scores on these images.
     """
-    result, metric, level = evaluation.deciding, gate.metric_of(evaluation.gate), evaluation.shown_confidence
+    result, metric, level = evaluation.deciding, evaluation.metric, evaluation.shown_confidence
     means, row = result.models, METRICS[metric]
     interval = score_tables.interval_text(metric, result.intervals[CANDIDATE][metric])
     gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
@@ -345,7 +343,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: 
     """Return the values of the template for one dataset."""
     result = evaluation.datasets[name]
     labels = {model: heading for model, heading in MODELS.items() if model in result.models}
-    gate_metric, who = gate.metric_of(evaluation.gate), sample_notices.observers(vars(result.manifest))
+    gate_metric, who = evaluation.metric, sample_notices.observers(vars(result.manifest))
     note = ""
     if not result.has_fixations:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
@@ -362,9 +360,9 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: 
         "gains": [score_tables.gain_row(metric, gain) for metric, gain in result.gains.items()],
         "decisive": sentences.decisive_text(result, gate_metric),
         "who": who,
-        "ceiling": _ceiling(result.ceiling, labels, evaluation.shown_confidence, who),
+        "ceiling": _ceiling(result, labels, evaluation.shown_confidence, who),
         "gallery": gallery.describe_gallery(
-            _examples(folder, result.pictures, gate_metric),
+            _examples(folder, result, gate_metric),
             table,
             {model: MODELS[model][0].lower() for model in (CANDIDATE, CHAMPION) if model in table.scores},
             LEAD,
@@ -376,12 +374,13 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: 
 
 
 def _ceiling(
-    ceiling: CeilingScores | NoCeiling | None, labels: dict[str, tuple[str, str]], level: float, who: str
+    result: ScoredDataset, labels: dict[str, tuple[str, str]], level: float, who: str
 ) -> dict[str, Any] | None:
     """Return the bars from centre bias to people, or `absent`, the reason for none.
 
     None is returned for an evaluation without a ceiling.
     """
+    ceiling = result.ceiling
     if not isinstance(ceiling, CeilingScores):
         return None if ceiling is None else {"absent": ceiling.absent}
     rows = ceiling_rows.ceiling_rows(ceiling)
@@ -392,14 +391,17 @@ def _ceiling(
     }
 
 
-def _examples(folder: pathlib.Path, drawn: Sequence[Picture], gate_metric: str) -> list[gallery.GalleryImage]:
+def _examples(folder: pathlib.Path, result: ScoredDataset, gate_metric: str) -> list[gallery.GalleryImage]:
     """Return the images that have pictures, each once, with all reasons why they were chosen."""
     why: dict[str, list[str]] = {}
-    for picture in drawn:
+    for picture in result.pictures:
         group, _, metric = picture.group.partition(" ")
         metric = metric or (gate_metric if group in ("gains", "losses") else LEAD)
         why.setdefault(picture.image, []).append(f"{GROUPS[group]} {METRICS[metric].label}")
-    panels = {picture.image: {panel: folder / file for panel, file in picture.files.items()} for picture in drawn}
+    panels = {
+        picture.image: {panel: folder / file for panel, file in picture.files.items()}
+        for picture in result.pictures
+    }
     return [gallery.GalleryImage(image, panels[image], reasons) for image, reasons in why.items()]
 
 
@@ -436,12 +438,7 @@ def write_comparison(
     first, *others = colors
     data = _data({name: (result.n_images, result.n_units) for name, result in results.items()})
     notices = [text for each in contestants if (text := each.notice)]
-    paths = {each.label: each.model / model_folder.MODEL_CONFIG for each in contestants if each.model}
-    configs = {
-        label: files.read_json(path, EVALUATE_AGAIN, model_folder.ModelConfig)
-        for label, path in paths.items()
-        if path.is_file()
-    }
+    configs = {each.label: each.config for each in contestants if each.config is not None}
     sets = []
     with files.folder() as folder:
         for name, result in results.items():
@@ -463,7 +460,11 @@ def write_comparison(
 
 
 def _describe_compared(
-    name: str, result: DatasetComparison, shared: SharedScores, colors: Mapping[str, str], drawn: Files
+    name: str,
+    result: DatasetComparison,
+    shared: SharedScores,
+    colors: Mapping[str, str],
+    drawn: Mapping[str, Mapping[str, pathlib.Path]],
 ) -> dict[str, Any]:
     """Return the values of the template for one dataset."""
     labels = {model: (model, color) for model, color in colors.items()}

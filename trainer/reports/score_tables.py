@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainer import wording
-from trainer.evaluation import confidence, gate
+from trainer.evaluation import confidence
 from trainer.evaluation.compare import Difference
 from trainer.evaluation.evaluation import (
     Evaluation,
     Gain,
-    Scores,
 )
 from trainer.evaluation.per_image import (
     CANDIDATE,
@@ -104,7 +103,7 @@ def decision_page(evaluation: Evaluation) -> str:
     deciding, models = evaluation.deciding, evaluation.deciding.models
     groups = wording.in_groups(deciding.n_units, deciding.n_images)
     heading = "Becomes the default" if evaluation.promote else "Does not become the default"
-    if evaluation.end in (gate.HELD, gate.DISAGREE):
+    if evaluation.is_held:
         heading += f": {evaluation.end}"
     lines = [
         f"# {heading}",
@@ -124,7 +123,7 @@ def decision_page(evaluation: Evaluation) -> str:
 def describe_scores(
     table: PerImage,
     labels: Mapping[str, tuple[str, str]],
-    means: Mapping[str, Scores],
+    means: Mapping[str, Mapping[str, float]],
     intervals: Mapping[str, Intervals],
 ) -> dict[str, Any]:
     """Return the values of the macros `table` and `distributions` for one dataset.
@@ -157,7 +156,7 @@ def describe_scores(
 def _score_row(
     metric: str,
     colors: Collection[str],
-    means: Mapping[str, Scores],
+    means: Mapping[str, Mapping[str, float]],
     intervals: Mapping[str, Intervals],
     marks_best: bool,
 ) -> dict[str, Any]:

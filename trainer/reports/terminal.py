@@ -11,14 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import wording
-from trainer.evaluation import gate, sample_notices
 from trainer.evaluation.compare import DatasetComparison
 from trainer.evaluation.evaluation import (
     CeilingScores,
     Evaluation,
-    Intervals,
-    NoCeiling,
-    Scores,
+    ScoredDataset,
 )
 from trainer.evaluation.per_image import (
     CANDIDATE,
@@ -29,6 +26,7 @@ from trainer.reports.ceiling_rows import ceiling_notes, ceiling_rows, ceiling_sc
 from trainer.reports.score_tables import (
     MODELS,
     UNCORRECTED,
+    Intervals,
     coverage,
     gain_row,
     interval_text,
@@ -61,11 +59,11 @@ def print_evaluation(evaluation: Evaluation, console: Console, registers: bool =
         covers = coverage(result.over_people, means[CANDIDATE])
         console.print(Text(f"{covers} {UNCORRECTED}"), soft_wrap=True)
         console.print(Text(how_measured(result), style="dim"), soft_wrap=True)
-        for text in (*where_worse(result), decisive_text(result, gate.metric_of(evaluation.gate))):
+        for text in (*where_worse(result), decisive_text(result, evaluation.metric)):
             if text:
                 console.print(Text(text), soft_wrap=True)
         if result.ceiling is not None:
-            _print_ceiling(console, result.ceiling, level, sample_notices.observers(vars(result.manifest)))
+            _print_ceiling(console, result, level)
     for text in evaluation.data_warnings:
         console.print(Text(f"warning: {text}"), soft_wrap=True)
     for text in notices(evaluation):
@@ -74,10 +72,11 @@ def print_evaluation(evaluation: Evaluation, console: Console, registers: bool =
         console.print(Text(reason_of(evaluation, registers)), soft_wrap=True)
 
 
-def _print_ceiling(console: Console, ceiling: CeilingScores | NoCeiling, level: float, who: str) -> None:
+def _print_ceiling(console: Console, result: ScoredDataset, level: float) -> None:
     """Print how well observers predict each other, and how far each model comes from the centre bias to that."""
-    if isinstance(ceiling, NoCeiling):
-        console.print(Text(f"No ceiling of {who}: {ceiling.absent}"), soft_wrap=True)
+    ceiling, who = result.ceiling, sample_notices.observers(vars(result.manifest))
+    if not isinstance(ceiling, CeilingScores):
+        console.print(Text(f"No ceiling of {who}: {ceiling.absent if ceiling else ''}"), soft_wrap=True)
         return
     rows = ceiling_rows(ceiling)
     cells = {
@@ -126,7 +125,7 @@ def print_comparison(results: Mapping[str, DatasetComparison], level: float, con
 
 
 def _score_cells(
-    means: Mapping[str, Scores], intervals: Mapping[str, Intervals]
+    means: Mapping[str, Mapping[str, float]], intervals: Mapping[str, Intervals]
 ) -> tuple[list[str], dict[str, list[str]]]:
     """Return the columns, and for each metric the mean of each model with its interval if there is one."""
     columns: list[str] = []

@@ -1,6 +1,6 @@
 """Why a version became the default or not, in three lines, by what a registry records of it. Loads no NumPy."""
 
-from trainer.evaluation.version_record import GainRecord, KnownRecord, VersionRecord
+from trainer.evaluation.version_record import VersionRecord
 from trainer.metrics.metric_table import METRICS
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import PRETRAINED_VERSION
@@ -20,8 +20,8 @@ def short_gain(record: VersionRecord) -> str:
     gain = record.gain
     if gain is None:
         return ""
-    ends = _ends(gain, 3)
-    return f"{_label(gain)} {gain.mean:+.3f}" + (f" ({ends})" if ends else "")
+    ends = _ends(gain.low, gain.high, 3)
+    return f"{_label(gain.metric)} {gain.mean:+.3f}" + (f" ({ends})" if ends else "")
 
 
 def opponent(record: VersionRecord) -> str:
@@ -38,9 +38,8 @@ def _gain(record: VersionRecord) -> str:
         return ""
     images = f"{gain.n_images:,} {'groups of images' if gain.of_groups else 'images'}"
     over = f" than {default}" if default else ""
-    return (
-        f"{_label(gain)} {_difference(gain.mean)}{over} on {images}{_interval(gain, ', too few for an interval')}"
-    )
+    interval = _interval(gain.low, gain.high, gain.level, ", too few for an interval")
+    return f"{_label(gain.metric)} {_difference(gain.mean)}{over} on {images}{interval}"
 
 
 def _known(record: VersionRecord) -> str:
@@ -52,7 +51,8 @@ def _known(record: VersionRecord) -> str:
         parts.append("The images on which the default was decided were forgotten, as a person wanted it.")
     elif known:
         text = f"{known.verdict.capitalize()} on the {known.n_images or 0:,} known images"
-        measured = f": {_difference(known.mean)}{_interval(known)}" if known.mean is not None else ""
+        interval = _interval(known.low, known.high, known.level)
+        measured = f": {_difference(known.mean)}{interval}" if known.mean is not None else ""
         parts.append(f"{text}{measured}.")
     if findings:
         parts.append(f"Data: {' '.join(findings)}")
@@ -72,22 +72,20 @@ def _decision(record: VersionRecord) -> str:
     return " ".join(parts)
 
 
-def _label(gain: GainRecord) -> str:
-    return METRICS[gain.metric].label if gain.metric in METRICS else gain.metric
+def _label(metric: str) -> str:
+    return METRICS[metric].label if metric in METRICS else metric
 
 
 def _difference(mean: float) -> str:
     return f"{'better' if mean > 0 else 'worse'} by {abs(mean):.{DIGITS}f}" if mean else "the same"
 
 
-def _interval(gain: GainRecord | KnownRecord, otherwise: str = "") -> str:
-    ends = _ends(gain, DIGITS)
-    level = f"{100 * gain.level:.4g}% " if gain.level else ""
-    return f" ({level}interval of the gain: {ends})" if ends else otherwise
+def _interval(low: float | None, high: float | None, level: float | None, otherwise: str = "") -> str:
+    ends = _ends(low, high, DIGITS)
+    shown = f"{100 * level:.4g}% " if level else ""
+    return f" ({shown}interval of the gain: {ends})" if ends else otherwise
 
 
-def _ends(gain: GainRecord | KnownRecord, digits: int) -> str:
-    """The interval of a gain. Empty if there is none."""
-    if gain.low is None or gain.high is None:
-        return ""
-    return f"{gain.low:.{digits}f} to {gain.high:.{digits}f}"
+def _ends(low: float | None, high: float | None, digits: int) -> str:
+    """The interval of a gain, such as `0.0213 to 0.0829`. Empty if there is none."""
+    return "" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"

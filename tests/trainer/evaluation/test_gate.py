@@ -7,7 +7,7 @@ from trainer.errors import UserError
 from trainer.evaluation import confidence, gate, reasons
 from trainer.evaluation.evaluation import Gain, Known
 from trainer.evaluation.gate import Decision, decide
-from trainer.evaluation.settings import EvaluateConfig
+from trainer.evaluation.settings import EvaluateConfig, metric_of
 
 
 def means(kld, cc=0.5, nss=1.0):
@@ -31,7 +31,7 @@ def decided(settings, candidate, champion, **changes) -> Decision:
     models = BIAS | {"candidate": candidate} | ({"champion": champion} if champion else {})
     config = EvaluateConfig(**settings)
     gains = gains_between(candidate, champion, config.gate_confidence, **changes) if champion else {}
-    return decide(config, models, gains.get(gate.metric_of(config.gate), gains.get("kld")))
+    return decide(config, models, gains.get(metric_of(config.gate), gains.get("kld")))
 
 
 @pytest.mark.parametrize(

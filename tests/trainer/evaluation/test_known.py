@@ -9,9 +9,9 @@ import pytest
 from tests.trainer import predictable
 from trainer.data import prepared_data, tfrecords
 from trainer.errors import UserError
-from trainer.evaluation import gate, known, reasons, recorded
+from trainer.evaluation import known, reasons, recorded
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.evaluation import KNOWN, RECORDED, Known
+from trainer.evaluation.evaluation import KNOWN, RECORDED, Ending, Known
 from trainer.evaluation.scoring import Scorer
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.metrics.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
@@ -40,7 +40,7 @@ def default(models, honest, tmp_path_factory):
     """The model `good` with the known images of the evaluation that promoted it, as a registry keeps them."""
     folder = tmp_path_factory.mktemp("default")
     judged = evaluate(EvaluateConfig(), models["good"], {"lab": honest}, folder / "evaluation", models["bad"])
-    assert (judged.end, judged.n_known, judged.known) == (gate.PROMOTED, N, None)
+    assert (judged.end, judged.n_known, judged.known) == (Ending.PROMOTED, N, None)
     kept = shutil.copytree(models["good"], folder / "model")
     for name in (KNOWN, RECORDED, model_folder.PER_IMAGE):
         shutil.copy(folder / "evaluation" / name, kept)
@@ -88,7 +88,7 @@ def test_a_candidate_that_is_better_on_new_and_worse_on_known_images_is_not_prom
 ):
     judged = judge(models["bad"], wrong, tmp_path / "evaluation", default)
     assert judged.datasets["lab"].decisive_gain.low > 0
-    assert (judged.end, judged.promote, judged.known.verdict) == (gate.DISAGREE, False, "worse")
+    assert (judged.end, judged.promote, judged.known.verdict) == (Ending.DISAGREE, False, "worse")
     assert judged.known.high < 0
     assert (judged.known.n_images, judged.known.n_shared, judged.known.n_changed) == (N, N, N)
     assert f"the recordings of {N} of the {N} known images" in judged.reason
@@ -107,7 +107,7 @@ def test_which_of_data_and_model_changed_is_said(default, models, good, tmp_path
     lines = (data / prepared_data.IMAGES).read_text().replace("digest-of", "other")
     (data / prepared_data.IMAGES).write_text(lines)
     judged = judge(models["bad"], data, tmp_path / "evaluation", default)
-    assert (judged.end, judged.known.n_shared) == (gate.DISAGREE, 0)
+    assert (judged.end, judged.known.n_shared) == (Ending.DISAGREE, 0)
     same = dataclasses.replace(judged.known, n_shared=3)
     assert "The model changed" in reasons.what_changed(same)
 
@@ -116,28 +116,28 @@ def test_known_images_that_are_gone_end_in_a_question_until_they_are_forgotten(d
     without = shutil.copytree(default, tmp_path / "default")
     (without / KNOWN).unlink()
     gone = judge(models["bad"], wrong, tmp_path / "gone", without)
-    assert (gone.end, gone.known.verdict) == (gate.HELD, Known.GONE)
+    assert (gone.end, gone.known.verdict) == (Ending.HELD, Known.GONE)
     forgotten = judge(models["bad"], wrong, tmp_path / "forgotten", without, known_images="forget")
-    assert (forgotten.end, forgotten.known.verdict) == (gate.PROMOTED, Known.FORGOTTEN)
+    assert (forgotten.end, forgotten.known.verdict) == (Ending.PROMOTED, Known.FORGOTTEN)
     also = judge(models["bad"], wrong, tmp_path / "also", default, known_images="forget")
-    assert (also.end, also.n_known) == (gate.PROMOTED, N)
+    assert (also.end, also.n_known) == (Ending.PROMOTED, N)
     never = judge(models["bad"], wrong, tmp_path / "never", without, n_known=0)  # of an earlier version
-    assert (never.end, never.known) == (gate.PROMOTED, None)
+    assert (never.end, never.known) == (Ending.PROMOTED, None)
 
 
 def test_a_question_about_the_data_holds_a_better_candidate(models, honest, tmp_path):
     question = "Fine-tuning data (lab): positions look as if y were upside down."
     settings = {"champion": models["bad"], "questions": [question]}
     held = evaluate(EvaluateConfig(), models["good"], {"lab": honest}, tmp_path / "held", **settings)
-    assert (held.end, held.promote, held.beats_champion) == (gate.HELD, False, True)
+    assert (held.end, held.promote, held.beats_champion) == (Ending.HELD, False, True)
     assert question in held.reason
     always = evaluate(
         EvaluateConfig(gate="always"), models["good"], {"lab": honest}, tmp_path / "always", **settings
     )
-    assert always.end == gate.PROMOTED
+    assert always.end == Ending.PROMOTED
     settings["champion"] = models["good"]
     equal = evaluate(EvaluateConfig(), models["good"], {"lab": honest}, tmp_path / "equal", **settings)
-    assert equal.end == gate.CHALLENGER
+    assert equal.end == Ending.CHALLENGER
 
 
 def test_an_image_stays_as_it_was_known_and_a_bounded_number_is_kept(default, wrong, good, tmp_path, monkeypatch):
