@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import wording
+from trainer.evaluation import sample_notices
 from trainer.evaluation.compare import DatasetComparison
 from trainer.evaluation.evaluation import (
     CeilingScores,
