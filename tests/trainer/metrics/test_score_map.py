@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.trainer.evaluation.test_metrics import CASES, ORACLES, case, centred_gaussian, others
 from tests.trainer.metrics import test_metrics
+from tests.trainer.metrics.test_metrics import CASES, ORACLES, case, centred_gaussian, others
 from trainer.data import fixation_points
 from trainer.errors import UserError
 from trainer.metrics.metric_table import METRICS
