@@ -1,1 +1,1 @@
-"""The machines of a training: whether it fits, its time, cost and job; quota is asked for in `pipeline/vertex`."""
+"""The machines of a training: whether it fits, its time, cost and job. `lifecycle.needs` asks for the quota."""

@@ -15,7 +15,10 @@ LOCAL = "this machine"
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """The speed, memory and start of a training on one machine, at these settings."""
+    """The speed, memory and start of a training on one machine, at these settings.
+
+    Example: 160 images/s, 5 GB and 200 s on `l4`, with a batch of 32 in bfloat16.
+    """
 
     accelerator: str
     """Name of an accelerator, or `LOCAL`."""
@@ -23,7 +26,7 @@ class Measurement:
     images_per_s: float
     """Over all chips, without the first step."""
     memory_bytes: float | None
-    """The peak of one chip, or on a CPU of the process; None if it is unknown."""
+    """The peak of one chip, or on a CPU of the process. None if it is unknown."""
     start_s: float
     """Time from the start of the job, or here of the command, until its first step had ended."""
     image_size: tuple[int, int]
@@ -39,7 +42,10 @@ class Measurement:
 
     @property
     def settings(self) -> tuple[str, str, int, int]:
-        """What must be equal for two speeds to be comparable; times are proportional to the number of pixels."""
+        """What must be equal for two speeds to be comparable. Times are proportional to the number of pixels.
+
+        Example: `("l4", "bfloat16", 32, 1)`.
+        """
         return self.accelerator, self.precision, self.batch_size, self.accumulation
 
     @property
@@ -73,13 +79,13 @@ class Measurement:
     def find(
         cls, accelerator: str, precision: str, batch_size: int, accumulation: int, image_size: tuple[int, int]
     ) -> "Measurement | None":
-        """The newest measurement at these settings, if possible at this image size; None if there is none."""
+        """The newest measurement at these settings, if possible at this image size. None if there is none."""
         wanted = (accelerator, precision, batch_size, accumulation)
         found = [each for each in cls.all() if each.settings == wanted]
         return max(found, key=lambda each: each.image_size == image_size) if found else None
 
     def keep(self) -> pathlib.Path:
-        """Keep it in a file, instead of the one at the same settings and image size; returns the file."""
+        """Keep it in a file, instead of the one at the same settings and image size. Returns the file."""
         key = (self.settings, self.image_size)
         others = [each for each in self.all() if (each.settings, each.image_size) != key]
         write_json(FILE, dataclasses.asdict(_Content([self, *others])))

@@ -23,20 +23,26 @@ KERNEL = 0.025
 
 
 def cpu_request(plan: TrainingPlan) -> str:
-    """Cores that the pod requests: those of the machine, less what its node needs for itself."""
+    """Cores that the pod requests: the machine's, less what its node needs for itself. Example: `6` of 8."""
     cores = plan.accelerator.vcpus
     return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
 
 
 def memory_request(plan: TrainingPlan) -> str:
-    """Memory that the pod requests and may use: that of the machine, less what its node needs for itself."""
+    """Memory that the pod requests and may use: the machine's, less what its node needs for itself.
+
+    Example: `26Gi` of 32.
+    """
     size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
     left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
     return f"{math.floor(left)}Gi"
 
 
 def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
-    """The sum of a share of each part of `amount`; `shares` has the parts' sizes and their shares."""
+    """The sum of a share of each part of `amount`. `shares` has the sizes of the parts and their shares.
+
+    Example: 3 cores with `((1, 0.06), (2, 0.01))` are 0.06 and twice 0.01, so 0.08.
+    """
     total = 0.0
     for size, share in shares:
         part = min(amount, size)
@@ -46,7 +52,7 @@ def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
 
 
 def node_selector(plan: TrainingPlan) -> dict[str, str]:
-    """Labels that the GKE node of the pod must have."""
+    """Labels that the GKE node of the pod must have, such as `{"cloud.google.com/gke-spot": "true"}`."""
     label = NODE_LABELS.get(plan.machines.provisioning)
     return {**plan.accelerator.node_selector, **({label: "true"} if label else {})}
 

@@ -18,19 +18,19 @@ from trainer.training.accelerators import FLEX_START, Accelerator, Estimate
 from trainer.training.settings import TrainConfig
 
 ASSUMED_COUNTS = (800, 200)
-"""Images for training and validation where any number is complete; the pipeline's own plan counts them."""
+"""Images for training and validation where any number is complete. The plan of a run counts them."""
 LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR, MOST_TIMEOUT_HOURS = 3.0, 6.0, 168.0
 """The default timeout of a job: so many times the longest estimate, at least and at most so many hours. Vertex
 AI itself stops a job without a timeout, and every Flex-start job, after these seven days."""
 SCRATCH = ("/gcs", "/s3", "/minio")
-"""Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is
+"""Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir: it is
 lost with the pod (kubeflow/pipelines 2.17.0,
 backend/src/v2/compiler/argocompiler/container.go:476-496)."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DataSize:
-    """Number and size of the images."""
+    """Number and size of the images, such as `DataSize(10_000, 5_000, (240, 320))` for SALICON."""
 
     images: int
     """Training images of one epoch."""
@@ -69,14 +69,14 @@ class TrainingPlan:
     machines: AcceleratorConfig
     """With one accelerator."""
     training: TrainConfig
-    """With batch size, scaling of the learning rate, and precision, of which `auto` stays for a CPU alone."""
+    """With batch size, scaling of the learning rate, and precision. On a CPU alone, it may be `auto`."""
     data: DataSize
     location: str
-    """Vertex AI region; empty for any region."""
+    """Vertex AI region. Empty for any region."""
     precision: str
     """float32, bfloat16 or float16, which the estimates are for."""
     measured: Measurement | None = None
-    """A benchmark at these settings, perhaps at another image size; None if there was none."""
+    """A benchmark at these settings, perhaps at another image size. None if there was none."""
 
     @property
     def accelerator(self) -> Accelerator:
@@ -90,17 +90,17 @@ class TrainingPlan:
 
     @property
     def replicas(self) -> int:
-        """Chips over all machines."""
+        """Chips over all machines. Example: 8 for two machines of `l4-4`."""
         return self.machines.workers * self.accelerator.chips
 
     @property
     def batch_per_replica(self) -> int:
-        """Images in one step on one chip."""
+        """Images in one step on one chip. Example: 8 of a batch of 32 on 4 chips."""
         return self.batch_size // self.replicas
 
     @property
     def steps_per_epoch(self) -> int:
-        """Full batches in the training images."""
+        """Full batches in the training images. Example: 312 of 10,000 images with a batch of 32."""
         return self.data.images // self.batch_size
 
     @property
@@ -160,7 +160,7 @@ class TrainingPlan:
 
     @property
     def cost_range_usd(self) -> Estimate | None:
-        """Estimated cost of all machines; None if the price is unknown."""
+        """Estimated cost of all machines. None if the price is unknown."""
         price = self.accelerator.usd_per_hour(self.machines.provisioning)
         if price is None:
             return None
@@ -168,7 +168,7 @@ class TrainingPlan:
 
     @property
     def most_cost_usd(self) -> float | None:
-        """Estimated cost of all machines, at most; None if the price is unknown."""
+        """Estimated cost of all machines, at most. None if the price is unknown."""
         return self.cost_range_usd and self.cost_range_usd.most
 
     @property
@@ -178,12 +178,12 @@ class TrainingPlan:
 
     @property
     def cost_text(self) -> str:
-        """The cost in USD, such as `0.21 to 0.36`; `?` if the price is unknown."""
+        """The cost in USD, such as `0.21 to 0.36`. `?` if the price is unknown."""
         return self.cost_range_usd.text("{:.2f}".format) if self.cost_range_usd else "?"
 
     @property
     def has_other_prices(self) -> bool:
-        """Whether the prices are those of another region than the job's."""
+        """Whether the prices are of another region than the job's."""
         return self.location not in ("", accelerators.PRICE_REGION)
 
     @property
@@ -297,12 +297,15 @@ def make_plan(
     location: str = "",
     platform: str = "vertex",
 ) -> TrainingPlan:
-    """Check that a training step fits its accelerator, and estimate its time and cost; `UserError` if it does not.
+    """Check that a training step fits its accelerator, and estimate its time and cost.
 
-    A `batch_size` of 0 is the accelerator's default, reduced if the memory or the number of images is too small
-    for it. A precision of `auto` is that of the chip. Only the machine can tell whether a CPU multiplies bfloat16:
-    `auto` stays for a CPU, and the estimates are for float32. `location` is the Vertex AI region that must offer
-    the accelerator; any, if it is empty. Of several accelerators, the plan has the first that the region offers.
+    - A `batch_size` of 0 is the accelerator's default, or less if memory or images are too few for it.
+    - A precision of `auto` is the chip's best, such as bfloat16 on a TPU. Only the machine can tell whether a CPU
+      multiplies bfloat16: `auto` stays for a CPU, and the estimates are for float32.
+    - `location` is the Vertex AI region that must offer the accelerator. Any region may, if it is empty.
+    - Of several accelerators, the plan has the first that the region offers.
+
+    Raises `UserError` if it does not fit.
     """
     machines = machines.offered(location if platform == "vertex" else "")
     row = machines.row

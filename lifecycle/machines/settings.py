@@ -55,7 +55,7 @@ class AcceleratorConfig:
 
     @property
     def rows(self) -> list[Accelerator]:
-        """The rows of the table, the preferred one first; raises `UserError` for an unknown name."""
+        """The rows of the table, the preferred one first. Raises `UserError` for an unknown name."""
         return [accelerators.get_accelerator(name.strip()) for name in self.chosen.split(",")]
 
     @property
@@ -64,7 +64,9 @@ class AcceleratorConfig:
         return self.rows[0]
 
     def offered(self, location: str) -> "AcceleratorConfig":
-        """Keep only the first accelerator that is available in `location`; any is if `location` is empty.
+        """Keep only the first accelerator that `location` offers. An empty one offers all.
+
+        Example: of `v5e-1,l4`, a region without v5e keeps `l4`.
 
         Raises `UserError` if none is available.
         """
@@ -108,7 +110,7 @@ LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 
 @dataclasses.dataclass(frozen=True)
 class JobConfig:
-    """Settings of the training jobs on Vertex AI; other targets ignore them."""
+    """Settings of the training jobs on Vertex AI. Other targets ignore them."""
 
     TITLE: ClassVar[str] = "training jobs on Vertex AI"
     timeout_hours: float = setting(
@@ -163,7 +165,7 @@ class JobConfig:
 
 
 def parse_labels(text: str) -> dict[str, str]:
-    """Parse `key=value,key=value`; raises `UserError` for a label that Vertex AI would reject."""
+    """Parse `key=value,key=value`. Raises `UserError` for a label that Vertex AI would reject."""
     labels: dict[str, str] = {}
     for label in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = label.partition("=")
@@ -200,6 +202,9 @@ class TrainingSettings:
         return cls(*configs_of(values, TrainConfig, AcceleratorConfig, JobConfig))
 
     def by_name(self) -> dict[str, Any]:
-        """All settings as one JSON object: their names are those of the fields, which differ."""
+        """All settings as one JSON object, by the names of the fields, such as `{"epochs": 10, ...}`.
+
+        No two parts have a field of the same name.
+        """
         parts = (self.training, self.machines, self.job)
         return {name: value for part in parts for name, value in dataclasses.asdict(part).items()}

@@ -1,6 +1,6 @@
 """One training step: fitted to its data, planned, sent as a job, and what it keeps outside of its machine.
 
-Line numbers of Kubeflow are those of kubeflow/pipelines 2.17.0, below backend/src/v2/.
+Line numbers of Kubeflow are from kubeflow/pipelines 2.17.0, below backend/src/v2/.
 """
 
 import dataclasses
@@ -35,16 +35,16 @@ class Folders:
     job_dir: str
     """URI of the workspace."""
     checkpoint_dir: str
-    """Folder of the checkpoints; empty for a folder next to the model."""
+    """Folder of the checkpoints. Empty for a folder next to the model."""
     initial_weights_fingerprint: str
-    """Digest of the file of initial weights; the job refuses any other file. Empty if they are not a file."""
+    """Digest of the file of initial weights. The job refuses any other file. Empty if they are not a file."""
 
 
 class Outputs(NamedTuple):
     """The outputs of `components/plan_training.py` for later tasks.
 
-    A local run requests no machines, so it has the settings alone. kfp takes lists and dicts, so the defaults are
-    such; nothing changes them.
+    A local run requests no machines, so it has the settings alone. The defaults are lists and dicts, as kfp wants
+    them. Nothing changes them.
     """
 
     settings: dict[str, Any] = {}  # noqa: RUF012
@@ -75,11 +75,13 @@ def fit_to_data(
 ) -> tuple[TrainingSettings, TrainingPlan | None]:
     """Settle what only the data of a training can tell: its default batch and learning rate, and its timeout.
 
-    On this machine, whose devices are not known here, the settings stay as they are, and there is no plan:
+    On this machine the settings stay as they are, and there is no plan, since its devices are not known here.
     `trainer.training.train.Job.resolve` settles the rest.
 
+    Example: a batch of 0 becomes 32 on `l4`, or less for few images.
+
     Args:
-        settings: those of the training step, as the first task of the run settled them.
+        settings: of the training step, as the first task of the run settled them.
         manifest: of the prepared data.
         target: the platform of the run.
 
@@ -87,7 +89,7 @@ def fit_to_data(
         The settings of the job, and the plan that they are from.
 
     Raises:
-        UserError: if accelerator, batch, image size, precision and the number of images do not fit together; or if
+        UserError: if accelerator, batch, image size, precision and the number of images do not fit together, or if
             the timeout would stop the job too early.
     """
     training = settings.training
@@ -111,7 +113,7 @@ def check_trainings(trainings: Mapping[str, Mapping[str, Any]], data: Mapping[st
     """Raise `UserError` unless each training fits its machines and its prepared data, before any of them starts.
 
     Args:
-        trainings: Title of a training step -> its `TrainingSettings.by_name`; empty if there is no such training.
+        trainings: Title of a training step -> its `TrainingSettings.by_name`. Empty if there is no such training.
         data: Title of a training step -> the folder of its prepared data.
         target: The platform of the run.
     """
@@ -172,7 +174,10 @@ def _publish(text: str, markdown: str) -> None:
 
 
 def _arguments(step: str, training: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
-    """The flags of `python -m trainer train`, with the settings as one value."""
+    """The flags of `python -m trainer train`, with the settings as one value.
+
+    Example: `--accelerator=l4` and `--settings={"epochs": 10, ...}`.
+    """
     flags = {
         "dataset-dir": folders.dataset,
         "output-dir": f"{folders.workspace}/{MODEL_FOLDER}",
@@ -189,7 +194,7 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
     """Read the configuration of the model in `workspace`.
 
     Raises:
-        UserError: if the job wrote no model; `gcp_resources` identifies the job.
+        UserError: if the job wrote no model. `gcp_resources` identifies the job.
     """
     config = pathlib.Path(workspace) / MODEL_FOLDER / model_folder.MODEL_CONFIG
     check(
@@ -203,6 +208,8 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
 def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> str:
     """Folder or address of the checkpoints of a training step, for a training in this process.
 
+    Example: `gs://b/checkpoints/RUN/base` on Kubeflow.
+
     On Kubeflow they are below the id of the run, which is in the address of the task's own output:
     ROOT/PIPELINE/RUN/TASK/SALT/NAME (metadata/client.go:420, driver/driver.go:775,786). The driver makes this
     address before the first attempt, so that all retries of the pod receive the same. It is not in the cache key.
@@ -210,9 +217,9 @@ def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> st
     (driver/resolve.go:440, cacheutils/cache.go:196,205), and no later run would find the training in the cache.
 
     Args:
-        checkpoint_dir: parameter of this name; empty for a folder next to `path`.
+        checkpoint_dir: parameter of this name. Empty for a folder next to `path`.
         step: base or finetune.
-        uri: address of the model that the task writes; equal to `path` on this machine.
+        uri: address of the model that the task writes. Equal to `path` on this machine.
         path: its path.
     """
     if not checkpoint_dir:

@@ -114,14 +114,17 @@ class PlannedRun:
 
     @property
     def written(self) -> list[str]:
-        """The buckets that the run writes to."""
+        """The buckets that the run writes to, such as `runs` for `gs://runs/msinet`."""
         registry = str(self.values.get("registry", ""))
         models = Address.at(registry).staging if registry.startswith(VERTEX) else registry
         return buckets_in(map(stored_at, (self.bucket, str(self.values.get("checkpoint_dir", "")), models)))
 
     @property
     def sources(self) -> list[tuple[str, BucketPlace]]:
-        """The parameters and places of all data that the run reads from Cloud Storage."""
+        """The parameters and places of all data that the run reads from Cloud Storage.
+
+        Example: `("finetune_source", "gs://data/osie.zip")`, also for `/gcs/data/osie.zip`.
+        """
         if not self.values:
             return []
         found: list[tuple[str, Place]] = [
@@ -146,7 +149,7 @@ class PlannedRun:
 
 
 def buckets_in(places: Iterable[Place]) -> list[str]:
-    """The buckets of the places that are on Cloud Storage, also by the mount, each once."""
+    """The buckets of the places on Cloud Storage, also by the mount, each once. Example: `gs://b/x` and `/gcs/b/y` are in `b`."""
     names = [unmounted(place).bucket for place in places if isinstance(place, Stored)]
     return list(dict.fromkeys(filter(None, names)))
 
@@ -298,7 +301,7 @@ class Image:
 
     @property
     def _tag_path(self) -> str:
-        """Path of the image's tag in Artifact Registry's API; empty if the image is elsewhere."""
+        """Path of the image's tag in Artifact Registry's API. Empty if the image is elsewhere."""
         name, _, tag = self.name.rpartition(":")
         parts = re.fullmatch(vertex_api.REPOSITORY, name)
         if parts is None or not parts[4]:

@@ -18,12 +18,12 @@ CONSOLE = "https://console.cloud.google.com/vertex-ai"
 RETRY_S = 150.0
 """How long a request is repeated while the service fails or cannot be reached: twice, if it does not answer."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 32.0
-"""Longest pause before the second attempt, and before any; the pauses double, and are drawn at random."""
+"""Longest pause before the second attempt, and before any. The pauses double, and are drawn at random."""
 TIMEOUT_S = 60.0
 """Time limit of one request."""
 
 ANSWER_S = 15.0
-"""Time limit of a question: for the connection and each pause of the reply; twice that for all of it."""
+"""Time limit of a question: for the connection and each pause of the reply. All of it may take twice as long."""
 REPOSITORY = r"(?:https://)?([a-z0-9-]+)-(?:docker|kfp)\.pkg\.dev/([^/]+)/([^/]+)(?:/(.+))?"
 """Location, project and name of a repository of Artifact Registry, and what follows them in an address."""
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -44,7 +44,7 @@ class VertexRegion(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """Address of the API; the location's public one if empty."""
+        """Address of the API. If empty, the public one of the location."""
 
 
 def check_api_address(endpoint: str) -> None:
@@ -61,7 +61,10 @@ def check_api_address(endpoint: str) -> None:
 
 
 def address(region: VertexRegion, service: str) -> str:
-    """Address of a Google API without regions, such as `artifactregistry`; an http:// endpoint stands for all."""
+    """Address of a Google API without regions, such as `artifactregistry`.
+
+    An endpoint with http:// stands for all of them.
+    """
     check_api_address(region.endpoint)
     if region.endpoint.startswith("http://"):  # a server of this machine, as in tests
         return region.endpoint.rstrip("/")
@@ -99,7 +102,7 @@ def service_client(kind: Any, region: VertexRegion) -> Any:
 
 
 def _credentials(region: VertexRegion) -> Any:
-    """Anonymous for http:// endpoints, so that no token travels unencrypted; None (this machine's) otherwise."""
+    """Anonymous for http:// endpoints, so that no token travels unencrypted. None (this machine's) otherwise."""
     from google.auth.credentials import AnonymousCredentials
 
     anonymous: Any = AnonymousCredentials
@@ -107,7 +110,7 @@ def _credentials(region: VertexRegion) -> Any:
 
 
 def parent_of(region: VertexRegion) -> str:
-    """The prefix of the names of all resources there."""
+    """The prefix of the names of all resources there, such as `projects/mine/locations/us-central1`."""
     return f"projects/{region.project}/locations/{region.location}"
 
 
@@ -117,7 +120,7 @@ def run_link(region: VertexRegion, run: str) -> str:
 
 
 def transient() -> tuple[type[Exception], ...]:
-    """Errors after which the same request may succeed; it may have been carried out already."""
+    """Errors after which the same request may succeed, such as 503. It may have been carried out already."""
     import requests  # type: ignore[import-untyped]
     from google.api_core import exceptions
     from google.auth.exceptions import TransportError
@@ -134,11 +137,11 @@ def transient() -> tuple[type[Exception], ...]:
 
 
 def retried(call: Callable[[], Result], *, retry_s: float | None = None) -> Result:
-    """The result of `call`, which is repeated with growing pauses after `transient` errors.
+    """The result of `call`. It is repeated with growing pauses after `transient` errors.
 
     Args:
         call: Sends a request that may arrive twice without harm.
-        retry_s: How long to repeat it, in seconds; `RETRY_S` if None.
+        retry_s: How long to repeat it, in seconds. `RETRY_S` if None.
 
     Raises the last error when the time is over, and any other error at once.
     """
@@ -187,7 +190,7 @@ def explain(error: BaseException) -> str:
 
 
 def brief(error: BaseException) -> str:
-    """The type and the message of an error, in one line."""
+    """The type and the message of an error in one line, such as `TimeoutError: no reply`."""
     return f"{type(error).__name__}: {_one_line(str(error))}"
 
 
@@ -197,7 +200,7 @@ def _one_line(message: str) -> str:
 
 
 def explain_status(status: int, message: str) -> str:
-    """Explain an error reply of a Google API, and how to log in if it is about credentials."""
+    """Explain an error reply of a Google API, such as `bad spec (400)`. For 401, also how to log in."""
     reply = f"{_one_line(message)} ({status})"
     return f"{reply}; {LOGIN}" if status == 401 else reply
 
@@ -206,10 +209,10 @@ def explain_status(status: int, message: str) -> str:
 
 
 class UnansweredError(Exception):
-    """A request without the answer that it asked for; the message says why.
+    """A request without the answer that it asked for. The message says why.
 
     Attributes:
-        status: HTTP status of the reply; 0 if there was none.
+        status: HTTP status of the reply, such as 403. 0 if there was none.
     """
 
     def __init__(self, status: int, reason: str) -> None:
@@ -229,7 +232,7 @@ class Api:
         return self.send("GET", service, path, params=query)
 
     def find(self, service: str, path: str, **query: Any) -> dict[str, Any] | None:
-        """The reply to a GET of `path`; None if nothing exists there."""
+        """The reply to a GET of `path`. None if nothing exists there."""
         try:
             return self.get(service, path, **query)
         except UnansweredError as error:
@@ -238,7 +241,10 @@ class Api:
             raise
 
     def send(self, method: str, service: str, path: str, **content: Any) -> dict[str, Any]:
-        """The reply to a request of `path`; `content` is `params` or `json`, as the library requests has them."""
+        """The reply to a request of `path`. `content` is `params` or `json`, as the library requests has them.
+
+        Example: `send("GET", "iam", "v1/roles/viewer")`.
+        """
         import requests
         from google.auth.exceptions import GoogleAuthError
 

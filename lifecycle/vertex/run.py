@@ -12,7 +12,7 @@ class Run:
 
     Args:
         job: The API's PipelineJob.
-        titles: Name of each task -> its title. Without them, they are those of the pipeline in `job`.
+        titles: Name of each task -> its title. If None, the pipeline in `job` says them.
     """
 
     def __init__(self, job: Any, titles: Mapping[str, str] | None = None) -> None:
@@ -66,7 +66,7 @@ class Run:
 
     @property
     def failed_tasks(self) -> dict[str, str]:
-        """Title of each task that failed -> why."""
+        """Title of each task that failed -> why, such as `{"Fine-tuning": "no machine"}`."""
         titles = self.titles
         return {
             titles.get(task.task_name, task.task_name): task.error.message or "see its log"
@@ -103,7 +103,7 @@ def titles_of(spec: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
-    """The titles of the tasks in a component, at any depth; `around` is the title of the component itself."""
+    """The titles of the tasks in a component, at any depth. `around` is the title of the component itself."""
     tasks = component.get("dag", {}).get("tasks", {})
     for key, task in tasks.items():
         title = task.get("taskInfo", {}).get("name", key)

@@ -5,10 +5,10 @@ The folder of a sweep:
 sweep.json             the sweep that it belongs to
 TRIALS                 Optuna's study
 data/, test/           prepared data, fetched once
-trials/003/            log of the third trial, its validation losses; the model of the best one
+trials/003/            log of the third trial, its validation losses, and the model if it is the best
 evaluation-003/        scores of its model on the test set
 
-A sweep that was interrupted or killed goes on by the same command: finished trials are not repeated, and the
+A sweep that was interrupted or killed goes on by the same command. Finished trials are not repeated, and the
 interrupted one resumes from its last checkpoint.
 """
 
@@ -53,7 +53,7 @@ LOG, LOSSES, MODEL, CHECKPOINTS = "log.txt", "losses.jsonl", "model", "checkpoin
 POLL_S = 0.2
 """Pause between two looks at the losses of a trial."""
 MOST_FAILURES = 3
-"""A sweep whose first trials fail ends after this many: what is wrong is then hardly in their settings."""
+"""A sweep ends if so many first trials fail. What is wrong is then hardly in their settings."""
 KILLED = "ended by signal"
 NOT_ENDED = "the sweep goes on"
 SECONDS, REASON = "seconds", "reason"
@@ -97,14 +97,14 @@ def describe_here(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float)
 
 
 def _time_left(done: Sequence[Trial], trials: int) -> str:
-    """The time of the trials that are left of `trials`, by the mean of those so far; empty if none is left."""
+    """The time of the trials that are left, by their mean so far, such as `about 2 h left`. Empty if none is."""
     seconds = [each.seconds for each in done if each.state != FAILED]
     left = trials - len(done)
     return f"about {format_duration(left * sum(seconds) / len(seconds))} left" if seconds and left > 0 else ""
 
 
 def run_here(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> int:
-    """Run a sweep to its end, or go on with one, and publish its results; returns the exit status."""
+    """Run a sweep to its end, or go on with one, and publish its results. Returns the exit status."""
     from optuna.exceptions import StorageInternalError  # if it is missing, say so before the data is fetched
 
     deadline = time.monotonic() + 3600 * (hours or math.inf)
@@ -136,7 +136,10 @@ def run_here(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> i
 
 
 def _check_fits(sweep: Sweep, folder: pathlib.Path) -> None:
-    """Raise `UserError` for a trial whose batch the prepared data cannot fill."""
+    """Raise `UserError` if the prepared data cannot fill the batch of a trial.
+
+    Example: a batch of 64 for 40 training images.
+    """
     manifest, checks = PreparedData(folder / "data").manifest, Checks()
     for settled in sweep.check():
         with checks.collect():
@@ -145,7 +148,7 @@ def _check_fits(sweep: Sweep, folder: pathlib.Path) -> None:
 
 
 def _call(arguments: Sequence[str]) -> None:
-    """Run a command of the trainer, which shows its own progress; raises `UserError` if it fails."""
+    """Run a command of the trainer, which shows its own progress. Raises `UserError` if it fails."""
     status = subprocess.run(
         [sys.executable, "-m", "trainer", *arguments], env=os.environ | TASK_ENVIRONMENT
     ).returncode
@@ -169,7 +172,7 @@ def _score(folder: pathlib.Path, best: Trial) -> ScoredDataset:
 
 
 def folder_of(folder: pathlib.Path, number: int) -> pathlib.Path:
-    """The folder of a trial."""
+    """The folder of a trial, such as `sweeps/mine/trials/003`."""
     return folder / "trials" / f"{number:03d}"
 
 
@@ -221,7 +224,7 @@ class Search:
     Args:
         sweep: what is searched.
         folder: of the sweep, with its prepared data.
-        base_model: folder of the model that a fine-tuning starts from; empty for a base training.
+        base_model: folder of the model that a fine-tuning starts from. Empty for a base training.
         lock: file descriptor of the lock on the folder, which each trial keeps until it has ended.
     """
 
@@ -237,7 +240,7 @@ class Search:
         return _finished(self._study)
 
     def run(self, trials: int, deadline: float) -> None:
-        """Run trials until there are `trials` in all; after the deadline on the monotonic clock, none is started.
+        """Run trials until there are `trials` in all. None is started after the deadline, on the monotonic clock.
 
         Raises `UserError` if `MOST_FAILURES` trials fail before one succeeds.
         """
@@ -303,12 +306,14 @@ class Search:
         print(f"  {loss}{format_duration(seconds)}{words[state]}{f'; {left}' * bool(left)}", flush=True)
 
     def _ask(self) -> tuple[Any, dict[str, Value]]:
-        """A new trial of the study, and its values."""
+        """A new trial of the study, and its values, such as `{"patience": 2}`."""
         trial = self._study.ask()
         return trial, {name: _suggest(trial, name, form) for name, form in self.sweep.search.items()}
 
     def _train(self, trial: Any, values: Mapping[str, Value], folder: pathlib.Path) -> tuple[str, str]:
-        """Train a trial and report the loss of each epoch; returns how it ended, and why if it failed.
+        """Train a trial and report the loss of each epoch. Returns how it ended, and why if it failed.
+
+        Example: `(COMPLETE, "")`, or FAILED and the reason.
 
         One that a signal ended, such as for lack of memory, goes on once from its last checkpoint.
         """
@@ -319,7 +324,7 @@ class Search:
         return state, reason
 
     def _attempt(self, trial: Any, values: Mapping[str, Value], folder: pathlib.Path) -> tuple[str, str]:
-        """Train a trial in a process of its own; returns as `_train`."""
+        """Train a trial in a process of its own. Returns as `_train`."""
         folder.mkdir(parents=True, exist_ok=True)
         command = [
             *(sys.executable, "-m", "pipeline.sweep.worker"),
@@ -379,7 +384,7 @@ class Search:
         return (PRUNED if is_worse() else COMPLETE), ""  # the same, however quick the training was
 
     def _clean(self) -> None:
-        """Remove the checkpoints of finished trials, and all models but that of the best."""
+        """Remove the checkpoints of finished trials, and all models but the best trial's."""
         done = self.trials
         best = best_of(done)
         for each in done:

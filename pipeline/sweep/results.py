@@ -33,27 +33,27 @@ class Trial:
     """Its values of the searched parameters."""
     state: str
     losses: Mapping[int, float]
-    """The validation loss after each epoch, from 1; on Vertex AI perhaps of some alone."""
+    """The validation loss after each epoch, such as `{1: 0.9, 2: 0.7}`. On Vertex AI, epochs may be missing."""
     seconds: float
     reason: str = ""
     """Why it failed."""
 
     @property
     def loss(self) -> float:
-        """The lowest validation loss, that of the weights which become the model; infinite if there is none."""
+        """The lowest validation loss. The weights of this epoch become the model. Infinite if there is none."""
         return min(self.losses.values(), default=math.inf)
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
-    """The complete trial with the lowest validation loss; None if no trial is complete."""
+    """The complete trial with the lowest validation loss. None if no trial is complete."""
     return min((each for each in trials if each.state == COMPLETE), key=lambda each: each.loss, default=None)
 
 
 def score_sentence(scores: ScoredDataset | None, absent: str = NO_TEST_SET) -> str:
-    """How the best trial does on a test set.
+    """How the best trial does on a test set, such as `On the 9 images of the test set, its KLD is 0.4000 ...`.
 
     Args:
-        scores: the results on the test set; None if it was not scored.
+        scores: the results on the test set. None if it was not scored.
         absent: why it was not scored.
     """
     if scores is None:
@@ -93,7 +93,7 @@ def publish(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested:
 
 
 def write_page(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, tested: str) -> None:
-    """Write the page of the trials that there are; `tested` is the `score_sentence` of the best."""
+    """Write the page of the trials that there are. `tested` is the `score_sentence` of the best."""
     from trainer.reports.sweep_page import write_sweep
 
     best = best_of(trials)
@@ -142,7 +142,10 @@ def _form(form: Numerical | Categorical) -> dict[str, Any]:
 
 
 def _gain(sweep: Sweep, trials: Sequence[Trial], best: Trial) -> str:
-    """The loss of the best trial, beside that of the settings without the sweep if a trial had them."""
+    """The loss of the best trial, and of the settings without the sweep if a trial had them.
+
+    Example: `The validation loss of trial 2 is 0.5000, ...`.
+    """
     present = next((each for each in trials if each.values == sweep.present() and each.losses), None)
     if present is best:
         return (

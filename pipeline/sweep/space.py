@@ -1,6 +1,8 @@
-"""A sweep as its TOML file describes it: the settings of all trials, and those that are searched.
+"""A sweep as its TOML file describes it: the settings of all trials, and the settings that are searched.
 
-Names and types are those of the pipeline's parameters, and trials are checked by the function that checks a run.
+Names and types are as for the pipeline's parameters. The function that checks a run also checks the trials.
+
+Example: `[search]` with `patience = [1, 2]` and `warmup_epochs = { min = 0, max = 3 }`.
 """
 
 import contextlib
@@ -44,15 +46,18 @@ RECORD = "sweep.json"
 """File in the folder of a sweep that says which one it is."""
 FORMS = "a list of values, such as [1, 2, 4], or a range, such as { min = 1e-6, max = 1e-4, log = true }"
 UNJUDGED = ("flip_prediction", "calibrate", "checkpoint_minutes", "profile_steps")
-"""Settings that do not change the validation loss, which is what a sweep minimizes."""
+"""Settings that do not change the validation loss. A sweep minimizes this loss."""
 
 LISTED = ("batch_size", "accumulation")
-"""Settings without ranges: a trial whose batch has no equal parts would fail, and lists are checked whole."""
+"""Settings without ranges. Not every batch has equal parts, and lists are checked whole."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Numerical:
-    """The integers or numbers from `low` to `high`, both included; searched by their logarithm if `log`."""
+    """The integers or numbers from `low` to `high`, both included. Searched by their logarithm if `log`.
+
+    Example: `Numerical(1e-6, 1e-4, log=True)` tries as many values below 1e-5 as above.
+    """
 
     low: int | float
     high: int | float
@@ -77,7 +82,7 @@ class Numerical:
 
 @dataclasses.dataclass(frozen=True)
 class Categorical:
-    """A few values without an order."""
+    """A few values without an order, such as `constant` and `cosine`."""
 
     values: tuple[Value, ...]
 
@@ -118,16 +123,16 @@ class Sweep:
 
     @cached_property
     def fixed(self) -> Values:
-        """The parameters of all trials: those of the environment, and those of the file over them."""
+        """The parameters of all trials: first of the environment, and over them of the file."""
         return layered(self.environment.derived, self.environment.parameters, self.parameters)
 
     def values(self, trial: Mapping[str, Value]) -> Values:
-        """All parameters of a trial, as of a run that is started with those of the file and of `trial`."""
+        """All parameters of a trial, as for a run with the parameters of the file and of `trial`."""
         given = {**self.parameters, **trial}
         return layered(self.environment.derived, self.environment.parameters, given)
 
     def settle(self, trial: Mapping[str, Value]) -> RunSettings:
-        """The settings of the run of a trial; raises `UserError` if there could be none."""
+        """The settings of a trial, as for a run. Raises `UserError` if there could be no such run."""
         platform, location = self.environment.target, self.environment.location
         return settle(self.values(trial), platform, location, typed=self.search)
 
@@ -138,14 +143,14 @@ class Sweep:
 
     @cached_property
     def shared(self) -> RunSettings:
-        """The settings of some trial, for those that all of them share: data and machines."""
+        """The settings of some trial. All trials have the same data and machines."""
         return self.settle(self.extremes()[0])
 
     def extremes(self) -> list[dict[str, Value]]:
         """Trials with each two searched parameters at their bounds, as far as they are distinct.
 
-        Settings contradict each other in pairs, such as `warmup_epochs` and `epochs`. The other parameters have
-        their first values.
+        Settings contradict each other in pairs. Example: more `warmup_epochs` than `epochs`. The other
+        parameters have their first values.
         """
         first = {name: each.ends[0] for name, each in self.search.items()}
         found = [first]
@@ -155,7 +160,7 @@ class Sweep:
         return [trial for place, trial in enumerate(found) if trial not in found[:place]]
 
     def check(self) -> list[RunSettings]:
-        """The settings of all `extremes`; raises `UserError` for those that no run could have."""
+        """The settings of all `extremes`. Raises `UserError` for settings that no run could have."""
         checks, settled = Checks(), []
         for trial in self.extremes():
             with checks.collect():
@@ -164,7 +169,10 @@ class Sweep:
         return settled
 
     def present(self) -> dict[str, Value]:
-        """The searched parameters as they would be without the search; empty if one of them lies outside of it."""
+        """The searched parameters as they would be without the search. Empty if one of them lies outside of it.
+
+        Example: with a batch of 8 without the search, and a list of 2 and 4 in it, there is none.
+        """
         with contextlib.suppress(UserError):  # such as warmup_epochs that only more epochs allow
             settings = settle(self.fixed, self.environment.target, self.environment.location)
             config = settings.trainings[self.step].training
@@ -174,7 +182,10 @@ class Sweep:
         return {}
 
     def training_flags(self, trial: Mapping[str, Value]) -> list[str]:
-        """The flags of `python -m trainer train` for the settings of a trial; others keep their defaults."""
+        """The flags of `python -m trainer train` for the settings of a trial, such as `--patience=2`.
+
+        Settings without a flag keep their defaults.
+        """
         return flags(self.values(trial).fields(TrainConfig, self.step))
 
     def shared_flags(self) -> list[str]:
@@ -221,7 +232,10 @@ class Sweep:
         return bool(self.fixed.get("test_dataset"))
 
     def next_run(self, trial: Mapping[str, Value]) -> str:
-        """The command of a run with the settings of a trial; queries of addresses are left out: they are keys."""
+        """The command of a run with the settings of a trial, such as `make run-pipeline patience=2`.
+
+        Queries of addresses are left out, because they are keys.
+        """
         where = ["TARGET=vertex"] * (self.environment.target == "vertex")
         given = {"ENV": self.env, **self.parameters, **trial}
         for name in given:
@@ -246,7 +260,7 @@ def keep(sweep: Sweep, folder: pathlib.Path) -> str:
 
 
 def kept_base(sweep: Sweep, folder: pathlib.Path) -> str | None:
-    """The model that the trials in a folder start from, as `keep` returns it; None if no sweep began there.
+    """The model that the trials in a folder start from, as `keep` returns it. None if no sweep began there.
 
     Raises `UserError` if the folder is another sweep's.
     """
@@ -265,7 +279,7 @@ def kept_base(sweep: Sweep, folder: pathlib.Path) -> str | None:
 
 
 def _record(sweep: Sweep) -> dict[str, Any]:
-    """What makes a sweep the one that it is, as JSON has it."""
+    """What makes two sweeps the same one, as JSON has it: environment, parameters and search."""
     content = {
         "environment": sweep.environment.name,
         "parameters": sweep.fixed,
@@ -275,9 +289,10 @@ def _record(sweep: Sweep) -> dict[str, Any]:
 
 
 def find_base_model(sweep: Sweep) -> str:
-    """The folder or the `gs://` address of the model that `base_model_uri` names; empty for base training.
+    """The folder or the `gs://` address of the model that `base_model_uri` names. Empty for base training.
 
-    Keywords, and `author:NAME`, are returned as they are. Raises `UserError` if no training can start from it.
+    Keywords such as `pretrained`, and `author:NAME`, are returned as they are. Raises `UserError` if no
+    training can start from it.
     """
     uri = str(sweep.fixed.get("base_model_uri", ""))
     address = resolve_base_model(uri, str(sweep.fixed.get("registry", "")))[0]
@@ -299,17 +314,17 @@ def find_base_model(sweep: Sweep) -> str:
 
 
 def assignments(values: Mapping[str, Value]) -> list[str]:
-    """Parameters as arguments NAME=VALUE of a command line."""
+    """Parameters as arguments of a command line, such as `patience=2`."""
     return [shlex.quote(f"{name}={text_of(value)}") for name, value in values.items()]
 
 
 def flags(settings: Mapping[str, Value]) -> list[str]:
-    """Settings by name as flags of a command."""
+    """Settings by name as flags of a command, such as `--learning-rate=1e-05`."""
     return [f"{flag_of(name)}={text_of(value)}" for name, value in settings.items()]
 
 
 def text_of(value: Value) -> str:
-    """A value as it is written on a command line, with all digits."""
+    """A value as it is written on a command line, with all digits, such as `true` or `1e-05`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -319,7 +334,7 @@ def read_sweep(path: pathlib.Path, environment: Environment, env: str = "") -> S
     Args:
         path: the file.
         environment: where the trials run.
-        env: how a command names it; its name if empty.
+        env: how a command names it, such as `prod` or `/tmp/prod.toml`. Its name if empty.
 
     Raises `UserError` for unknown names, with the nearest known one, for values of the wrong type or out of their
     range, and for a target without sweeps.
@@ -390,7 +405,10 @@ def _check_searchable(name: str, step: str) -> None:
 
 
 def _form_of(name: str, form: Any) -> Numerical | Categorical:
-    """The range or the values of a searched parameter; raises `UserError` for what is neither."""
+    """The range or the values of a searched parameter. Raises `UserError` for anything else.
+
+    Example: `[1, 2]` is `Categorical((1, 2))`, and `{"min": 1, "max": 4}` is `Numerical(1, 4)`.
+    """
     kind = PARAMETERS[name].kind
     if isinstance(form, Sequence) and not isinstance(form, str):
         values = tuple(PARAMETERS[name].convert(value) for value in form)

@@ -46,7 +46,7 @@ TRAIN = [
 """The command of a trial, to which its flags are added. Vertex AI sets both variables, to folders of this trial
 (CustomJobSpec.base_output_directory of its API)."""
 LABEL = "sweep"
-"""Label that says which job of which sweep a job is."""
+"""Label by which a later process finds a job of this sweep."""
 OUTAGE = "the job continues, and the same command goes on"
 POLL_S = 30.0
 """Pause between two looks at a job."""
@@ -60,17 +60,17 @@ class StartedSweep:
     """The jobs of a sweep, and the `gs://` folder of its data and its trials."""
 
     root: str
-    """Folder of the sweep; its end labels the jobs, so it is written down before any of them is created."""
+    """Folder of the sweep. Its end labels the jobs, so it is written down before the first job is created."""
     fetch_job: str = ""
     tuning_job: str = ""
-    """Name of the tuning job; empty until the data is fetched."""
+    """Name of the tuning job. Empty until the data is fetched."""
     score_job: str = ""
-    """Name of the job that scores the best model; empty until the trials have ended, and without a test set."""
+    """Name of the job that scores the best model. Empty until the trials have ended, and without a test set."""
     trials: int = 0
     parallel: int = 0
     hours: float = 0.0
     base_model: str = ""
-    """What all trials start from; empty for base training."""
+    """What all trials start from. Empty for base training."""
 
     def save(self, folder: pathlib.Path) -> None:
         """Write the jobs to the folder of the sweep."""
@@ -78,7 +78,7 @@ class StartedSweep:
 
     @classmethod
     def load(cls, folder: pathlib.Path, sweep: Sweep) -> "StartedSweep | None":
-        """The jobs of the sweep in a folder; None if it was not started. Raises `UserError` for another sweep."""
+        """The jobs of the sweep in a folder. None if it was not started. Raises `UserError` for another sweep."""
         if not (folder / JOBS).exists():
             return None
         keep(sweep, folder)
@@ -171,7 +171,10 @@ class StartedSweep:
 
 
 def worst(sweep: Sweep) -> tuple[TrainingPlan, TrainingSettings]:
-    """The plan of the trial that takes longest, as far as that is known, and its settings."""
+    """The plan of the trial that takes longest, as far as known, and its settings.
+
+    Example: the trial with the most epochs.
+    """
     settled = max(sweep.check(), key=lambda each: each.plans[sweep.step].most_hours)
     return settled.plans[sweep.step], settled.trainings[sweep.step]
 
@@ -196,14 +199,14 @@ def describe_on_vertex(sweep: Sweep, trials: int, parallel: int, hours: float) -
 
 
 def _labels(root: str, title: str) -> dict[str, str]:
-    """The label that one job of a sweep has, and no other job."""
+    """The label that one job of a sweep has, and no other, such as `{"sweep": "202611281030001f2e-data"}`."""
     return {LABEL: f"{root.rpartition('-')[2]}-{title}"}
 
 
 def _start_on_cpu(
     sweep: Sweep, service: Jobs, root: str, title: str, command: Sequence[str], args: Sequence[str]
 ) -> str:
-    """Start a command in a custom job on a CPU; returns the job's name."""
+    """Start a command in a custom job on a CPU. Returns the job's name."""
     environment, (plan, settings) = sweep.environment, worst(sweep)
     job = custom_job(
         f"msinet-sweep-{sweep.name}-{title}",
@@ -264,7 +267,7 @@ def tuning_job(sweep: Sweep, started: StartedSweep) -> dict[str, Any]:
 
 
 def _specification(name: str, form: Numerical | Categorical) -> dict[str, Any]:
-    """The API's ParameterSpec of a searched parameter, whose id is the flag that a trial gets."""
+    """The API's ParameterSpec of a searched parameter. Its id is the flag of a trial, such as `learning-rate`."""
     identity = {"parameter_id": _id(name)}
     if isinstance(form, Categorical):
         return {**identity, "categorical_value_spec": {"values": list(map(text_of, form.values))}}
@@ -278,7 +281,7 @@ def _id(name: str) -> str:
 
 
 def _mounted(address: str) -> str:
-    """The path at which machines of Vertex AI have a `gs://` address."""
+    """The path at which machines of Vertex AI have a `gs://` address. Example: `gs://b/data` is `/gcs/b/data`."""
     return str(stored_at(address).mounted)
 
 
@@ -295,7 +298,7 @@ def _scoring(sweep: Sweep, started: StartedSweep, best: Trial) -> str:
 
 
 def _scores(started: StartedSweep) -> ScoredDataset | None:
-    """The scores on the test set; None if there are none. A model below the centre bias has some."""
+    """The scores on the test set. None if there are none. A model below the centre bias has some."""
     try:
         content = BucketPlace(started.root).read(f"evaluation/{EVALUATION}")
     except UserError:
@@ -341,7 +344,7 @@ def _with_model(root: str) -> set[int]:
 
 
 def _remove_leftovers(root: str, best: Trial | None) -> None:
-    """Remove the checkpoints of all trials, and all models but the best one; of the others, MODEL_CONFIG stays."""
+    """Remove the checkpoints of all trials, and all models but the best one. Of the others, MODEL_CONFIG stays."""
     trials = BucketPlace(f"{root}/trials").connected()
     for name in trials.sizes():
         folder = name.split("/")[1:2]

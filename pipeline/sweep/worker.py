@@ -1,4 +1,4 @@
-"""The process of one trial on this machine; `pipeline.sweep.local` starts it.
+"""The process of one trial on this machine. `pipeline.sweep.local` starts it.
 
 `python -m pipeline.sweep.worker ...` is `python -m trainer train ...`, which saves its state and stops when its
 standard input closes: no training continues after the sweep has ended, however that one ended.

@@ -1,1 +1,1 @@
-"""Runs, schedules, quota and `doctor` on Vertex AI, from outside; the tasks of a run are in `components`."""
+"""Runs, schedules, quota and `doctor` on Vertex AI, from outside. The tasks of a run are in `components`."""

@@ -1,4 +1,4 @@
-"""Chooses one accelerator of several: the first that the region has and whose quota suffices."""
+"""Chooses one accelerator of several: the first that the region has with enough quota."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -
 
     Example: with `accelerator` of `v5e-1,l4` and no quota of v5e, the choice is `{"accelerator": "l4"}`.
 
-    Also returns a sentence about those that were passed over. Raises `UserError` if none is left.
+    Also returns a sentence about each that was passed over. Raises `UserError` if none is left.
     """
     chosen: dict[str, str] = {}
     sentences = []
@@ -41,7 +41,7 @@ def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -
 
 
 def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -> str:
-    """Why the training steps on the accelerator `name` cannot be run; empty if they can."""
+    """Why the training steps on the accelerator `name` cannot run, such as a quota of 0. Empty if they can."""
     try:
         made = settle(values, "vertex", environment.location, given={}).plans
     except UserError as error:

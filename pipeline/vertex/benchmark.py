@@ -27,7 +27,7 @@ from trainer.errors import FailedError, UnreachableError, UserError, check, form
 
 COMMAND = ["python", "-m", "trainer", "benchmark"]
 TIMEOUT_S = 1800
-"""Vertex AI ends a job after this time and six times that of its steps."""
+"""Vertex AI ends a job after this time and six times the time of its steps."""
 POLL_S = 10.0
 """Pause between two looks at the jobs, or at a log."""
 LOG_S = 180.0
@@ -37,12 +37,15 @@ READER = "roles/logging.viewer"
 
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
-    """A training to measure, for some steps, on images that it makes."""
+    """A training to measure, for some steps, on images that it makes.
+
+    Example: `Benchmark((240, 320), 32, 1, "bfloat16", 100, "l4")` takes 100 steps of 32 images on one L4.
+    """
 
     image_size: tuple[int, int]
     """(height, width), pixels."""
     batch_size: int
-    """Images in one step; 0 for the default of the machine."""
+    """Images in one step. 0 for the default of the machine."""
     accumulation: int
     precision: str
     steps: int
@@ -89,12 +92,12 @@ class BenchmarkJob:
 
     @property
     def most_seconds(self) -> float:
-        """The estimated time of the job, at most."""
+        """The estimated time of the job, at most. Example: 300 s for the start, and 101 steps."""
         return self.plan.start_s + (self.steps + 1) * self.plan.most_seconds_per_step
 
     @property
     def most_usd(self) -> float:
-        """The estimated price of the job, at most; NaN if it is unknown."""
+        """The estimated price of the job, at most. NaN if it is unknown."""
         hourly = self.plan.accelerator.usd_per_hour(self.plan.machines.provisioning)
         return math.nan if hourly is None else hourly * self.most_seconds / 3600
 
@@ -170,7 +173,7 @@ def _outcome(api: Api, service: Jobs, job: Any, name: str) -> Measurement | str:
 
 
 def _find_result(api: Api, number: str) -> str:
-    """The JSON that a job has printed; empty if its log does not have it in time."""
+    """The JSON that a job has printed. Empty if its log does not have it in time."""
     ends = time.monotonic() + LOG_S
     while True:
         with suppress(UnansweredError):
@@ -186,7 +189,7 @@ def _find_result(api: Api, number: str) -> str:
 
 
 def _entries(api: Api, condition: str) -> list[dict[str, Any]]:
-    """The newest entries of the logs of training jobs in the last 24 hours; raises `UnansweredError`."""
+    """The newest entries of the logs of training jobs in the last 24 hours. Raises `UnansweredError`."""
     request = {
         "resourceNames": [f"projects/{api.region.project}"],
         "filter": f'resource.type="ml_job" AND {condition}',

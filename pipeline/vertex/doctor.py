@@ -1,6 +1,6 @@
 """Checks what a first run on Vertex AI needs: what is there, what is missing, and how to get it.
 
-The groups are the settings, the APIs, the rights of two accounts (yours, and the one that runs the pipeline), then
+The groups are the settings, the APIs, the rights of your account and of the pipeline's, then
 buckets, data, images and quota. On demand, one cheap custom job runs `python -m trainer.training.doctor_probe` on
 the accelerator.
 """
@@ -103,7 +103,7 @@ class ExaminedRun:
         return cls(environment, planned, ("Settings", findings))
 
     def examine(self) -> Iterator[Group]:
-        """The groups, each as soon as all its questions are answered."""
+        """The groups, each as soon as its questions are answered, such as `("Quota", [...])`."""
         environment = self.environment
         api = Api(environment)
         member = caller_of(api)
@@ -131,7 +131,7 @@ class ExaminedRun:
         yield "Quota", answers([need for need in needs if isinstance(need, Quota)], api)
 
     def _rights(self, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Right]:
-        """Each role on each resource. `account` is the one that runs the pipeline."""
+        """Each role on each resource, such as `storage.objectUser` on each bucket. `account` runs the pipeline."""
         environment, written = self.environment, self.planned.written
         public = buckets_in(archive.place for row in datasets.DATASETS.values() for archive in row.archives)
         sources = buckets_in(place for _, place in self.planned.sources)
@@ -157,7 +157,7 @@ class ExaminedRun:
 
     @property
     def dearest(self) -> TrainingPlan:
-        """The plan whose machine is tried. Raises `UserError` if no step fits its machines."""
+        """The plan with the dearest machine, which is tried. Raises `UserError` if no step fits its machines."""
         plans = self.planned.plans.values()
         check(
             bool(plans),
@@ -168,7 +168,7 @@ class ExaminedRun:
 
     @property
     def offer(self) -> str:
-        """A sentence with the machine, the time and the price of the job."""
+        """The machine, the time and the price of the job in a sentence, such as `One custom job on 1 x l4 ...`."""
         plan, seconds = self.dearest, accelerators.START_SECONDS + RUN_S
         hourly = plan.accelerator.usd_per_hour(plan.machines.provisioning)
         price = "a price that is not known here" if hourly is None else f"about {hourly * seconds / 3600:.2f} USD"
@@ -250,7 +250,7 @@ class EnabledApis:
 
 
 def project_number(api: Api) -> str:
-    """The number of the environment's project. Raises `UnansweredError`."""
+    """The number of the environment's project, such as `123456789`. Raises `UnansweredError`."""
     answer = api.get("cloudresourcemanager", f"v3/projects/{api.region.project}")
     return str(answer["name"]).rpartition("/")[2]
 
@@ -263,7 +263,7 @@ def caller_of(api: Api) -> str:
     email = getattr(api.session.credentials, "service_account_email", "")
     if not email or email == "default":
         try:
-            # Google's OpenID configuration names this address; logins by gcloud include the e-mail address.
+            # Google's OpenID configuration names this address. Logins by gcloud include the e-mail address.
             email = str(api.get("openidconnect", "v1/userinfo").get("email", ""))
         except UnansweredError:
             return SOMEBODY

@@ -65,7 +65,7 @@ class Jobs:
         return vertex_api.service_client(JobServiceClient, self.region)
 
     def start(self, job: Mapping[str, Any], subject: str = "") -> str:
-        """Start a custom job or a tuning job, and return its name.
+        """Start a custom job or a tuning job, and return its name, such as `projects/P/locations/L/customJobs/1`.
 
         Raises `UserError`, which begins with `subject`, if Vertex AI refuses it. An attempt is not repeated: it
         might start a second job.
@@ -74,9 +74,10 @@ class Jobs:
             return self._create(job)
 
     def start_once(self, job: Mapping[str, Any], label: str) -> str:
-        """The name of the job that has the same `label`, which is started if there is none.
+        """The name of the job that has the same `label`. Without one, start it.
 
-        An earlier process may have started it, and not have received or saved the answer.
+        Example: with the label `sweep`, a job labelled `{"sweep": "20261128-data"}` is started once. An
+        earlier process may have started it, and not have received or saved the answer.
         """
         kind = _kind_of(job)
         request = {
@@ -96,7 +97,7 @@ class Jobs:
         return str(create(parent=parent, **{kind: job}, timeout=vertex_api.TIMEOUT_S).name)
 
     def wait(self, name: str, outage: str, show: Callable[[Any], None] = lambda job: None) -> Any:
-        """The job with this name, once it has ended; arguments as for `ended`."""
+        """The job with this name, once it has ended. The arguments are as for `ended`."""
         return next(self.ended([name], outage, show))
 
     def ended(
@@ -125,7 +126,10 @@ class Jobs:
 
     @contextmanager
     def watching(self, rest: Callable[[], str]) -> Iterator[None]:
-        """Turn Ctrl-C into a `UserError`: it ends the watching, not the job. `rest` says what becomes of that."""
+        """Turn Ctrl-C into a `UserError`: it ends the watching, not the job.
+
+        `rest` ends the sentence `no longer watching; the job continues`. Example: ` and ends by itself: LINK`.
+        """
         try:
             yield
         except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from lifecycle.vertex.api import Api, UnansweredError
 
 AGENT = "serviceAccount:service-{}@gcp-sa-aiplatform.iam.gserviceaccount.com"
 """Vertex AI's agent in a project, by the project's number. It pulls the images of all runs, whichever account they
-have ("Use a custom service account"); it needs no role for those of its own project."""
+have ("Use a custom service account"). It needs no role for images of its own project."""
 KINDS = {
     "project": ("cloudresourcemanager", "POST", "v3/projects/{name}", "projects {bind} {name}"),
     "bucket": ("storage", "GET", "storage/v1/b/{name}", "storage buckets {bind} gs://{name}"),
@@ -38,7 +38,7 @@ PROJECT, BUCKET, DATA, IMAGES, TEMPLATES, ACCOUNT, ITSELF = (
 class Grant:
     """A role on a resource, for the permissions that this project uses of it.
 
-    infra/accounts.tf grants the same roles; a test compares the two. Which role contains which permission is from
+    infra/accounts.tf grants the same roles, and a test compares the two. The permissions of a role are from
     Google's index of roles and permissions (cloud.google.com/iam/docs/roles-permissions).
     """
 
@@ -110,7 +110,10 @@ TENSORBOARD = _grant(
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """A cloud resource on which roles are granted; its kind is one of `KINDS`."""
+    """A cloud resource for which roles are granted, such as `Resource("bucket", "mine")`.
+
+    Its kind is one of `KINDS`.
+    """
 
     kind: str
     name: str
@@ -119,19 +122,24 @@ class Resource:
 
     @property
     def title(self) -> str:
-        """Kind and name, for messages."""
+        """Kind and name for messages, such as `bucket gs://mine`."""
         return f"{self.kind} gs://{self.name}" if self.kind == "bucket" else f"{self.kind} {self.name}"
 
     def filled(self, template: str) -> str:
-        """A path or command of `KINDS` with the fields of this resource."""
+        """A path or command of `KINDS` with the fields of this resource.
+
+        Example: `storage/v1/b/{name}` becomes `storage/v1/b/mine`.
+        """
         return template.format(**vars(self), bind="add-iam-policy-binding")
 
 
 class Account:
     """An account whose permissions are asked for.
 
-    The services say which ones the caller has. Those of any other account are in the policies of the resource and
-    of its project: grants of folders and organisations, by groups and on conditions are not seen.
+    The services say which permissions the caller has. For any other account, the policies of the resource and of
+    its project say it. Three kinds of grants are not seen: of folders and organisations, by groups, on conditions.
+
+    Example: a role of `group:team@example.org` does not count for a service account in this group.
     """
 
     def __init__(self, api: Api, member: str, is_caller: bool = False) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from lifecycle.runs.parameters import without_settings
 from lifecycle.vertex import api as vertex_api
-from lifecycle.vertex.run import CANCELLED, FAILED, SUCCEEDED, Run, message_as_json, state_of
+from lifecycle.vertex.run import Run, message_as_json, state_of
 from pipeline.graph.environment import Environment
 from trainer.errors import format_duration
 
-STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}
+STATUSES = {"succeeded": 0, "failed": 1, "cancelled": 2}
 """The final states of a run -> the exit status."""
 INTERRUPTED = 130
 POLL_S = 10.0
@@ -113,7 +113,7 @@ def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
 
 
 def of_schedule(environment: Environment, schedule: str, limit: int = 5) -> list[Any]:
-    """The latest runs that a schedule has started, newest first; `schedule` is its resource name."""
+    """The latest runs that a schedule has started, newest first. `schedule` is its resource name."""
     return _list(environment, f'schedule_name="{schedule}"', limit)
 
 
@@ -138,7 +138,10 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
 
 
 def _changes(run: Run, states: dict[int, str]) -> list[str]:
-    """A line for each task, and for the run, whose state differs from the one in `states`, which is updated."""
+    """A line for each task, and for the run, with another state than in `states`, which is updated.
+
+    Example: `[Base training: data] succeeded after 12 min`.
+    """
     lines, titles = [], run.titles
     for task in run.tasks:
         state = state_of(task)
@@ -152,12 +155,15 @@ def _changes(run: Run, states: dict[int, str]) -> list[str]:
 
 
 def lines_of(run: Run) -> list[str]:
-    """A line for each parameter of a run, and for each task that has started."""
+    """A line for each parameter of a run, and for each task that has started.
+
+    Example: `  base_epochs = 10`, then `[Base training: data] running`.
+    """
     return [*parameter_lines(run.job), *_changes(run, {})]
 
 
 def parameter_lines(job: Any) -> list[str]:
-    """A line for each parameter of a run. The API returns every number as a float."""
+    """A line for each parameter of a run, such as `  base_epochs = 10`. The API returns numbers as floats."""
     values = without_settings(message_as_json(job)["runtimeConfig"].get("parameterValues", {}))
     return [
         f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}"

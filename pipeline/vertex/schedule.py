@@ -49,7 +49,9 @@ class Timing:
 
 
 def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing:
-    """A timing from texts; `start` and `end` are ISO dates or times, in `zone` unless they name another offset.
+    """A timing from texts. `start` and `end` are ISO dates or times, in `zone` unless they name another offset.
+
+    Example: `timing("0 3 * * 1", "Europe/London", "2026-03-01")` starts each Monday at 3, from March on.
 
     Raises `UserError` with all mistakes if `expression` has not five fields, the zone is unknown, or a time is
     malformed.
@@ -128,7 +130,7 @@ def prepare_schedule(
     source: str = "",
     caching: str = "as-compiled",
 ) -> SchedulePlan:
-    """The schedule to create; parameters, template, caching and errors are as in `Submission.prepare`.
+    """The schedule to create. Parameters, template, caching and errors are as in `Submission.prepare`.
 
     Its runs end at once if there is nothing new, unless the parameter `skip_unchanged` is set otherwise.
     """
@@ -162,7 +164,7 @@ class Schedule:
 
     @classmethod
     def all(cls, environment: Environment) -> "list[Schedule]":
-        """All schedules of pipelines in the project and region, also of other environments; oldest first."""
+        """All schedules of pipelines in the project and region, also of other environments, oldest first."""
         from google.cloud.aiplatform_v1 import ListSchedulesRequest
 
         request = ListSchedulesRequest(parent=vertex_api.parent_of(environment), order_by="create_time")
@@ -190,7 +192,7 @@ class Schedule:
 
     @property
     def id(self) -> str:
-        """Its id, a number."""
+        """Its id, such as `7000`."""
         return str(self.found.name.rpartition("/")[2])
 
     @property
@@ -260,7 +262,7 @@ def of_same_model(name: str, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]
 
 
 def _model_of(job: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Registry and name of the model that runs of a PipelineJob train; None if it does not say that it is ours."""
+    """Registry and name of the model that runs of a PipelineJob train. None unless it says that it is ours."""
     chosen = Template(job.get("pipelineSpec", {}))
     if chosen.spec.get("pipelineInfo", {}).get("name") != PIPELINE_NAME:
         return None

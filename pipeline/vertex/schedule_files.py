@@ -1,7 +1,9 @@
-"""Schedules as files: one TOML file each, compared with the schedules on Vertex AI, which are made equal to them.
+"""Schedules as files, one TOML file each. The schedules on Vertex AI are compared with them and made equal.
 
-A file that cannot be used is refused before the first request. What a file and its environment leave empty is the
-service's to choose; of that, only the end and the parameters are compared.
+A file that cannot be used is refused before the first request. The service chooses what a file and its environment
+leave empty. Of these settings, only the end and the parameters are compared.
+
+Example: a schedule that was given an end in the console loses it. An account that the service chose stays.
 """
 
 import dataclasses
@@ -117,8 +119,9 @@ def read_schedules(
 ) -> list[WantedSchedule]:
     """The schedules of all `*.toml` in a folder, by name.
 
-    The file STEM.toml describes the schedule msinet-ENV-STEM; template and caching are as in
-    `Submission.prepare`. Raises `UserError` with all mistakes of all files.
+    Example: with the environment `prod`, weekly.toml describes the schedule msinet-prod-weekly.
+
+    Template and caching are as in `Submission.prepare`. Raises `UserError` with all mistakes of all files.
     """
     paths: list[pathlib.Path] = []
     with suppress(OSError):  # such as a name that is too long
@@ -190,9 +193,11 @@ def _is_past(moment: datetime.datetime) -> bool:
 def compare_schedules(
     environment: Environment, wanted: Sequence[WantedSchedule], prune: bool = False
 ) -> list[ScheduleChange]:
-    """What makes the environment's schedules equal to the wanted ones; those without a file go only with `prune`.
+    """What makes the environment's schedules equal to the wanted ones. Without `prune`, those without a file stay.
 
     Raises `UserError` for two schedules of one name, and for one that has ended according to its file alone.
+
+    Example: a file with another `cron` is a step `change`, and a new file a step `create`.
     """
     own = [each for each in Schedule.all(environment) if each.is_own]
     steps = []

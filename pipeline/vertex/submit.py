@@ -39,7 +39,7 @@ class Planned:
 
     @cached_property
     def values(self) -> Values:
-        """All parameters of our pipeline; none of any other pipeline."""
+        """All parameters of our pipeline. Empty for any other pipeline."""
         chosen = Template(self.job["pipelineSpec"])
         if chosen.name != PIPELINE_NAME:
             return Values()
@@ -47,7 +47,7 @@ class Planned:
 
     @cached_property
     def plans(self) -> Mapping[str, TrainingPlan]:
-        """The plan of each training step of our pipeline; none of any other pipeline."""
+        """The plan of each training step of our pipeline. Empty for any other pipeline."""
         # Nothing here was given by a person, as far as it has its default.
         return settle(self.values, "vertex", self.environment.location, given={}).plans if self.values else {}
 
@@ -76,7 +76,9 @@ class Planned:
         return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *self.estimates()]
 
     def with_one_accelerator(self) -> tuple[Self, list[str]]:
-        """The same with one accelerator instead of several, and sentences about those that were passed over.
+        """The same with one accelerator instead of several, and sentences about the others before it.
+
+        Example: `accelerator is l4, not v5e-1: quota custom_model_training_tpu_v5e in us-central1 is 0, ...`.
 
         Raises `UserError` if no accelerator is left.
         """
@@ -123,7 +125,7 @@ class Submission(Planned):
             source: The template: a file, or an address in Artifact Registry. If empty, it is compiled for the
                 environment.
             caching: One of `compiled.CACHING`.
-            run: Id of the run; generated if empty.
+            run: Id of the run, such as `msinet-20261128103000-1f2e`. Generated if empty.
 
         Raises `UserError` for parameters that the pipeline or the trainer would refuse.
         """
@@ -179,7 +181,7 @@ class Submission(Planned):
 
 
 def _new_id(job: Mapping[str, Any]) -> str:
-    """An id for a run of this job."""
+    """An id for a run of this job, such as `msinet-20261128103000-1f2e`."""
     name, now = job["pipelineSpec"]["pipelineInfo"]["name"], datetime.datetime.now(datetime.UTC)
     return f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
 
@@ -191,7 +193,7 @@ def compose(
     caching: str = "as-compiled",
     defaults: Mapping[str, Value] | None = None,
 ) -> dict[str, Any]:
-    """The API's PipelineJob for a run, as JSON; other arguments and errors as for `Submission.prepare`.
+    """The API's PipelineJob for a run, as JSON. Other arguments and errors are as for `Submission.prepare`.
 
     `defaults` are values of parameters that neither the environment nor `passed` sets, as far as the template has
     them.
@@ -226,7 +228,10 @@ def compose(
 
 
 def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
-    """One line for each plan, by the step that it is for: machines, time and cost."""
+    """One line for each plan, by the step that it is for: machines, time and cost.
+
+    Example: `Base training: 1 x l4, standard, about 2 h to 5 h, about 2.30 to 5.75 USD`.
+    """
     return [
         f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
         f"{made.time_text}"

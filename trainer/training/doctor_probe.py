@@ -38,7 +38,7 @@ TPU_VARIABLES = ("PJRT_DEVICE", "NEXT_PLUGGABLE_DEVICE_USE_C_API", "TF_PLUGGABLE
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """One fact, and what it means for a training."""
+    """One fact, and what it means for a training, such as `user: 0:0 (root)`."""
 
     name: str
     value: str
@@ -143,7 +143,7 @@ def shared_memory() -> Fact:
 
 
 def devices() -> Fact:
-    """The device files of GPUs and TPUs, with their modes."""
+    """The device files of GPUs and TPUs with their modes, such as `/dev/nvidia0 666`."""
     paths = sorted(path for pattern in DEVICES for path in pathlib.Path("/dev").glob(pattern))
     shown = [f"{path} {path.stat().st_mode & 0o777:o}" for path in paths]
     closed = [path.name for path in paths if not os.access(path, os.R_OK | os.W_OK)]
