@@ -149,7 +149,10 @@ class PlannedRun:
 
 
 def buckets_in(places: Iterable[Place]) -> list[str]:
-    """The buckets of the places on Cloud Storage, also by the mount, each once. Example: `gs://b/x` and `/gcs/b/y` are in `b`."""
+    """The buckets of the places on Cloud Storage, also by the mount, each once.
+
+    Example: `gs://b/x` and `/gcs/b/y` are in `b`.
+    """
     names = [unmounted(place).bucket for place in places if isinstance(place, Stored)]
     return list(dict.fromkeys(filter(None, names)))
 
