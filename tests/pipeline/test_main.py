@@ -35,7 +35,7 @@ def elsewhere(tmp_path, monkeypatch):
             (SettingError, "base_epochs", "base_model_uri=pretrained"),
         ),
         (["base_batch_size=-1"], (SettingError, "base training", "batch_size", "-1", 0)),
-        (["base_source=ftp://h.org/a.zip"], (UserError, "base_source", "ftp://h.org/a.zip")),
+        (["base_source=ftp://h.org/a.zip"], (UserError, "source", "ftp://h.org/a.zip")),
         (["--env", "smple"], (UnknownNameError, "environment", "smple", "sample")),
         (["--env", "vertex"], (MismatchError, "environment vertex", "target vertex")),
         (["--resume", "nowhere"], (UserError, "nowhere")),

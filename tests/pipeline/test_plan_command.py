@@ -113,7 +113,7 @@ def test_region_without_accelerators_may_be_none(capsys):
 
 
 def test_word_that_is_no_region_is_refused():
-    with refused(SettingError, "location", "us-west", "us-west1"):
+    with refused(SettingError, "location", "us-west", "us-west4"):
         main(["plan", "--location", "us-west"])
 
 

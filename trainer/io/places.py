@@ -10,7 +10,7 @@ import re
 import urllib.parse
 from collections.abc import Collection
 
-from trainer.errors import UserError, check, shown
+from trainer.errors import SettingError, UserError, check, shown
 from trainer.io import files
 from trainer.io.abstract_place import Place, Stored
 from trainer.io.bucket_place import BucketPlace
@@ -106,12 +106,12 @@ def unmounted(place: Stored) -> Stored:
 
 
 def bucket_at(address: str, what: str) -> BucketPlace:
-    """The bucket, or the folder in one, at an address. Raises `UserError` about `what` for another syntax.
+    """The bucket, or the folder in one, at an address. Raises `SettingError` about `what` for another syntax.
 
     Example: `bucket_at("gs://Runs", "registry")` raises "registry is 'gs://Runs'; write it as ...".
     """
     is_valid = re.fullmatch(rf"{REMOTE}[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
-    check(is_valid, f"{what} is {address!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER")
+    check(is_valid, f"{what} is {address!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER", SettingError)
     return BucketPlace(address)
 
 

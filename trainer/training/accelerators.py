@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from trainer.errors import UserError, check, look_up
+from trainer.errors import UnknownNameError, check, look_up
 from trainer.network.architecture import StepCost
 from trainer.network.networks import DEFAULT
 
@@ -321,7 +321,7 @@ def get_accelerator(name: str) -> Accelerator:
             such as `tpu`, `nvidia-l4` or `ct5lp-hightpu-4t`, smallest first, or else the most similar name.
     """
     if name not in ACCELERATORS and (meant := _rows_called(name)):
-        raise UserError(
+        raise UnknownNameError(
             f"unknown accelerator {name!r}; did you mean {', '.join(repr(row.name) for row in meant)}?"
         )
     return look_up("accelerator", name, ACCELERATORS)

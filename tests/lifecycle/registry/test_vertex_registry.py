@@ -287,17 +287,17 @@ def test_versions_are_kept_in_the_configured_folder_or_in_the_models_bucket():
 @pytest.mark.parametrize(
     ("address", "named"),
     [
-        ("vertex://proj", ("location", "''")),
-        ("vertex://proj/us-central1/models", ("location", "us-central1/models")),
-        ("vertex://Proj x/us-central1", ("project", "Proj x")),
-        ("vertex://proj/us-central1?zone=a", ("zone",)),
+        ("vertex://proj", ("registry", "location", "''")),
+        ("vertex://proj/us-central1/models", ("registry", "location", "us-central1/models")),
+        ("vertex://Proj x/us-central1", ("registry", "project", "Proj x")),
+        ("vertex://proj/us-central1?zone=a", ("registry", "zone")),
         ("vertex://proj/us-central1?serving=tpu", ("serving", "tpu")),
         ("vertex://proj/us-central1?staging=/tmp", ("staging", "/tmp")),
     ],
 )
 def test_malformed_address_is_refused(address, named):
     for read in (open_registry, lambda registry: PipelineConfig(registry=registry)):
-        with refused(SettingError, "registry", *named):
+        with refused(SettingError, *named):
             read(address)
 
 

@@ -31,7 +31,7 @@ from pipeline.vertex.submit import Submission
 from tests.refusals import assert_named, refused
 from trainer.data import fetch
 from trainer.data.settings import FetchConfig
-from trainer.errors import MistakesError, PlaceError, SettingError, UnknownNameError, UserError
+from trainer.errors import MistakesError, NotFoundError, PlaceError, SettingError, UnknownNameError, UserError
 from trainer.evaluation import version_record
 from trainer.io import package_version, runtime
 
@@ -396,7 +396,7 @@ def test_image_that_is_not_there_is_named_before_anything_is_fetched(vertex, buc
     place = f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}"
     values = {**PRETRAINED, "registry": place}
     target = Target("vertex", "us-central1", "us-docker.pkg.dev/proj/other/msinet-{}:v9")
-    with refused(MistakesError, "us-docker.pkg.dev/proj/other/msinet-cpu:v9"):
+    with refused(NotFoundError, "us-docker.pkg.dev/proj/other/msinet-cpu:v9"):
         first_task(values, target)
     known = dataclasses.replace(target, image_pattern=vertex.environment.image_of("{}"))
     assert first_task(values, known).Output
