@@ -396,6 +396,6 @@ def test_one_wrong_file_stops_all_before_any_request_and_every_mistake_is_named(
         with refused(UserError, f"{name}.toml"):
             do("apply", *folder)
         files(**{name: ""})
-    with refused(NotFoundError, "docs/vertex.md"):
+    with refused(NotFoundError, "docs/vertex-reference.md"):
         do("apply", "--folder", "x" * 300)
     assert not vertex.requests
