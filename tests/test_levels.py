@@ -3,13 +3,10 @@
 import ast
 import pathlib
 
-from trainer.doors import homes_of
-
 ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.doors
     trainer.errors
     trainer.io
     trainer.settings
@@ -56,7 +53,7 @@ def modules(root):
 
 
 def imports(path, known):
-    """The modules among `known` that a file imports, anywhere in it; by a door, the module that has the name."""
+    """The modules among `known` that a file imports, anywhere in it."""
     imported = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
@@ -64,22 +61,11 @@ def imports(path, known):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path} has a relative import"
-            homes = doors(known).get(node.module, {})
-            names = [f"{homes.get(alias.name, node.module)}.{alias.name}" for alias in node.names]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             # `from a.b import c` names the module a.b.c, or c of the module a.b.
             imported |= {name, name.rpartition(".")[0]} & known
     return imported
-
-
-def doors(known):
-    """Room -> name -> the module that has it, of every room that has a door."""
-    stubs = {module: path.with_suffix(".pyi") for module, path in modules(ROOT).items() if module in known}
-    return {
-        room: {name: f"{room}.{home}" for name, home in homes_of(stub).items()}
-        for room, stub in stubs.items()
-        if stub.exists()
-    }
 
 
 def place(module):
