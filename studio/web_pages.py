@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from studio.browser_settings import PageConfig
-from trainer.tools import SUFFIXES as PICTURES
-from trainer.tools import Input, PredictConfig, check, local_path, printable, shown, some
+from trainer.tools import FORMATS, Input, PredictConfig, check, local_path, printable, shown, some
 
 if TYPE_CHECKING:
     from studio.browser import Shown
@@ -64,7 +63,11 @@ def file_name(address: str) -> str:
     check(bool(host), f"{label_of(address)} is no address; give one such as https://example.com")
     path = unquote(parts.path).strip("/").replace("\\", "/")
     last = path.rpartition("/")[2]
-    name = last if last.lower().endswith(PICTURES) else f"{host}/{path}".rstrip("/").replace("/", "-") + ".png"
+    name = (
+        last
+        if last.lower().endswith(FORMATS.suffixes)
+        else f"{host}/{path}".rstrip("/").replace("/", "-") + ".png"
+    )
     return "".join(letter if letter.isprintable() else "-" for letter in name)
 
 

@@ -1,6 +1,7 @@
 """docs/one-training.md lists the functions of a training in the order of their calls: follows them in the code."""
 
 import ast
+import dataclasses
 import importlib
 import inspect
 import pathlib
@@ -9,6 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from trainer.data.batches import Split
 from trainer.training.checkpoints import Checkpoints
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -33,7 +35,7 @@ def plain(value):
 
 ROWS = {found(name, module): name for name, module in LISTED}
 CLASSES = {name.partition(".")[0] for name in ROWS.values() if "." in name}
-OBJECTS = dict.fromkeys(("store", "checkpoints"), Checkpoints)
+OBJECTS = {**dict.fromkeys(("store", "checkpoints"), Checkpoints), "train": Split}
 """Name of a variable or an attribute -> the class of its value."""
 
 
@@ -81,7 +83,7 @@ def calls(function, seen, owner=None):
         if value in ROWS or (inspect.isfunction(value) and value.__module__ == function.__module__):
             name = ROWS.get(value, value.__qualname__).rpartition(".")[0]
             yield from calls(value, seen, found(name, value.__module__) if name else owner)
-        elif inspect.isclass(value) and value.__name__ in CLASSES:
+        elif inspect.isclass(value) and value.__name__ in CLASSES and not dataclasses.is_dataclass(value):
             yield from calls(value, seen, value)
 
 

@@ -23,7 +23,7 @@ from trainer.commands.shared_flags import add_model, add_region
 from trainer.commands.shared_maps import add_map_flags
 from trainer.errors import check, look_up, printable, reported, shown, some, terminable
 from trainer.io.files import local_path, replacing
-from trainer.io.pictures import BROWSER_NAMES, NAMES, SUFFIXES
+from trainer.io.pictures import FORMATS
 from trainer.models.find import find_answering
 from trainer.prediction.inputs import Input
 from trainer.prediction.rules import drawing_rules
@@ -41,10 +41,8 @@ from trainer.settings.flags import (
 )
 
 __all__ = [
-    "BROWSER_NAMES",
     "COLORS_CSS",
-    "NAMES",
-    "SUFFIXES",
+    "FORMATS",
     "Input",
     "Parser",
     "PredictConfig",

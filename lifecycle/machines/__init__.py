@@ -1,1 +1,1 @@
-"""The machines of a training: whether it fits, its time, cost and job. `lifecycle.needs` asks for the quota."""
+"""The machines of a training: fit, time, cost and job. `lifecycle.runs.needs` asks for the quota."""

@@ -34,7 +34,7 @@ from studio.browser_settings import PageConfig
 from studio.difference import CLEAR_MOVED, Pixels
 from studio.web_pages import file_name, is_address, open_page
 from trainer.api import Change, Model, UserError, blend, count_screens, draw_grey, read_picture, tint
-from trainer.tools import COLORS_CSS, NAMES, PredictConfig, check, drawing_rules
+from trainer.tools import COLORS_CSS, FORMATS, PredictConfig, check, drawing_rules
 
 PAGE = pathlib.Path(__file__).parent / "page"
 PICTURE, PAGE_KIND = Model.KINDS
@@ -167,7 +167,7 @@ class _App:
 
     async def facts(self, request: Request) -> Response:
         """Return `facts`."""
-        return JSONResponse(facts(self.model, NAMES, PRIVACY, self.pages is not None))
+        return JSONResponse(facts(self.model, FORMATS.names, PRIVACY, self.pages is not None))
 
     async def picture(self, request: Request) -> Response:
         """Return the picture of the page at the posted web address, or the picture that the address is.

@@ -17,7 +17,7 @@ import tempfile
 
 from studio.demo.app import PAGE, POLICY, facts
 from trainer.api import Model, UserError
-from trainer.tools import BROWSER_NAMES, COLORS_CSS, check
+from trainer.tools import COLORS_CSS, FORMATS, check
 
 OWN = pathlib.Path(__file__).parent / "page"
 RUNTIME = "onnxruntime-web"
@@ -46,7 +46,9 @@ def build_site(model: Model, runtime: bytes, folder: pathlib.Path) -> None:
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     index = folder / "index.html"
     index.write_text(index.read_text().replace("<head>", f"<head>\n{policy}", 1))
-    (folder / "facts.json").write_text(json.dumps(facts(model, BROWSER_NAMES, PRIVACY, opens_addresses=False)))
+    (folder / "facts.json").write_text(
+        json.dumps(facts(model, FORMATS.browser_names, PRIVACY, opens_addresses=False))
+    )
     model.export(folder / "model.onnx")
     (folder / "onnxruntime").mkdir(exist_ok=True)
     for name, content in files.items():

@@ -34,32 +34,49 @@ class Format:
     """Whether all current browsers decode it."""
 
 
-FORMATS = (
-    Format("JPEG", (".jpg", ".jpeg", ".jpe", ".jfif")),
-    Format("PNG", (".png",)),
-    Format("WebP", (".webp",)),
-    Format("GIF", (".gif",)),
-    Format("TIFF", (".tif", ".tiff"), is_in_browsers=False),
-    Format("AVIF", (".avif",), is_read=False),
-    Format("BMP", (".bmp",)),
-    Format("HEIC", (".heic", ".heif"), is_read=False, is_in_browsers=False),
-)
-"""All formats of pictures that anything here knows of. Others are no pictures."""
+@dataclasses.dataclass(frozen=True)
+class Formats:
+    """The formats of pictures that anything here knows of. Others are no pictures."""
+
+    rows: tuple[Format, ...]
+
+    @property
+    def names(self) -> str:
+        """The formats that are read, for sentences, such as `JPEG, PNG, WebP, GIF, TIFF or BMP`."""
+        return _listed([each.name for each in self.rows if each.is_read])
+
+    @property
+    def browser_names(self) -> str:
+        """The formats that browsers decode, for sentences."""
+        return _listed([each.name for each in self.rows if each.is_in_browsers])
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """File name endings of the formats that are read."""
+        return tuple(suffix for each in self.rows if each.is_read for suffix in each.suffixes)
 
 
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-NAMES = _listed([each.name for each in FORMATS if each.is_read])
-"""The formats that are read, for sentences: `JPEG, PNG, ... or BMP`."""
-BROWSER_NAMES = _listed([each.name for each in FORMATS if each.is_in_browsers])
-"""The formats that browsers decode, for sentences."""
-SUFFIXES = tuple(suffix for each in FORMATS if each.is_read for suffix in each.suffixes)
+FORMATS = Formats(
+    (
+        Format("JPEG", (".jpg", ".jpeg", ".jpe", ".jfif")),
+        Format("PNG", (".png",)),
+        Format("WebP", (".webp",)),
+        Format("GIF", (".gif",)),
+        Format("TIFF", (".tif", ".tiff"), is_in_browsers=False),
+        Format("AVIF", (".avif",), is_read=False),
+        Format("BMP", (".bmp",)),
+        Format("HEIC", (".heic", ".heif"), is_read=False, is_in_browsers=False),
+    )
+)
+SUFFIXES = FORMATS.suffixes
 """File name endings of the formats that are read."""
-OTHER_SUFFIXES = tuple(suffix for each in FORMATS if not each.is_read for suffix in each.suffixes)
+OTHER_SUFFIXES = tuple(suffix for each in FORMATS.rows if not each.is_read for suffix in each.suffixes)
 """File name endings of the formats that are not read."""
-PILLOW_FORMATS = tuple(each.name.upper() for each in FORMATS if each.is_read)
+PILLOW_FORMATS = tuple(each.name.upper() for each in FORMATS.rows if each.is_read)
 """The only formats that Pillow may decode."""
 REMEDY = "download or export it again"
 OTHER_FORMATS = {
@@ -194,7 +211,7 @@ def _open(data: bytes, origin: str) -> ImageFile:
         other = OTHER_FORMATS.get(data[8:12], "") if data[4:8] == b"ftyp" else ""
         if other:
             raise ContentError(f"{origin} is {other}, which is not read; save it as PNG") from None
-        raise ContentError(f"{origin} is not a {NAMES}, or its header is damaged") from None
+        raise ContentError(f"{origin} is not a {FORMATS.names}, or its header is damaged") from None
     except Exception as error:
         raise _undecodable(origin, error) from None
 

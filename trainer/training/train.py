@@ -209,7 +209,7 @@ def train(
     """Train on a prepared dataset, or resume an interrupted training, and write the best model.
 
     Args:
-        config: the settings, with the values of the recipe (`trainer.training.settings.with_recipe`).
+        config: the settings, with the values of the recipe (`trainer.training.settings.TrainConfig.with_recipe`).
         dataset: folder of a prepared dataset.
         output: folder of the model to write (see `trainer.network.model_folder`).
         checkpoints: folder or gs:// address for the state of the run. The same call with the same folder resumes.

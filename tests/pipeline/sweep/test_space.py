@@ -118,7 +118,7 @@ def test_settings_without_the_sweep_are_known_if_they_lie_in_it(tmp_path):
         ("warmup_epochs = { min = 0, max = 5 }", (UserError, "warmup_epochs", 5, "epochs", 4)),
         (
             "learning_rate_schedule = ['constant', 'cosin']",
-            (SettingError, "learning_rate_schedule", "cosin", "constant", "'cosine'"),
+            (SettingError, "schedule", "cosin", "constant", "'cosine'"),
         ),
         ("finetune_epochs = [1, 2]", (SettingError, "finetune_epochs", "base training", "base_epochs")),
         ("base_image_size = ['72x96', '96x128']", (SettingError, "base_image_size", "[parameters]")),

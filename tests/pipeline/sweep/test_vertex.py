@@ -28,6 +28,8 @@ from trainer.io import buckets
 from trainer.network.model_folder import MODEL_CONFIG, WEIGHTS
 from trainer.training.hypertune import METRIC
 
+EVALUATION = pathlib.Path(__file__).parents[2] / "trainer" / "evaluation" / "evaluations" / "first.json"
+
 SWEEP = """
 [parameters]
 base_model_uri = "pretrained"
@@ -310,12 +312,15 @@ def test_sweep_that_is_followed_is_not_followed_twice(project, monkeypatch):
 def test_best_model_is_scored_on_the_test_set_by_another_job(project, tmp_path, bucket, capsys):
     test_set = 'test_dataset = "osie"\ntest_share = 0.5\ntest_source = "gs://data/osie"\n'
     (tmp_path / "mine.toml").write_text(SWEEP.replace("[search]", f"{test_set}[search]"))
-    scores = {"n_images": 9, "models": {"candidate": {"kld": 0.4}, "centre_bias": {"kld": 0.7}}}
+    evaluation = json.loads(EVALUATION.read_text())
+    (scores,) = evaluation["datasets"].values()
+    scores["n_images"] = 9
+    scores["models"] |= {"candidate": {"kld": 0.4}, "centre_bias": {"kld": 0.7}}
 
     def run(command):
         if command[0] == "sh":
             folder = re.search(r"--output-dir=/gcs/(\S+/evaluation)", command[2])[1]
-            content = json.dumps({"datasets": {"osie-test": scores}}).encode()
+            content = json.dumps(evaluation).encode()
             buckets.write_object(f"gs://{folder}/evaluation.json", content, buckets.storage_client(write=True))
         return "RUNNING", "SUCCEEDED"
 

@@ -14,7 +14,7 @@ from pipeline.vertex.submit import Submission
 from tests.refusals import assert_named, refused
 from tests.vertex import ALWAYS, DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import small
-from trainer.errors import NotFoundError, SettingError, UnknownNameError, UnreachableError, UsageError
+from trainer.errors import NotFoundError, SettingError, UnknownNameError, UnreachableError
 
 SPEC = small(count="NUMBER_INTEGER", rate="NUMBER_DOUBLE", title="STRING", fast="BOOLEAN")
 PARAMETERS = SPEC["root"]["inputDefinitions"]["parameters"]
@@ -92,7 +92,7 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("accelerator", "tags", "limits", "named"),
     [
-        ("cpu", {"msinet-gpu/v1"}, {"": 64}, "msinet-cpu:v1"),
+        ("cpu", {"msinet-gpu/v1"}, {"": 64}, ("msinet-cpu:v1",)),
         ("l4", {"msinet-cpu/v1"}, {"": 64}, ("msinet-gpu:v1",)),
         (
             "l4",
@@ -205,7 +205,7 @@ def test_name_that_the_template_does_not_have_is_refused_before_any_request(vert
         (["base_model_uri=models/msinet"], (SettingError, "base_model_uri", "models/msinet")),
         (["registry=models"], (SettingError, "registry", "models", "vertex://PROJECT")),
         (["checkpoint_dir=/data/c"], (SettingError, "checkpoint_dir", "/data/c")),
-        (["--cache", "maybe"], (UsageError, "--cache", "maybe")),
+        (["--cache", "maybe"], (SettingError, "caching", "maybe")),
         (
             ["--template", "https://us-kfp.pkg.dev/p/r/msinet/latest"],
             (SettingError, "https://us-kfp.pkg.dev/p/r/msinet/latest"),
@@ -285,7 +285,7 @@ def test_no_accelerator_of_several_is_an_error(vertex, tmp_path):
     quotas = vertex.state["project"].quotas
     for name in ("tpu_v5e", "nvidia_l4_gpus", "nvidia_t4_gpus"):
         quotas[f"custom_model_training_{name}"] = {"": 0}
-    with refused(NotFoundError, "base_accelerator", "v5e-1, l4,t4", "tpu_v5e", "t4", 0):
+    with refused(NotFoundError, "base_accelerator", "v5e-1, l4,t4", "custom_model_training_tpu_v5e", "t4", 0):
         main(["submit", "--env", write_config(vertex.environment, tmp_path), *LIST])
     assert not created(vertex)
 

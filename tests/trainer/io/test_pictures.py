@@ -56,8 +56,8 @@ def test_the_formats_are_in_one_table():
 
 
 def test_what_is_read_and_what_browsers_decode_is_said():
-    assert pictures.NAMES == "JPEG, PNG, WebP, GIF, TIFF or BMP"
-    assert pictures.BROWSER_NAMES == "JPEG, PNG, WebP, GIF, AVIF or BMP"
+    assert pictures.FORMATS.names == "JPEG, PNG, WebP, GIF, TIFF or BMP"
+    assert pictures.FORMATS.browser_names == "JPEG, PNG, WebP, GIF, AVIF or BMP"
     assert set(pictures.SUFFIXES) > {".jpg", ".jfif", ".tiff"}
     assert not set(pictures.SUFFIXES) & set(pictures.OTHER_SUFFIXES)
 
