@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from lifecycle.registry.state_files import MoveEntry
 from trainer.errors import ContentError, check
-from trainer.evaluation.evaluation import kept_files
+from trainer.evaluation.evaluation import Ending, kept_files
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
 from trainer.io.bucket_place import BucketPlace
@@ -77,8 +77,8 @@ class Version:
         if facts.end or facts.promote is None:
             return facts.end
         if facts.promote:
-            return "promoted"
-        return "challenger" if facts.decided else "not decided"
+            return Ending.PROMOTED
+        return Ending.CHALLENGER if facts.decided else Ending.UNDECIDED
 
     @property
     def model_config(self) -> dict[str, Any] | None:

@@ -14,10 +14,10 @@ from lifecycle.registry.versions import Registry, Version, what_followed
 from lifecycle.runs import argo, webhook
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.run import Run
+from trainer.evaluation.evaluation import Ending
 from trainer.models.model_names import DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
 
-PROMOTED, CHALLENGER = "promoted", "challenger"
 UNCHANGED, FAILED = "unchanged", "failed"
 JOB = r"projects/([^/]+)/locations/([^/]+)/pipelineJobs/([^/]+)"
 """Resource name of a run on Vertex AI. Example: `projects/p/locations/us-central1/pipelineJobs/msinet-2026`."""
@@ -47,17 +47,18 @@ class End:
 
         The registry may have moved the default since the gate decided. So `result` is
 
-        - PROMOTED if the version is the default, or was it,
-        - CHALLENGER if the gate promoted it, but it never became the default,
+        - promoted if the version is the default, or was it,
+        - challenger if the gate promoted it, but it never became the default,
         - what the gate decided in all other cases.
         """
         result, why = version.end, version.facts.reason
         if registry.aliases(name).get(DEFAULT) == version.number:
-            result = PROMOTED
-        elif result == PROMOTED:
+            result = Ending.PROMOTED
+        elif result == Ending.PROMOTED:
             moves = registry.default_moves(name)
             was_default = any(move.version == version.number for move in moves)
-            result, why = PROMOTED if was_default else CHALLENGER, f"{why} {what_followed(version, moves)}".strip()
+            result = Ending.PROMOTED if was_default else Ending.CHALLENGER
+            why = f"{why} {what_followed(version, moves)}".strip()
         return cls(f"{name}@{version.number}", result, why, _earlier(registry, name, version.number))
 
     @classmethod

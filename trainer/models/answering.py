@@ -3,14 +3,10 @@
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Mapping
-from typing import Any
 
-from trainer.io.files import read_json
 from trainer.models import provenance
 from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Origin
-from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
 from trainer.network.networks import network_of
 
 EVIDENCE = (
@@ -63,21 +59,17 @@ class Answering:
         return said
 
     def _described(self, *more: str) -> str:
-        return f"{self.name} ({'; '.join(filter(None, [_origin(_config(self.folder)), *more]))})"
+        return (
+            f"{self.name} ({'; '.join(filter(None, [_described_origin(Origin.of_folder(self.folder)), *more]))})"
+        )
 
 
-def _origin(config: Mapping[str, Any] | None) -> str:
-    """The network of a model and what it was trained on, by the content of its MODEL_CONFIG.
+def _described_origin(origin: Origin) -> str:
+    """The network of a model and what it was trained on.
 
     Example: `MSI-Net, trained on salicon, then on osie`.
     """
-    title = network_of(config or {}).title
-    if Origin(config).is_sample:
+    title = network_of(origin.facts or {}).title
+    if origin.is_sample:
         return f"{title}, {provenance.MARK}"
-    return ", ".join(filter(None, [title, str(Origin(config))]))
-
-
-def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:
-    """The content of MODEL_CONFIG; None without one."""
-    path = folder / MODEL_CONFIG
-    return read_json(path, "name the folder of a whole model", ModelConfig) if path.exists() else None
+    return ", ".join(filter(None, [title, str(origin)]))
