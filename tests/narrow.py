@@ -41,6 +41,8 @@ SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
 """Faster to trace; but `trainer.network.load` does not know a network with so few layers."""
 
 
+set_random_seed = keras.utils.set_random_seed
+"""Keras' own, which does nothing inside `shared_steps`."""
 _load_predictor = functools.lru_cache(8)(Predictor)
 
 
@@ -60,6 +62,13 @@ def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
         untrusted.end()
 
 
+def network(seed: int) -> keras.Model:
+    """A narrow network in float32, the same for a seed; code that reads its weights must be `narrowed` too."""
+    with narrowed():
+        set_random_seed(seed)
+        return keras_model.build_model((None, None), "float32")
+
+
 def weights_of(model: keras.Model) -> Weights:
     """The weights of a Keras network."""
     return {
@@ -73,8 +82,7 @@ def _shipped() -> pathlib.Path:
     """The folder of an untrained narrow model in compact form, for as long as this process lives."""
     folder = files.folder_for_now() / "pretrained"
     with narrowed():
-        keras.utils.set_random_seed(0)
-        compact.write_compact(weights_of(keras_model.build_model((None, None), "float32")), folder, PHOTOGRAPHS)
+        compact.write_compact(weights_of(network(0)), folder, PHOTOGRAPHS)
     return folder
 
 

@@ -14,21 +14,13 @@ import tensorflow as tf
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
-from tests.narrow import narrowed
+from tests.narrow import network as network
 from trainer.data import decode, prepared_data, tfrecords
 from trainer.io import files
 from trainer.network import model_folder, preprocess
-from trainer.network.msinet.keras_model import build_model
 
 SIZE = (48, 64)
 ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # equal to the frame; padded left and right; shrunk and padded
-
-
-def network(seed: int) -> keras.Model:
-    """A narrow network; code that reads its weights must be `narrowed` too."""
-    keras.utils.set_random_seed(seed)
-    with narrowed():
-        return build_model((None, None), dtype="float32")
 
 
 def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:

@@ -24,6 +24,7 @@ from trainer.prediction import predict
 from trainer.prediction.heat import tint
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor
+from trainer.prediction.regions import PEAK_LEVEL
 from trainer.prediction.settings import PREDICT_FORMATS
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -119,7 +120,7 @@ def test_json_has_peak_and_focus_without_regions(narrow_model, predictor, photos
     (image,) = summary["images"]
     expected = predictor.predict(pixels("photos/0.png"))
     y, x = image["peak_at"]
-    assert expected[y, x] == pytest.approx(expected.max(), abs=1e-4)
+    assert expected[y, x] >= PEAK_LEVEL * expected.max()
     highest = np.sort(expected, axis=None)[-round(expected.size / 10) :]
     assert image["focus"] == pytest.approx(highest.sum() / expected.sum(), rel=1e-3)
     assert f"peak at x {x}, y {y}; {image['focus']:.0%} of the attention is on 10% of the image\n" in err

@@ -349,9 +349,11 @@ def test_batch_too_large_for_the_memory_is_refused_with_the_size_that_fits(datas
 
 def test_out_of_memory_in_a_step_suggests_a_smaller_batch(dataset, quick, exhausted, tmp_path, monkeypatch):
     steps = CompiledSteps(train=lambda *_: exhausted.result(), validate=None, predict=None)
-    monkeypatch.setattr(loop, "compile_steps", lambda *_: steps)
-    with pytest.raises(UserError, match=r"2 images of 32x40 .*set batch_size to 1, or accumulation to 2"):
-        train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
+    # `monkeypatch` ends after `quick`: by itself it would leave what `quick` has put there.
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "compile_steps", lambda *_: steps)
+        with pytest.raises(UserError, match=r"2 images of 32x40 .*set batch_size to 1, or accumulation to 2"):
+            train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
 
 
 # === The batch size, for simulated devices ===
