@@ -17,9 +17,9 @@ from PIL import Image
 
 from studio.difference import CLEAR_MOVED, share_moved
 from trainer.api import Change
-from trainer.io.pictures import Pixels, read_picture
 from trainer.models.find import find_answering
 from trainer.models.model_names import PRETRAINED
+from trainer.pictures import Pixels, read_picture
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Region, measure_regions
 

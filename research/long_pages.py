@@ -14,10 +14,10 @@ import zipfile
 import numpy as np
 from scipy.io import loadmat
 
-from trainer.io.pictures import read_picture
 from trainer.metrics.metrics import cc, nss
 from trainer.models.find import find_answering
 from trainer.models.model_names import PRETRAINED
+from trainer.pictures import read_picture
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.screens import SCREENS, count_screens
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainer.data.prepared_data import Manifest
 from trainer.errors import reported
-from trainer.io.runtime import load_tensorflow
+from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import METRICS
 from trainer.models.find import find_answering
 

@@ -19,7 +19,7 @@ import onnxruntime
 
 from trainer.errors import reported
 from trainer.io.files import read_json
-from trainer.io.runtime import load_tensorflow
+from trainer.machine.runtime import load_tensorflow
 from trainer.models.find import find_answering
 from trainer.network.calibration import Calibration
 from trainer.network.inference import Inference

@@ -14,8 +14,8 @@ from tests.mount_writes import MODEL, write_model
 from tests.test_mount import OWNERS, check_writes
 from trainer.errors import UserError
 from trainer.io import files
-from trainer.io.places import stored_at, unmounted
 from trainer.network import model_folder
+from trainer.places.places import stored_at, unmounted
 from trainer.training.checkpoints import Marker
 
 KILLED = """

@@ -52,7 +52,7 @@ LONG = (
     "trainer/network/test_saved_model.py",
     "lifecycle/registry/test_folder_registry.py",
     "trainer/network/test_load.py",
-    "trainer/io/test_untrusted.py",
+    "trainer/machine/test_untrusted.py",
     "trainer/test_main.py",
     "trainer/models/test_author.py",
     "trainer/evaluation/test_confidence.py",

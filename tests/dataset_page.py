@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from trainer.data.datasets import DATASETS, Dataset
-from trainer.io.places import DrivePlace, place_of
+from trainer.places.places import DrivePlace, place_of
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"
 BLOCK = re.compile(r"(?s)(?<=\n## One by one\n).*?(?=\n## )")

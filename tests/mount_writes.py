@@ -10,10 +10,10 @@ import sys
 from lifecycle.registry.folder_registry import LocalRegistry
 from trainer.errors import PlaceError, reported
 from trainer.io import files
-from trainer.io.places import stored_at
 from trainer.models import model_names
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network import model_folder
+from trainer.places.places import stored_at
 from trainer.training.checkpoints import MARKER, Marker
 
 BIG = bytes(range(256)) * 2**12

@@ -17,7 +17,8 @@ import tensorflow as tf
 
 from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import SHIPPED, WIDTHS
-from trainer.io import files, untrusted
+from trainer.io import files
+from trainer.machine import untrusted
 from trainer.network import compact, model_folder, saved_model
 from trainer.network.arrays import Weights
 from trainer.network.msinet import architecture, keras_model

@@ -9,11 +9,11 @@ from lifecycle.registry import state_layout
 from lifecycle.registry.folder_registry import BucketRegistry
 from lifecycle.registry.versions import GRAPH
 from trainer.errors import UserError
-from trainer.io.buckets import storage_client
 from trainer.models import registry_layout
 from trainer.models.model_names import DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.network import model_folder
+from trainer.places.buckets import storage_client
 
 NAME = "msinet"
 STOPPED_S = 1.0

@@ -27,11 +27,11 @@ from tests.test_makefile import make
 from tests.trainer import predictable
 from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import assign_roles
-from trainer.io.archive_files import Member
 from trainer.io.files import write_json
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
 from trainer.network import model_folder
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG
+from trainer.places.archive_files import Member
 
 PROGRAMS = {"trainer": trainer.__main__, "studio": studio.__main__}
 """Package -> its command line; `pipeline` has one of another form."""

@@ -125,7 +125,7 @@ def test_what_is_copied_is_enough_to_compile(image_folder):
         return finished.stdout
 
     where = run(
-        "-c", "import trainer.io.package_version as a; print(a.__file__); print(a.code_version())"
+        "-c", "import trainer.machine.package_version as a; print(a.__file__); print(a.code_version())"
     ).splitlines()
     assert pathlib.Path(where[0]).is_relative_to(image_folder)
     assert where[1].endswith("+0123456789ab")

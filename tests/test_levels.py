@@ -8,7 +8,9 @@ LEVELS = [
     line.split()
     for line in """
     trainer.errors
+    trainer.machine
     trainer.io
+    trainer.pictures trainer.places
     trainer.settings
     trainer.network
     trainer.prediction

@@ -18,8 +18,9 @@ from tests.prepared import evaluation_of, write_prepared
 from trainer.data import prepared_data
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
-from trainer.io import files, runtime
-from trainer.io.runtime import LOADING, TPU_LOCKED_BYTES
+from trainer.io import files
+from trainer.machine import runtime
+from trainer.machine.runtime import LOADING, TPU_LOCKED_BYTES
 from trainer.metrics.metric_table import METRICS
 from trainer.network import model_folder
 
@@ -162,9 +163,7 @@ def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, 
 def load(folder, code="pass", stub=STUB, prefix=()):
     """What a process says that loads a package called tensorflow, twice."""
     (folder / "tensorflow.py").write_text(stub)
-    call = (
-        f"import sys; {code}; from trainer.io.runtime import load_tensorflow; load_tensorflow(); load_tensorflow()"
-    )
+    call = f"import sys; {code}; from trainer.machine.runtime import load_tensorflow as load; load(); load()"
     return subprocess.run(
         [*prefix, sys.executable, "-c", f"{call}; print(sys.modules.get('matplotlib.pyplot', 'free'))"],
         capture_output=True,
@@ -181,9 +180,7 @@ def test_loading_is_said_once_on_stderr_and_leaves_pyplot_as_it_was(tmp_path):
 
 def test_tensorflow_writes_nothing_itself(monkeypatch):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-    code = (
-        "from trainer.io.runtime import load_tensorflow as load; load(); import tensorflow as tf; tf.zeros(1) + 1"
-    )
+    code = "from trainer.machine.runtime import load_tensorflow as load; load(); import tensorflow; tensorflow.zeros(1)"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert (finished.stdout, finished.stderr) == ("", f"{LOADING} ...\n")
 
@@ -228,7 +225,7 @@ def test_root_in_a_user_namespace_knows_that_it_cannot_lock_memory_for_a_tpu(tmp
         pytest.skip(f"no user namespaces here: {why}")
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
     lower = "import resource; resource.setrlimit(resource.RLIMIT_MEMLOCK, (2**16, 2**17))"
-    ask = "from trainer.io import runtime; print(runtime.has_own_users(), runtime.locked_memory_is_low())"
+    ask = "from trainer.machine import runtime; print(runtime.has_own_users(), runtime.locked_memory_is_low())"
     finished = load(tmp_path, lower, ask, NAMESPACE)
     assert finished.stdout.splitlines()[0] == "True True", finished.stderr
     assert not runtime.has_own_users()

@@ -26,10 +26,10 @@ from tests.golden.inputs import image
 from tests.https import STORAGE, answered_by
 from tests.images import stages
 from tests.trainer import predictable
-from trainer.io.pictures import read_picture
 from trainer.network import preprocess, saved_model
 from trainer.network.load import Trained
 from trainer.network.model_folder import SIGNATURES
+from trainer.pictures import read_picture
 
 ROOT = pathlib.Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "serving.md").read_text()

@@ -23,13 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import UserError, check, look_up
-from trainer.io.pictures import Pixels, read_picture
 from trainer.metrics.score_map import score
 from trainer.models.answering import Answering
 from trainer.models.export import write_onnx
 from trainer.models.find import choose_model
 from trainer.network.model_folder import KINDS
 from trainer.network.networks import image_size_of
+from trainer.pictures import Pixels, read_picture
 from trainer.prediction.heat import CHANGE, HEAT, blend, blend_change, draw_grey, tint
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, measure_regions, parse_regions, read_regions

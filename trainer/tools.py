@@ -23,8 +23,8 @@ from trainer.commands.shared_flags import add_model, add_region
 from trainer.commands.shared_maps import add_map_flags
 from trainer.errors import check, look_up, printable, reported, shown, some, terminable
 from trainer.io.files import local_path, replacing
-from trainer.io.pictures import FORMATS
 from trainer.models.find import find_answering
+from trainer.pictures import FORMATS
 from trainer.prediction.inputs import Input
 from trainer.prediction.rules import drawing_rules
 from trainer.prediction.settings import PredictConfig

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from lifecycle.vertex.api import check_api_address
 from trainer.errors import SettingError, check
-from trainer.io.places import bucket_at, stored_at
+from trainer.places.places import bucket_at, stored_at
 
 VERTEX = "vertex://"
 """Prefix of such an address. An address without it is a folder."""

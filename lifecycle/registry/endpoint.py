@@ -42,7 +42,7 @@ ABANDONED = datetime.timedelta(hours=3)
 
 def write_shipped_map(model: str, path: pathlib.Path) -> None:
     """Write the map that the model in a folder predicts for `SHIPPED_IMAGE`, in 8-bit grey levels, as PNG."""
-    from trainer.io.pictures import read_picture
+    from trainer.pictures import read_picture
     from trainer.prediction.heat import draw_grey
     from trainer.prediction.predictor import Predictor
 
@@ -252,7 +252,7 @@ def _age(endpoint: Any) -> datetime.timedelta:
 
 def _complaint(answer: bytes, expected: bytes) -> str:
     """What is wrong with a map that was returned. Empty if nothing is. Both are PNGs."""
-    from trainer.io.pictures import read_picture
+    from trainer.pictures import read_picture
 
     try:
         found = read_picture(answer, "the map").astype(int)

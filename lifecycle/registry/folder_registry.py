@@ -54,9 +54,6 @@ from lifecycle.registry.versions import (
 from trainer.errors import ContentError, NotFoundError, PlaceError, check
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
-from trainer.io.bucket_place import BucketPlace
-from trainer.io.buckets import ChangedObjectError
-from trainer.io.places import bucket_at
 from trainer.models import registry_layout
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
 from trainer.models.registry_layout import (
@@ -72,6 +69,9 @@ from trainer.models.registry_layout import (
 )
 from trainer.network import model_folder
 from trainer.network.model_folder import SAVED_MODEL
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.buckets import ChangedObjectError
+from trainer.places.places import bucket_at
 
 FilesByVersion = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""

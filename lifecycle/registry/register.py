@@ -21,14 +21,15 @@ from trainer.errors import NotFoundError, SettingError, check
 from trainer.evaluation.evaluation import SHIPPED_MAP, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import UNKNOWN
-from trainer.io import files, package_version
-from trainer.io.places import stored_at, unmounted
+from trainer.io import files
+from trainer.machine import package_version
 from trainer.models import model_names
 from trainer.models.lookup import look_up_model
 from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.network import model_folder
+from trainer.places.places import stored_at, unmounted
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """Fields of a dataset's manifest that go into the lineage of a model."""

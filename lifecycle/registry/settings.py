@@ -6,8 +6,8 @@ from typing import ClassVar
 from lifecycle.registry import address
 from lifecycle.registry.address import VERTEX, check_registry
 from trainer.errors import SettingError, check
-from trainer.io.places import stored_at
 from trainer.models.model_names import MODEL_NAME, REGISTRY
+from trainer.places.places import stored_at
 from trainer.settings.fields import check_ranges, setting
 
 

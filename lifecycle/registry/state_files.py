@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from lifecycle.registry.state_layout import DECISIONS, DEFAULTS
 from trainer.io import files
-from trainer.io.bucket_place import BucketPlace
-from trainer.io.buckets import ChangedObjectError
 from trainer.models.registry_layout import ALIASES
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.buckets import ChangedObjectError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ def exported_pretrained() -> pathlib.Path:
     It takes half a minute, once for each process. Raises `UserError` if it cannot be made, such as without
     TensorFlow.
     """
-    from trainer.io.runtime import announce, load_tensorflow
+    from trainer.machine.runtime import announce, load_tensorflow
 
     announce(f"exporting {PRETRAINED}, which takes half a minute")
     load_tensorflow()

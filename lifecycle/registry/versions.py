@@ -14,12 +14,12 @@ from trainer.errors import ContentError, check
 from trainer.evaluation.evaluation import Ending, kept_files
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
-from trainer.io.bucket_place import BucketPlace
-from trainer.io.places import stored_at
 from trainer.models import registry_layout
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import PRETRAINED_VERSION, model_at, model_in
 from trainer.network import model_folder
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.places import stored_at
 
 READERS = 8
 """Threads that read the records of several versions."""

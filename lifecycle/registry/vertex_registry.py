@@ -60,15 +60,15 @@ from trainer.errors import AmbiguousError, MismatchError, NotFoundError, Setting
 from trainer.evaluation.evaluation import SHIPPED_MAP
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
-from trainer.io.bucket_place import BucketPlace
-from trainer.io.buckets import ChangedObjectError
-from trainer.io.places import bucket_at, stored_at, unmounted
 from trainer.models.lookup import look_up_model
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA, versions_text
 from trainer.network import model_folder
 from trainer.network.model_folder import SAVED_MODEL
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.buckets import ChangedObjectError
+from trainer.places.places import bucket_at, stored_at, unmounted
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel. The

@@ -27,9 +27,9 @@ from lifecycle.vertex.api import Api, UnansweredError, VertexRegion
 from trainer.data import datasets
 from trainer.data.datasets import Dataset
 from trainer.errors import NotFoundError, check
-from trainer.io.abstract_place import Place, Stored
-from trainer.io.bucket_place import BucketPlace
-from trainer.io.places import stored_at, unmounted
+from trainer.places.abstract_place import Place, Stored
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.places import stored_at, unmounted
 
 THREADS = 8
 """Number of questions at the same time."""

@@ -27,9 +27,9 @@ from lifecycle.vertex import api as vertex_api
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, NotFoundError, PlaceError, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.io import runtime
-from trainer.io.places import stored_at
+from trainer.machine import runtime
 from trainer.models.model_names import NO_FILE
+from trainer.places.places import stored_at
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig
 

@@ -33,9 +33,9 @@ from trainer.data.downloads.published_archives import check_source
 from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, SettingError, UserError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.io.places import source_places, stored_at
 from trainer.models import author
 from trainer.models.model_names import CHALLENGER, DEFAULT
+from trainer.places.places import source_places, stored_at
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig
 

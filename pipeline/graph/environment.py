@@ -26,7 +26,7 @@ from pipeline.graph.accelerator_table import check_region
 from trainer.data.settings import SAMPLE
 from trainer.errors import MismatchError, SettingError, UnknownNameError, UserError, check, check_choice, nearest
 from trainer.io.files import read_toml
-from trainer.io.places import stored_at
+from trainer.places.places import stored_at
 from trainer.settings.fields import Value
 from trainer.training.recipes import PAPER, RECIPES, Recipe
 from trainer.training.settings import TrainConfig

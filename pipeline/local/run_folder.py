@@ -22,10 +22,11 @@ from trainer.data.settings import SAMPLE
 from trainer.errors import MismatchError, NotFoundError, SettingError, UserError, check
 from trainer.evaluation import run_folders
 from trainer.evaluation.run_folders import RUN_FILE, RunRecord
-from trainer.io import files, package_version
-from trainer.io.places import source_places
+from trainer.io import files
+from trainer.machine import package_version
 from trainer.models.model_names import PRETRAINED
 from trainer.models.weight_sources import WeightSource
+from trainer.places.places import source_places
 from trainer.settings.fields import Value
 
 RUNS = pathlib.Path("runs")

@@ -32,12 +32,12 @@ from trainer.errors import (
     nearest,
 )
 from trainer.io import files
-from trainer.io.places import stored_at, without_queries
 from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import VERSION_EXTRA
 from trainer.network.model_folder import COMPACT_WEIGHTS, WEIGHTS
+from trainer.places.places import stored_at, without_queries
 from trainer.settings.fields import Value, flag_of
 from trainer.training.settings import TrainConfig
 

@@ -26,9 +26,9 @@ from pipeline.vertex.jobs import Jobs, custom_job
 from trainer.errors import FailedError, UserError, check, format_duration
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.io import files
-from trainer.io.bucket_place import BucketPlace
-from trainer.io.places import stored_at
 from trainer.network.model_folder import EVALUATION, MODEL_CONFIG
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.places import stored_at
 from trainer.settings.fields import flag_of
 from trainer.training import hypertune
 from trainer.training.settings import TrainConfig

@@ -44,7 +44,7 @@ from pipeline.vertex.rights import (
 )
 from trainer.data import datasets
 from trainer.errors import SettingError, UserError, check
-from trainer.io.bucket_place import BucketPlace
+from trainer.places.bucket_place import BucketPlace
 from trainer.settings.fields import Value
 from trainer.training import accelerators
 from trainer.training.doctor_probe import BAD, REPORT, Fact

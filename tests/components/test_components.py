@@ -43,7 +43,8 @@ from trainer.data import prepared_data
 from trainer.data.fetch import fingerprint_data
 from trainer.errors import ConflictError, GateError, UnknownNameError, UserError
 from trainer.evaluation.settings import EvaluateConfig
-from trainer.io import files, untrusted
+from trainer.io import files
+from trainer.machine import untrusted
 from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 from trainer.settings.fields import configs_of

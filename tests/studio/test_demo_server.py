@@ -19,8 +19,8 @@ from studio.demo import app
 from studio.demo.app import is_loopback
 from tests import site
 from tests.studio.demo import Held, encoded, picture, serving, write_model
-from trainer.io.pictures import read_picture
 from trainer.network import preprocess
+from trainer.pictures import read_picture
 from trainer.prediction.heat import blend, tint
 from trainer.prediction.regions import Region, measure_regions
 

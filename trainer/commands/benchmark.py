@@ -37,7 +37,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.io.runtime import load_tensorflow
+    from trainer.machine.runtime import load_tensorflow
     from trainer.training import exits
 
     config, image_size = settings(TrainConfig, parsed), parse_image_size(parsed.image_size)

@@ -17,7 +17,7 @@ import dataclasses
 from typing import Any
 
 from trainer.errors import check
-from trainer.io.runtime import announce
+from trainer.machine.runtime import announce
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.settings.flags import output_file, summarize
 

@@ -7,7 +7,7 @@ from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
-from trainer.io.runtime import announce
+from trainer.machine.runtime import announce
 from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model, compared with baselines"

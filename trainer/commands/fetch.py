@@ -8,7 +8,7 @@ from trainer.commands.shared_flags import add_cache_dir
 from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError, visible
-from trainer.io.runtime import announce
+from trainer.machine.runtime import announce
 from trainer.models.model_names import PRETRAINED
 from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
 from trainer.training.recipes import SMALL

@@ -103,7 +103,7 @@ def _write_maps(
 
 def _collect(predicted: Generator["ImageResult", None, None], count: int) -> list["ImageResult"]:
     """Collect all results, show the progress, and print errors."""
-    from trainer.io.progress import Tracker
+    from trainer.machine.progress import Tracker
 
     results, failed = [], 0
     with (

@@ -18,8 +18,8 @@ from trainer.data import tfrecords
 from trainer.data.prepared_data import PREPARE_AGAIN, Manifest
 from trainer.data.settings import CACHES
 from trainer.errors import UserError, check_choice
-from trainer.io import runtime
-from trainer.io.progress import LOG_EVERY_S, Tracker
+from trainer.machine import runtime
+from trainer.machine.progress import LOG_EVERY_S, Tracker
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 RESERVE_BYTES = 2_500_000_000

@@ -21,8 +21,8 @@ from trainer.data.source_layout import (
     read_matlab,
 )
 from trainer.errors import ContentError, first_line
-from trainer.io.archive_files import Member
-from trainer.io.pictures import Picture, open_header, read_picture, upright
+from trainer.pictures import Picture, open_header, read_picture, upright
+from trainer.places.archive_files import Member
 
 Pixels = NDArray[np.uint8]
 

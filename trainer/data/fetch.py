@@ -18,11 +18,12 @@ from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.sources import OpenedSource, source_of
 from trainer.data.splits import SplitImages
 from trainer.errors import UserError, visible
-from trainer.io import archive_files, files
+from trainer.io import files
 from trainer.io.files import is_taken, replacing
-from trainer.io.package_version import code_version
-from trainer.io.places import source_places
-from trainer.io.runtime import load_tensorflow
+from trainer.machine.package_version import code_version
+from trainer.machine.runtime import load_tensorflow
+from trainer.places import archive_files
+from trainer.places.places import source_places
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts

@@ -19,7 +19,8 @@ from trainer.data.center_bias import FOLDS, SIZE, CenterBias, histogram_of
 from trainer.data.decode import decode_original, rescale_points
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST, Manifest
 from trainer.data.tfrecords import Example, Original
-from trainer.io import files, package_version
+from trainer.io import files
+from trainer.machine import package_version
 from trainer.network import preprocess
 
 SMALL = (48, 64)

@@ -1,7 +1,7 @@
 """Read the fixations in MATLAB files, in the forms of the datasets' authors.
 
-SciPy and h5py read them, in the worker of `trainer.io.untrusted` alone: `trainer.data.source_layout` sends it the
-bytes of a file. Errors about the form of a file are a `ValueError`, or the library's own.
+SciPy and h5py read them, in the worker of `trainer.machine.untrusted` alone: `trainer.data.source_layout` sends it
+the bytes of a file. Errors about the form of a file are a `ValueError`, or the library's own.
 """
 
 import io

@@ -25,7 +25,7 @@ from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST
 from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError, UserError
 from trainer.io.files import write_array
-from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.network import preprocess
 
 MAX_WORKERS = 32

@@ -84,7 +84,7 @@ class Manifest:
     bad_images: dict[str, str] = dataclasses.field(default_factory=dict)
     """Name of an image that cannot be used -> why, for the first `trainer.data.bad_images.MOST_LISTED` of them."""
     as_seen: bool = False
-    """Whether pictures are decoded as people see them (`trainer.io.pictures.read_picture`), like all pictures
+    """Whether pictures are decoded as people see them (`trainer.pictures.read_picture`), like all pictures
     of one's own. Otherwise they are decoded as the reference decodes published datasets, without orientation
     tags and transparency."""
     map_variation: float = 0.0

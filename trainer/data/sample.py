@@ -24,7 +24,7 @@ from scipy import io as mat
 from scipy import ndimage
 
 from trainer.data.datasets import Dataset
-from trainer.io.archive_files import Member
+from trainer.places.archive_files import Member
 
 VERSION = 1
 """Raise it when the same settings give other images."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from trainer.errors import UserError, check
-from trainer.io.abstract_place import Place
-from trainer.io.places import source_places
+from trainer.places.abstract_place import Place
+from trainer.places.places import source_places
 from trainer.settings.fields import check_ranges, setting
 
 CACHES = ("auto", "memory", "disk")

@@ -25,9 +25,9 @@ from trainer.data.bad_images import BadImages
 from trainer.data.datasets import Dataset, FileRule
 from trainer.data.prepared_data import TEST
 from trainer.errors import ContentError, UserError, some
-from trainer.io import untrusted
-from trainer.io.archive_files import Member
-from trainer.io.pictures import OTHER_SUFFIXES, SUFFIXES
+from trainer.machine import untrusted
+from trainer.pictures import OTHER_SUFFIXES, SUFFIXES
+from trainer.places.archive_files import Member
 
 Size = tuple[int, int]
 Points = NDArray[np.int64]

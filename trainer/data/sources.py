@@ -11,11 +11,11 @@ from trainer.data import sample
 from trainer.data.datasets import Dataset
 from trainer.data.downloads import cache, published_archives
 from trainer.data.downloads.published_archives import Origin
-from trainer.io import archive_files
-from trainer.io.abstract_place import Place, Stored
-from trainer.io.archive_files import Member
 from trainer.io.file_names import SourceObject
-from trainer.io.places import WordPlace
+from trainer.places import archive_files
+from trainer.places.abstract_place import Place, Stored
+from trainer.places.archive_files import Member
+from trainer.places.places import WordPlace
 
 
 @dataclasses.dataclass(frozen=True)

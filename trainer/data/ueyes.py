@@ -6,7 +6,7 @@ authors compute them (github.com/YueJiang-nj/UEyes-CHI2023 at 7bc0641, data_proc
 and their maps of images in that repository agree. These maps are of BPOGX and BPOGY, the gaze when a fixation
 has ended. FPOGX and FPOGY, which are read here, are the mean of the fixation.
 
-It runs in the worker of `trainer.io.untrusted`: `trainer.data.source_layout` sends it the bytes of a table.
+It runs in the worker of `trainer.machine.untrusted`: `trainer.data.source_layout` sends it the bytes of a table.
 """
 
 import csv

@@ -30,7 +30,7 @@ from trainer.evaluation.confidence import Values
 from trainer.evaluation.evaluation import CeilingScores, Choice, HeldOutScores, NoCeiling, Scores, Share
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage
 from trainer.evaluation.scoring import Background, Size, content, resize_map, small_size
-from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 

@@ -21,15 +21,15 @@ from trainer.evaluation import confidence, gate, per_image, run_folders, sample_
 from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Intervals, ScoredDataset, Scores
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
 from trainer.io import files
-from trainer.io.abstract_place import Stored
 from trainer.io.files import local_path
-from trainer.io.places import stored_at
-from trainer.io.runtime import load_tensorflow
+from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.models.find import find_model
 from trainer.models.lookup import holds_weights
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
+from trainer.places.abstract_place import Stored
+from trainer.places.places import stored_at
 
 KINDS = (
     "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "

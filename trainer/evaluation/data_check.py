@@ -23,7 +23,7 @@ from trainer.evaluation.per_image import CANDIDATE, CHAMPION
 from trainer.evaluation.recorded import Compared, Line
 from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
-from trainer.io.progress import Tracker
+from trainer.machine.progress import Tracker
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.models.provenance import Origin
 from trainer.network import model_folder

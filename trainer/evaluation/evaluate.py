@@ -32,9 +32,10 @@ from trainer.evaluation.evaluation import (
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig, metric_of
-from trainer.io import files, package_version
+from trainer.io import files
 from trainer.io.files import StrPath
-from trainer.io.runtime import load_tensorflow
+from trainer.machine import package_version
+from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.network import model_folder
 from trainer.network.model_folder import PAGE, PICTURE

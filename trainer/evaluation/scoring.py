@@ -26,7 +26,7 @@ from trainer.data.tfrecords import Example, Original
 from trainer.errors import UserError
 from trainer.evaluation.evaluation import Scores
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage
-from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.network import preprocess

@@ -1,1 +1,1 @@
-"""Files, buckets, archives, pictures, processes and the machine. Datasets and models are not known here."""
+"""Files and their names: read within limits, written whole or not at all."""

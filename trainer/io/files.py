@@ -224,7 +224,7 @@ def _copy_file(source: pathlib.Path, target: pathlib.Path) -> None:
 
 def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
     """Copy the files alone: their modes and times can be set only by the user who owns the mount."""
-    from trainer.io.progress import Tracker
+    from trainer.machine.progress import Tracker
 
     target.mkdir(exist_ok=True)
     (target / UNFINISHED).touch()

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from trainer.data.datasets import Archive, Dataset
 from trainer.data.prepared_data import Manifest
 from trainer.errors import ContentError, UserError, check, look_up, some
-from trainer.io import archive_files, files
-from trainer.io.archive_files import Member
-from trainer.io.places import DrivePlace
+from trainer.io import files
 from trainer.network.model_folder import MODEL_CONFIG
+from trainer.places import archive_files
+from trainer.places.archive_files import Member
+from trainer.places.places import DrivePlace
 
 if TYPE_CHECKING:
     from trainer.data.downloads.cache import Download

@@ -6,7 +6,7 @@ What is slow to import is imported in the function that needs it: only a SavedMo
 import pathlib
 
 from trainer.errors import printable
-from trainer.io.runtime import load_tensorflow
+from trainer.machine.runtime import load_tensorflow
 from trainer.models.answering import Answering
 from trainer.network import export
 from trainer.network.model_folder import EXPORT_FORMATS, PICTURE

@@ -9,13 +9,13 @@ import pathlib
 import sys
 
 from trainer.errors import UserError
-from trainer.io.places import stored_at
 from trainer.models import author, provenance
 from trainer.models.answering import Answering
 from trainer.models.lookup import has_pretrained, look_up_model
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, read_aliases, version_numbers
+from trainer.places.places import stored_at
 
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
 

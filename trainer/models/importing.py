@@ -1,6 +1,6 @@
 """Make a model's folder of weights that were trained elsewhere.
 
-This happens in the worker of `trainer.io.untrusted`, which loads TensorFlow, for two reasons. A file of
+This happens in the worker of `trainer.machine.untrusted`, which loads TensorFlow, for two reasons. A file of
 unknown origin can end the process that reads it, or take all of its memory. A training that imports weights
 configures TensorFlow, which must not have started before.
 """
@@ -12,10 +12,10 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from trainer.errors import some
-from trainer.io import untrusted
 from trainer.io.files import read_json, replacing
-from trainer.io.package_version import code_version
-from trainer.io.untrusted import Limits
+from trainer.machine import untrusted
+from trainer.machine.package_version import code_version
+from trainer.machine.untrusted import Limits
 from trainer.models.weight_files import LocalWeights
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig
 from trainer.network.networks import DEFAULT, architecture_of
@@ -77,7 +77,7 @@ def convert_here(
     local: LocalWeights, source: str, folder: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
     """Load TensorFlow in this process, without GPUs, and import weights with it."""
-    from trainer.io.runtime import load_tensorflow
+    from trainer.machine.runtime import load_tensorflow
 
     load_tensorflow()
     import tensorflow as tf

@@ -12,9 +12,9 @@ import re
 from collections.abc import Collection, Mapping
 
 from trainer.errors import UserError, printable
-from trainer.io import untrusted
 from trainer.io.files import checksum, local_path
-from trainer.io.untrusted import Limits
+from trainer.machine import untrusted
+from trainer.machine.untrusted import Limits
 from trainer.network import hdf5_files
 from trainer.network.arrays import Array, Shape
 from trainer.network.model_folder import COMPACT_WEIGHTS
@@ -55,7 +55,7 @@ class LocalWeights:
     """A digest (hex) of the files' names and checksums, the same wherever they are."""
 
     def read(self, shapes: Collection[Shape], what: str) -> list[Array]:
-        """Read the weights, of any kind, in the worker of `trainer.io.untrusted`.
+        """Read the weights, of any kind, in the worker of `trainer.machine.untrusted`.
 
         Args:
             shapes: the arrays of these shapes are read. Of all others only names and shapes are.

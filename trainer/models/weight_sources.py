@@ -17,11 +17,8 @@ from trainer.data.datasets import Dataset
 from trainer.data.settings import parse_image_size
 from trainer.errors import UserError, printable
 from trainer.io import files
-from trainer.io.abstract_place import Stored
-from trainer.io.bucket_place import BucketPlace
 from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum, is_taken
-from trainer.io.places import stored_at
 from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.importing import Imported, import_local
@@ -40,6 +37,9 @@ from trainer.models.weight_files import (
     whole,
 )
 from trainer.network.model_folder import COMPACT_WEIGHTS, weights_in
+from trainer.places.abstract_place import Stored
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.places import stored_at
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import ContentError, first_line
-from trainer.io import untrusted
-from trainer.io.untrusted import Limits
+from trainer.machine import untrusted
+from trainer.machine.untrusted import Limits
 from trainer.network.arrays import Array, Shape, fitting
 
 LIMITS = Limits(60, 3 * 10**9)
@@ -29,7 +29,7 @@ LAYER_NAMES, WEIGHT_NAMES, OF_MODEL = "layer_names", "weight_names", "model_weig
 
 
 def read_in_worker(path: pathlib.Path, shapes: Collection[Shape], what: str) -> list[Array]:
-    """Read an HDF5 file as `fitting` does, in the worker of `trainer.io.untrusted`.
+    """Read an HDF5 file as `fitting` does, in the worker of `trainer.machine.untrusted`.
 
     Args:
         path: the file.

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import UserError
-from trainer.io import runtime
 from trainer.io.files import read_json
+from trainer.machine import runtime
 from trainer.network import model_folder
 from trainer.network.calibration import Calibration
 from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, PICTURE, ModelConfig, for_kind

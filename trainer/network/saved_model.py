@@ -1,6 +1,6 @@
 """Write a model's folder, and its network as a SavedModel for servers.
 
-The SavedModel decodes images itself, in TensorFlow operations, as `trainer.io.pictures` does. It uses only
+The SavedModel decodes images itself, in TensorFlow operations, as `trainer.pictures` does. It uses only
 operations that TensorFlow 2.15 has on CPUs. Unlike there:
 
 - WebP, TIFF and GIF are not read. Of a GIF TensorFlow decodes every frame at any size, without a limit.
@@ -21,10 +21,10 @@ from PIL.ExifTags import Base
 
 from trainer.errors import UserError, first_line
 from trainer.io.files import replacing, write_json
-from trainer.io.pictures import MAX_PIXELS, MAX_SIDE_PX
 from trainer.network import hdf5_files, load, preprocess, tensorflow_preprocess
 from trainer.network.load import Trained
 from trainer.network.model_folder import ASSETS_EXTRA, MODEL_CONFIG, SAVED_MODEL, SIGNATURES, WEIGHTS
+from trainer.pictures import MAX_PIXELS, MAX_SIDE_PX
 
 TOLERANCE = 1e-5
 """Maximum difference allowed between the model and its reloaded export."""

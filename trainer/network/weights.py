@@ -4,7 +4,7 @@ import os
 import pathlib
 
 from trainer.errors import UserError
-from trainer.io import untrusted
+from trainer.machine import untrusted
 from trainer.network import compact, hdf5_files, model_folder
 from trainer.network.arrays import Weights
 from trainer.network.matching import match

@@ -10,12 +10,12 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trainer.errors import UserError, check, first_line, printable
-from trainer.io.abstract_place import Stored
-from trainer.io.bucket_place import BucketPlace, Connection
 from trainer.io.file_names import is_junk
 from trainer.io.files import local_path
-from trainer.io.pictures import SUFFIXES, Picture
-from trainer.io.places import stored_at
+from trainer.pictures import SUFFIXES, Picture
+from trainer.places.abstract_place import Stored
+from trainer.places.bucket_place import BucketPlace, Connection
+from trainer.places.places import stored_at
 
 BYTES_PER_PIXEL = 4
 """Largest size of a file for each pixel that is allowed. Uncompressed RGBA needs no more."""

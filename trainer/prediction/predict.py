@@ -18,9 +18,9 @@ from PIL import Image
 
 from trainer.errors import PlaceError, UserError, check, printable, some
 from trainer.io.files import replacing, write_array
-from trainer.io.pictures import Pixels
-from trainer.io.progress import map_ahead, open_pool
+from trainer.machine.progress import map_ahead, open_pool
 from trainer.network.model_folder import PICTURE
+from trainer.pictures import Pixels
 from trainer.prediction.heat import Map, draw_grey, tint
 from trainer.prediction.inputs import Input, protect
 from trainer.prediction.regions import FOCUS_AREA, Measure, Region, focus, measure_regions, peak_of

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from trainer.evaluation.per_image import PerImage
-from trainer.io.pictures import Pixels, open_header
 from trainer.metrics.metric_table import METRICS
+from trainer.pictures import Pixels, open_header
 from trainer.prediction.heat import HEAT, blend
 
 QUALITY = 72

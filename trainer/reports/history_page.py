@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from trainer.errors import now
 from trainer.evaluation.version_record import VersionRecord
-from trainer.io.package_version import code_version
+from trainer.machine.package_version import code_version
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.reports import pages, version_summary

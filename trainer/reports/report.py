@@ -24,11 +24,12 @@ from trainer.evaluation.compare import (
 )
 from trainer.evaluation.evaluation import CeilingScores, Ending, Evaluation, Gain, ScoredDataset
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
-from trainer.io import files, package_version
-from trainer.io.pictures import Pixels
+from trainer.io import files
+from trainer.machine import package_version
 from trainer.metrics.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
+from trainer.pictures import Pixels
 from trainer.prediction.heat import blend
 from trainer.reports import ceiling_rows, gallery, pages, score_tables, sentences
 from trainer.reports.score_tables import number

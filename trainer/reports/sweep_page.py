@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer.errors import format_duration, now
-from trainer.io.package_version import code_version
+from trainer.machine.package_version import code_version
 from trainer.reports import pages
 
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from trainer.errors import PlaceError, UsageError, nearest
 from trainer.io.files import check_output_path, write_json
-from trainer.io.package_version import code_version
-from trainer.io.places import stored_at
+from trainer.machine.package_version import code_version
+from trainer.places.places import stored_at
 from trainer.settings.fields import WORDS, flag_of, group_of, integer
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")

@@ -30,9 +30,9 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from trainer.errors import UnreachableError, UserError, check
-from trainer.io.abstract_place import Stored
 from trainer.io.files import StrPath, machine, start_of
-from trainer.io.places import stored_at, unmounted
+from trainer.places.abstract_place import Stored
+from trainer.places.places import stored_at, unmounted
 from trainer.training.exits import JOB
 from trainer.training.step import Network
 

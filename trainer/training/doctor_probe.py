@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 
 from trainer.data.settings import SAMPLE
 from trainer.errors import check, reported
-from trainer.io import runtime
-from trainer.io.places import stored_at
+from trainer.machine import runtime
 from trainer.network.model_folder import HISTORY
+from trainer.places.places import stored_at
 from trainer.training import host
 
 GOOD, BAD, NOTE = "good", "bad", "note"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from trainer.data.prepared import PreparedData
-from trainer.io.progress import Tracker
+from trainer.machine.progress import Tracker
 from trainer.network.calibration import Calibration
 from trainer.network.tensorflow_calibration import mixture, positions
 from trainer.training.loss import kld_loss

@@ -21,8 +21,8 @@ from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
 from trainer.io.files import StrPath
-from trainer.io.progress import Tracker
-from trainer.io.runtime import announce
+from trainer.machine.progress import Tracker
+from trainer.machine.runtime import announce
 from trainer.training import exits, hypertune, step
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop

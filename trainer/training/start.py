@@ -6,7 +6,7 @@ from typing import Any
 from trainer.data.prepared_data import Manifest
 from trainer.errors import check
 from trainer.io.files import StrPath, is_taken, read_json
-from trainer.io.runtime import load_tensorflow
+from trainer.machine.runtime import load_tensorflow
 from trainer.models.model_names import NO_FILE
 from trainer.models.weight_sources import WeightSource
 from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, weights_in

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from trainer.errors import check_choice
-from trainer.io import runtime
+from trainer.machine import runtime
 from trainer.training.loss import kld_loss
 from trainer.training.settings import TrainConfig
 from trainer.training.strategy import Devices

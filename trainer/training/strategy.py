@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import UserError, check, first_line
-from trainer.io import runtime
+from trainer.machine import runtime
 from trainer.training import accelerators
 from trainer.training.accelerators import Chip
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from trainer.errors import UserError, first_line
-from trainer.io.places import stored_at
+from trainer.places.places import stored_at
 from trainer.prediction.heat import HEAT
 from trainer.training.settings import parse_profile_steps
 

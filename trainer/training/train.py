@@ -17,9 +17,9 @@ import tensorflow as tf
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError, check, first_line
-from trainer.io import runtime
 from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
-from trainer.io.package_version import code_version
+from trainer.machine import runtime
+from trainer.machine.package_version import code_version
 from trainer.models.model_names import NO_FILE
 from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import Architecture

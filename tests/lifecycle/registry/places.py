@@ -3,8 +3,8 @@
 import pathlib
 import shutil
 
-from trainer.io import buckets
-from trainer.io.bucket_place import BucketPlace
+from trainer.places import buckets
+from trainer.places.bucket_place import BucketPlace
 
 
 class FolderFiles:

@@ -18,7 +18,8 @@ from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.prepared import evaluation_of
 from tests.refusals import refused
 from trainer.errors import ContentError, NotFoundError, UsageError, UserError
-from trainer.io import files, package_version
+from trainer.io import files
+from trainer.machine import package_version
 from trainer.models.find import find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION

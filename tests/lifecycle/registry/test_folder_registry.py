@@ -18,7 +18,6 @@ from tests.lifecycle.registry.places import BucketFiles, FolderFiles
 from tests.refusals import refused
 from tests.registering import record, register_at_once
 from trainer.errors import ContentError, NotFoundError, SettingError, UserError
-from trainer.io.bucket_place import BucketPlace
 from trainer.io.files import PARTIAL
 from trainer.models import registry_layout
 from trainer.models.find import find_model
@@ -26,6 +25,7 @@ from trainer.models.model_names import CHALLENGER, DEFAULT
 from trainer.models.registry_layout import PRETRAINED_VERSION
 from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
+from trainer.places.bucket_place import BucketPlace
 
 RECORD = "assets.extra/version.json"
 WHOLE = ["saved_model.pb", "variables/variables.index"]

@@ -16,9 +16,9 @@ from tests.lifecycle.registry.test_contract import add
 from tests.refusals import refused
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
 from trainer.errors import AmbiguousError, MismatchError, SettingError, UnreachableError, UserError
-from trainer.io import buckets
-from trainer.io.bucket_place import BucketPlace
 from trainer.models.model_names import CHALLENGER, DEFAULT
+from trainer.places import buckets
+from trainer.places.bucket_place import BucketPlace
 
 GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
 ADDRESS = f"{VERTEX}{PROJECT}/{LOCATION}"

@@ -14,7 +14,7 @@ from pipeline.__main__ import main
 from tests.refusals import assert_named, refused
 from tests.vertex import write_config
 from trainer.errors import NotFoundError, UserError
-from trainer.io.bucket_place import BucketPlace
+from trainer.places.bucket_place import BucketPlace
 from trainer.training.settings import TrainConfig
 
 PATTERN = "us-central1-docker.pkg.dev/proj/msinet/msinet-{}:v1"

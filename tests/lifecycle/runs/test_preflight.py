@@ -33,7 +33,7 @@ from trainer.data import fetch
 from trainer.data.settings import FetchConfig
 from trainer.errors import MistakesError, NotFoundError, PlaceError, SettingError, UnknownNameError, UserError
 from trainer.evaluation import version_record
-from trainer.io import package_version, runtime
+from trainer.machine import package_version, runtime
 
 ROOT = pathlib.Path(__file__).parents[3]
 LOCAL = Target("local", "", "msinet-{}")

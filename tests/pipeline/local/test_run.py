@@ -38,7 +38,7 @@ from trainer.evaluation import run_folders
 from trainer.evaluation.compare import find_contestants
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
-from trainer.io.runtime import LOADING
+from trainer.machine.runtime import LOADING
 from trainer.models.model_names import DEFAULT
 from trainer.models.provenance import Origin
 from trainer.models.weight_sources import WeightSource

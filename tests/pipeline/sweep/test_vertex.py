@@ -24,8 +24,8 @@ from trainer.errors import (
     UnreachableError,
     UserError,
 )
-from trainer.io import buckets
 from trainer.network.model_folder import MODEL_CONFIG, WEIGHTS
+from trainer.places import buckets
 from trainer.training.hypertune import METRIC
 
 EVALUATION = pathlib.Path(__file__).parents[2] / "trainer" / "evaluation" / "evaluations" / "first.json"

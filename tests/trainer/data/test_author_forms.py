@@ -18,8 +18,8 @@ from trainer.data.bad_images import BadImages
 from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.io import archive_files
-from trainer.io.places import stored_at
+from trainer.places import archive_files
+from trainer.places.places import stored_at
 
 N = 10
 FEW = {"osie": 5, "osie-mouse": 5, "crowd": 5}

@@ -15,7 +15,7 @@ from trainer.data.datasets import HASH_BY_FOLDER
 from trainer.data.recordings.custom import with_split_key
 from trainer.data.source_layout import Item
 from trainer.data.splits import position_of
-from trainer.io.archive_files import Member
+from trainer.places.archive_files import Member
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
 PHOTOGRAPHS = pathlib.Path(__file__).parents[4] / "shared" / "data" / "add1000.tar.gz"

@@ -11,7 +11,7 @@ from tests.small_sources import POINTS, SIZE, density_map, point_map, stimulus
 from trainer.data import decode, fixation_points
 from trainer.data.source_layout import Item
 from trainer.errors import UserError
-from trainer.io.archive_files import Member
+from trainer.places.archive_files import Member
 
 
 def picture(pixels, format="PNG", name="x", **options):

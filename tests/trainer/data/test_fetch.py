@@ -33,10 +33,10 @@ from trainer.data.bad_images import BadImages
 from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.io import archive_files
-from trainer.io.pictures import SUFFIXES
-from trainer.io.places import stored_at
 from trainer.network import preprocess
+from trainer.pictures import SUFFIXES
+from trainer.places import archive_files
+from trainer.places.places import stored_at
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the substitutes for the real datasets are missing")

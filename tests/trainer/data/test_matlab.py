@@ -23,7 +23,7 @@ from tests.author_forms import (
 )
 from trainer.data.source_layout import read_matlab, read_matlab_set
 from trainer.errors import UserError
-from trainer.io.archive_files import Member
+from trainer.places.archive_files import Member
 
 OSIE = SIZES["osie"]
 

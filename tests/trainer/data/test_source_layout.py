@@ -4,7 +4,7 @@ from trainer.data import source_layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.data.datasets import Dataset
 from trainer.errors import UserError
-from trainer.io.archive_files import Member
+from trainer.places.archive_files import Member
 
 
 def members(*paths):

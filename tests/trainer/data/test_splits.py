@@ -12,7 +12,7 @@ from trainer.data.prepared_data import TEST
 from trainer.data.source_layout import Item
 from trainer.data.splits import split_items
 from trainer.errors import UserError
-from trainer.io.archive_files import Member
+from trainer.places.archive_files import Member
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "msinet_reference.npz"
 CUSTOM = Dataset.named("custom")

@@ -32,8 +32,8 @@ from trainer.io.files import (
     replacing,
     write_array,
 )
-from trainer.io.places import stored_at
 from trainer.models.find import choose_model
+from trainer.places.places import stored_at
 
 NOWHERE = "/proc/none"
 """A file system in which nobody can create files."""

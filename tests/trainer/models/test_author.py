@@ -20,8 +20,8 @@ from tests.small_sources import zipped
 from trainer.__main__ import main
 from trainer.data import datasets
 from trainer.errors import UserError
-from trainer.io import untrusted
 from trainer.io.files import read_json
+from trainer.machine import untrusted
 from trainer.models import author, tensorflow_files
 from trainer.models.find import find_model
 from trainer.models.weight_sources import WeightSource

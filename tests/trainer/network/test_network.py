@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests import rounding
 from tests.golden.weights import set_golden_weights
 from tests.narrow import weights_of
-from trainer.io.runtime import load_openvino
+from trainer.machine.runtime import load_openvino
 from trainer.network import layers
 from trainer.network.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.network.msinet.architecture import VGG16_BLOCKS, encoder_layer

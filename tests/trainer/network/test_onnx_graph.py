@@ -17,7 +17,7 @@ from tests.narrow import weights_of
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.io.files import read_json, write_json
-from trainer.io.runtime import multiplies_bfloat16
+from trainer.machine.runtime import multiplies_bfloat16
 from trainer.models.find import find_model
 from trainer.network import onnx_graph
 from trainer.network.calibration import Calibration

@@ -19,11 +19,11 @@ from tests.golden.weights import set_golden_weights
 from tests.narrow import narrowed
 from tests.refused_pictures import LARGE, PNG, chunk, png_header
 from trainer.errors import UserError
-from trainer.io.pictures import MAX_SIDE_PX, read_picture
 from trainer.network import preprocess, saved_model
 from trainer.network.load import load_model
 from trainer.network.model_folder import SAVED_MODEL, WEIGHTS
 from trainer.network.msinet.keras_model import build_model
+from trainer.pictures import MAX_SIDE_PX, read_picture
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (64, 80)

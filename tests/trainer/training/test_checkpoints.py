@@ -15,9 +15,10 @@ import tensorflow as tf
 from google.cloud.storage import Bucket
 
 from trainer.errors import UserError
-from trainer.io import buckets, files
+from trainer.io import files
 from trainer.io.files import start_of
-from trainer.io.places import stored_at
+from trainer.places import buckets
+from trainer.places.places import stored_at
 from trainer.training import checkpoints as training_checkpoints
 from trainer.training.checkpoints import KEEP, MARKER, STATE, Checkpoints, Marker, Progress
 from trainer.training.step import Network

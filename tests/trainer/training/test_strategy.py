@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from trainer.errors import UserError
-from trainer.io import runtime
+from trainer.machine import runtime
 from trainer.training import step, strategy
 from trainer.training.accelerators import ACCELERATORS, get_accelerator
 from trainer.training.strategy import Cluster, Devices

@@ -19,7 +19,7 @@ from tests.reference_graph import write_checkpoint
 from tests.weight_files import by_layer, narrow_weights, write_legacy
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
-from trainer.io import runtime
+from trainer.machine import runtime
 from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import PIXELS
 from trainer.network.load import load_model

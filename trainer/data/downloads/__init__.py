@@ -1,1 +1,1 @@
-"""Archives at public addresses: servers, download and cache. Cloud Storage itself is in `trainer/io`."""
+"""Archives at public addresses: servers, download and cache. Cloud Storage itself is in `trainer/places`."""

@@ -19,7 +19,7 @@ from trainer.data.downloads import servers
 from trainer.data.downloads.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, UserError
 from trainer.io.files import read_json, remove, room_bytes, write_json
-from trainer.io.progress import Tracker
+from trainer.machine.progress import Tracker
 
 VARIABLE = "MSINET_CACHE"
 """Environment variable with the folder. Empty for none."""

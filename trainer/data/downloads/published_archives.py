@@ -11,9 +11,9 @@ from trainer.data.datasets import DATASETS, Archive
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import NoAnswerError, Server, server_of
 from trainer.errors import UnreachableError, UserError
-from trainer.io.abstract_place import Place
-from trainer.io.buckets import MissingError
 from trainer.io.file_names import SourceObject
+from trainer.places.abstract_place import Place
+from trainer.places.buckets import MissingError
 
 IN_TABLE = frozenset(archive.address for row in DATASETS.values() for archive in row.archives)
 """Addresses in the table of datasets: the servers of some have no https."""

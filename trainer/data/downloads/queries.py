@@ -7,7 +7,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
 
-from trainer.io.places import DRIVE_HOSTS
+from trainer.places.places import DRIVE_HOSTS
 
 HIDDEN = "***"
 """What stands in a text in place of a query, or of a value in it."""

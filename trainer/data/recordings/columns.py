@@ -23,7 +23,7 @@ from trainer.data.settings import (
     THOUSANDTHS,
 )
 from trainer.errors import UserError
-from trainer.io.pictures import SUFFIXES
+from trainer.pictures import SUFFIXES
 
 IMAGE, SCREEN = "image", "screen"
 UNITS = {

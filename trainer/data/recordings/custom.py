@@ -44,9 +44,9 @@ from trainer.data.source_layout import (
 )
 from trainer.data.splits import SplitImages
 from trainer.errors import ContentError, UserError, check, some, visible
-from trainer.io.archive_files import Member
-from trainer.io.pictures import SUFFIXES, Picture, read_picture
-from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.machine.progress import Tracker, map_ahead, open_pool
+from trainer.pictures import SUFFIXES, Picture, read_picture
+from trainer.places.archive_files import Member
 
 BLUR_SHARE = 1 / 30
 """Default blur, as a share of the longer side of the median image. One degree of visual angle is 1/29 of it in

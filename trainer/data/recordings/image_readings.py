@@ -15,7 +15,7 @@ import polars as pl
 from trainer.data.recordings.columns import ROLES, ImageNames, is_number, is_usual
 from trainer.data.recordings.tables import Source
 from trainer.data.settings import FetchConfig
-from trainer.io.pictures import SUFFIXES
+from trainer.pictures import SUFFIXES
 
 FILE, FOLDER = "@file", "@folder"
 """Names in the setting `columns` for an image that the name of the table, or of its folder, names."""

@@ -32,7 +32,7 @@ from trainer.data.settings import (
 )
 from trainer.data.source_layout import Points
 from trainer.errors import AmbiguousError, UserError
-from trainer.io.pictures import Pixels
+from trainer.pictures import Pixels
 
 DRAWN_FIXATIONS = 60
 DRAWN_IMAGES = 3

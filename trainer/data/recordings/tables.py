@@ -1,7 +1,7 @@
 """Find and read the tables of fixations: text with any usual delimiter, encoding and decimal point, and Parquet.
 
 Example: 512,5 is one number in a table with tabs, and two cells in a table with commas. The worker of
-`trainer.io.untrusted` reads tables, because 2 kB of Parquet can unpack to 5 GB.
+`trainer.machine.untrusted` reads tables, because 2 kB of Parquet can unpack to 5 GB.
 """
 
 import codecs
@@ -21,8 +21,8 @@ import polars as pl
 
 from trainer.data.recordings.columns import MEDIA, Columns, find_columns, is_usual, plain
 from trainer.errors import UserError, check, first_line
-from trainer.io import untrusted
-from trainer.io.archive_files import DAMAGED, Member
+from trainer.machine import untrusted
+from trainer.places.archive_files import DAMAGED, Member
 
 if TYPE_CHECKING:
     from _csv import Reader

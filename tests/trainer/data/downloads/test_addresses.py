@@ -4,7 +4,7 @@ import pytest
 
 from trainer.data.downloads.published_archives import check_source
 from trainer.errors import SHOWN, UserError, shown
-from trainer.io.places import WebPlace, source_places, without_queries
+from trainer.places.places import WebPlace, source_places, without_queries
 
 
 def checked(source, allow_http=False):

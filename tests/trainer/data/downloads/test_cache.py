@@ -15,10 +15,10 @@ from tests.gcs import upload
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import Bucket, ChangedFileError, NoAnswerError, Web
 from trainer.errors import UserError
-from trainer.io import buckets
-from trainer.io.bucket_place import BucketPlace
 from trainer.io.files import write_json
-from trainer.io.places import WebPlace
+from trainer.places import buckets
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.places import WebPlace
 
 ROOT = pathlib.Path(__file__).parents[4]
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
@@ -28,7 +28,7 @@ SCRIPT = """
 import pathlib, sys
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import Web
-from trainer.io.places import WebPlace
+from trainer.places.places import WebPlace
 print(cache.fetch_download(pathlib.Path(sys.argv[1]), Web(WebPlace(sys.argv[2]), allow_http=True)).sha256)
 """
 

@@ -4,7 +4,7 @@ from tests import drive as drive_site
 from tests.drive import HTML, ID, QUOTA, serve, serve_large
 from trainer.data.downloads import cache
 from trainer.data.downloads.servers import Drive, NoAnswerError, Offer
-from trainer.io.places import DrivePlace
+from trainer.places.places import DrivePlace
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
 ASKED, PAGE, CONFIRMED = drive_site.asked(), drive_site.page(), drive_site.confirmed()

@@ -12,7 +12,7 @@ from trainer.data.datasets import Dataset
 from trainer.data.downloads import cache, published_archives
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError
-from trainer.io.places import DrivePlace, WebPlace
+from trainer.places.places import DrivePlace, WebPlace
 
 HTML = "text/html; charset=utf-8"
 

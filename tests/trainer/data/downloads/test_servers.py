@@ -11,7 +11,7 @@ from trainer.data.downloads import cache, servers
 from trainer.data.downloads.servers import NoAnswerError, Offer, Web, archive_name
 from trainer.errors import UserError
 from trainer.io import files
-from trainer.io.places import WebPlace
+from trainer.places.places import WebPlace
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
 """A megabyte that begins as a ZIP archive does."""

@@ -8,8 +8,8 @@ from trainer.data.bad_images import BadImages
 from trainer.data.datasets import Dataset
 from trainer.data.recordings.custom import find_recordings
 from trainer.data.settings import FetchConfig
-from trainer.io import archive_files
-from trainer.io.places import stored_at
+from trainer.places import archive_files
+from trainer.places.places import stored_at
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""

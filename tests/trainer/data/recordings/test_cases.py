@@ -13,8 +13,8 @@ from trainer.data import fetch, prepared_data, tfrecords
 from trainer.data.recordings.readings import AmbiguousReadingsError
 from trainer.data.settings import FetchConfig
 from trainer.errors import ContentError, UserError
-from trainer.io import archive_files
-from trainer.io.places import stored_at
+from trainer.places import archive_files
+from trainer.places.places import stored_at
 
 CASES = pathlib.Path(__file__).parents[5] / "shared" / "cases"
 pytestmark = pytest.mark.skipif(

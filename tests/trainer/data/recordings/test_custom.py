@@ -21,7 +21,7 @@ from trainer.data import fetch, prepared_data, tfrecords
 from trainer.data.recordings.geometry import Geometry, Positions
 from trainer.data.settings import FetchConfig
 from trainer.errors import UserError
-from trainer.io.pictures import SUFFIXES
+from trainer.pictures import SUFFIXES
 
 FIXATIONS = [[5, 10], [6, 20], [7, 30]]
 

@@ -11,11 +11,11 @@ from scipy import ndimage
 from tests.refused_pictures import chunk
 from tests.small_sources import stimulus
 from tests.trainer.data.recordings.recorded import rows
+from trainer import pictures
 from trainer.data import decode, fetch, prepared_data, tfrecords
 from trainer.data.settings import FetchConfig
 from trainer.errors import ContentError, UserError
 from trainer.evaluation.scoring import Scorer
-from trainer.io import pictures
 from trainer.network import preprocess
 
 SIZE = (48, 64)

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 from trainer.errors import ConflictError, NotFoundError, UnreachableError, UserError, first_line, shown
-from trainer.io.progress import map_ahead, open_pool
+from trainer.machine.progress import map_ahead, open_pool
 
 REMOTE = "gs://"
 RETRY_S = 60.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.io.runtime import PROC, available_bytes
+from trainer.machine.runtime import PROC, available_bytes
 
 MEMINFO = """MemTotal:       24689768 kB
 MemFree:         1000000 kB

@@ -11,9 +11,10 @@ from tests.gcs import upload
 from tests.small_sources import files as files_in
 from tests.small_sources import write_tar, write_zip
 from trainer.errors import UserError
-from trainer.io import archive_files, files
+from trainer.io import files
 from trainer.io.file_names import archive_suffix
-from trainer.io.places import stored_at
+from trainer.places import archive_files
+from trainer.places.places import stored_at
 
 CONTENT = {"stimuli/1.png": os.urandom(5000), "fixation/1.png": os.urandom(3000), "notes/a.txt": b"notes"}
 JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs.db": b"x"}

@@ -5,10 +5,10 @@ import pytest
 from tests.gcs import upload
 from trainer.errors import UserError
 from trainer.io import files
-from trainer.io.bucket_place import BucketPlace
-from trainer.io.buckets import ChangedObjectError, MissingError
-from trainer.io.local_place import LocalPlace
-from trainer.io.places import (
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.buckets import ChangedObjectError, MissingError
+from trainer.places.local_place import LocalPlace
+from trainer.places.places import (
     DrivePlace,
     WebPlace,
     WordPlace,

@@ -20,9 +20,9 @@ from typing import IO, cast
 
 from trainer.errors import ContentError, UserError
 from trainer.io import file_names, files
-from trainer.io.abstract_place import Stored
 from trainer.io.file_names import SourceObject, archive_suffix, check_name, check_path, is_junk
-from trainer.io.progress import Tracker
+from trainer.machine.progress import Tracker
+from trainer.places.abstract_place import Stored
 
 DAMAGED = (
     EOFError,

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, Self
 
 from trainer.errors import UserError
-from trainer.io import buckets, files
-from trainer.io.abstract_place import Stored
-from trainer.io.buckets import REMOTE, WORKERS, MissingError, billed, explained, retry
+from trainer.io import files
 from trainer.io.file_names import (
     SourceObject,
     archive_suffix,
@@ -24,7 +22,10 @@ from trainer.io.file_names import (
     is_junk,
 )
 from trainer.io.files import MEGABYTE
-from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.machine.progress import Tracker, map_ahead, open_pool
+from trainer.places import buckets
+from trainer.places.abstract_place import Stored
+from trainer.places.buckets import REMOTE, WORKERS, MissingError, billed, explained, retry
 
 
 class Connection:

@@ -30,7 +30,7 @@ STDERR = 2
 """File descriptor of the standard error."""
 BEGIN = (
     "import sys; sys.path[:] = sys.argv[2:]; "
-    "from trainer.io import untrusted; untrusted.serve_calls(int(sys.argv[1]))"
+    "from trainer.machine import untrusted; untrusted.serve_calls(int(sys.argv[1]))"
 )
 """What the worker runs: `serve_calls`, with the search path of this process."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}

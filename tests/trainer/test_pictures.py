@@ -11,9 +11,9 @@ from PIL import Image
 
 import trainer
 from tests.golden.inputs import image
+from trainer import pictures
 from trainer.errors import UserError
-from trainer.io import pictures
-from trainer.io.pictures import Picture, read_picture
+from trainer.pictures import Picture, read_picture
 
 PIXELS = image(1, 1, 30, 44)[0]
 ORIENTATIONS = {
@@ -52,7 +52,7 @@ def test_the_formats_are_in_one_table():
         texts = {text for text in nodes if isinstance(text, str) and len(text) < LONGEST_NAMES}
         if len(texts & suffixes) > 2 or any("WebP" in text and "BMP" in text for text in texts):
             listing.append(path.relative_to(root).as_posix())
-    assert listing == ["trainer/io/pictures.py"]
+    assert listing == ["trainer/pictures.py"]
 
 
 def test_what_is_read_and_what_browsers_decode_is_said():

@@ -23,9 +23,9 @@ import pytest
 from trainer.data.recordings import tables
 from trainer.data.source_layout import read_matlab, read_matlab_set
 from trainer.errors import ContentError, UserError
-from trainer.io import untrusted
-from trainer.io.archive_files import Member
-from trainer.io.untrusted import Limits
+from trainer.machine import untrusted
+from trainer.machine.untrusted import Limits
+from trainer.places.archive_files import Member
 
 
 @pytest.fixture(autouse=True)
@@ -138,7 +138,7 @@ def test_threads_share_one_worker_and_get_their_own_results():
 def test_a_fork_begins_a_worker_of_its_own():
     script = """
 import os, warnings
-from trainer.io import untrusted
+from trainer.machine import untrusted
 warnings.simplefilter("ignore")
 ask = lambda: untrusted.call("os.getpid", file="x")
 first = ask()
@@ -170,7 +170,7 @@ def test_ctrl_c_ends_the_call_and_the_worker(tmp_path):
 def test_no_worker_outlives_its_process(how):
     """Neither after the end of a script without `if __name__`, nor after SIGKILL in the middle of a call."""
     code = "import os; print(os.getpid(), flush=True)" + ("\nwhile True: pass" if how == "killed" else "")
-    script = f"from trainer.io import untrusted\nuntrusted.call('builtins.exec', {code!r}, file='x')"
+    script = f"from trainer.machine import untrusted\nuntrusted.call('builtins.exec', {code!r}, file='x')"
     with subprocess.Popen(
         (sys.executable, "-c", script),
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What may be done with a place: the abstract classes of `trainer.io.places`."""
+"""What may be done with a place: the abstract classes of `trainer.places.places`."""
 
 import abc
 import dataclasses
@@ -16,7 +16,7 @@ PROBE = ".writable"
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where something is, as a user wrote it. `trainer.io.places.place_of` makes one of a text."""
+    """Where something is, as a user wrote it. `trainer.places.places.place_of` makes one of a text."""
 
     text: str
 

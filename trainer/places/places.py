@@ -12,11 +12,11 @@ from collections.abc import Collection
 
 from trainer.errors import SettingError, UserError, check, shown
 from trainer.io import files
-from trainer.io.abstract_place import Place, Stored
-from trainer.io.bucket_place import BucketPlace
-from trainer.io.buckets import REMOTE
 from trainer.io.files import StrPath
-from trainer.io.local_place import LocalPlace
+from trainer.places.abstract_place import Place, Stored
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.buckets import REMOTE
+from trainer.places.local_place import LocalPlace
 
 DRIVE = "drive:"
 """Prefix of the address of a file on Google Drive, before the file's ID."""

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from trainer.io.progress import Tracker, map_ahead, open_pool
+from trainer.machine.progress import Tracker, map_ahead, open_pool
 
 END = "the end of what is shown"
 

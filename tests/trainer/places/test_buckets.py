@@ -8,11 +8,12 @@ import pytest
 from tests import small_sources
 from tests.gcs import answering, crc32c, create_bucket, listing, refusing, requester_pays, serving, upload
 from trainer.errors import UnreachableError, UserError
-from trainer.io import buckets, files
-from trainer.io.bucket_place import BucketPlace
+from trainer.io import files
 from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum
-from trainer.io.places import stored_at
+from trainer.places import buckets
+from trainer.places.bucket_place import BucketPlace
+from trainer.places.places import stored_at
 
 
 @pytest.fixture

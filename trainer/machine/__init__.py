@@ -1,0 +1,1 @@
+"""What is computed on: memory, processors, processes, and how far a work is."""

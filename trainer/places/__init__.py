@@ -1,0 +1,1 @@
+"""Where files may be: a folder, an archive, a bucket, the web, Google Drive."""
