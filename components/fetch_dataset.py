@@ -52,7 +52,7 @@ def fetch_dataset(
         manifest = fetch_dataset(config, prepared.path, test_of=test_of)
         check(
             fingerprint in ("any", manifest.fingerprint),
-            f"the source of {manifest.dataset} changed while it was fetched; run the pipeline again",
+            f"the source of {manifest.dataset} changed while it was fetched. Run the pipeline again",
             ConflictError,
         )
         write_preview(prepared.path, preview.path)

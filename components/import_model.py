@@ -21,7 +21,7 @@ def import_model(
         print(imported.report)
         check(
             imported.fingerprint == fingerprint,
-            f"{base_model_uri} changed while it was imported; run the pipeline again",
+            f"{base_model_uri} changed while it was imported. Run the pipeline again",
             ConflictError,
         )
         model.metadata.update({"source": base_model_uri, "fingerprint": fingerprint})

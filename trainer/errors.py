@@ -120,8 +120,8 @@ def installed() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise SystemExit(
-            f"error: {sys.executable} has no package {error.name}; run `make install`, then use "
-            ".venv/bin/python, or `source .venv/bin/activate` first; without make, `pip install '.[cpu]'`"
+            f"error: {sys.executable} has no package {error.name}. Run `make install`, then use "
+            ".venv/bin/python, or `source .venv/bin/activate` first. Without make: `pip install '.[cpu]'`"
         ) from None
 
 
@@ -236,7 +236,7 @@ def check(condition: bool, message: str, kind: type[UserError] = UserError) -> N
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Suggest choices in any case, as `; did you mean 'x'?`: all that end with `name` as a word, or the closest.
+    """Suggest choices in any case, as `. Did you mean 'x'?`: all that end with `name` as a word, or the closest.
 
     Returns an empty text if none is close.
     """
@@ -244,16 +244,16 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     bare = name.casefold().lstrip("-")
     longer = [choice for each, choice in folded.items() if each.endswith((f"_{bare}", f"-{bare}"))]
     if bare and 1 <= len(longer) <= 3:  # such as base_epochs and finetune_epochs
-        return f"; did you mean {' or '.join(map(repr, longer))}?"
+        return f". Did you mean {' or '.join(map(repr, longer))}?"
     # In a name of two characters, one may be wrong.
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5 if len(name) == 2 else 0.6)
-    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+    return f". Did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
     """Return `rows[name]`. Raise `UnknownNameError` with the nearest known name if there is no such row.
 
-    Example: "unknown dataset 'osi'; did you mean 'osie'? (known: salicon, osie)".
+    Example: "unknown dataset 'osi'. Did you mean 'osie'? (known: salicon, osie)".
     """
     try:
         return rows[name]
@@ -266,12 +266,12 @@ def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
 def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
     """Raise `SettingError` with all choices and the nearest one, unless `value` is one of them.
 
-    Example: "gate is 'c'; choose one of kld, cc; did you mean 'cc'?".
+    Example: "gate is 'c'. Choose one of kld, cc. Did you mean 'cc'?".
     """
     choices = tuple(choices)
     check(
         value in choices,
-        f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}",
+        f"{what} is {value!r}. Choose one of {', '.join(choices)}{nearest(value, choices)}",
         SettingError,
     )
 

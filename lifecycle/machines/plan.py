@@ -228,13 +228,13 @@ class TrainingPlan:
         )
         check(
             self.most_hours <= timeout_hours,
-            f"training takes up to {self.most_hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or "
+            f"training takes up to {self.most_hours:.1f} h, but timeout_hours is {timeout_hours:g}. Raise it, or "
             "choose a faster accelerator (see `python -m pipeline plan`)",
             SettingError,
         )
         check(
             self.machines.provisioning != FLEX_START or timeout_hours <= MOST_TIMEOUT_HOURS,
-            f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
+            f"timeout_hours is {timeout_hours:g}. With provisioning flex-start it must be at most "
             f"{MOST_TIMEOUT_HOURS:g}",
             SettingError,
         )
@@ -313,7 +313,7 @@ def make_plan(
     precision = row.chip.precision if training.precision == "auto" else training.precision
     check(
         precision in row.chip.flops,
-        f"{row.name} ({row.chip.title}) has no {precision}; set precision to {' or '.join(row.chip.flops)}",
+        f"{row.name} ({row.chip.title}) has no {precision}. Set precision to {' or '.join(row.chip.flops)}",
         SettingError,
     )
     replicas, parts, size = machines.workers * row.chips, training.accumulation, data.image_size
@@ -336,10 +336,10 @@ def make_plan(
 def check_outside_pod(name: str, address: str) -> None:
     """Raise `UserError` if parameter `name` is empty or names a folder that ends with the pod."""
     lost = "which is lost with the pod"
-    remedy = f"set {name} to gs://NAME/FOLDER, or to a folder of a volume (docs/kubeflow.md)"
-    check(bool(address), f"{name} is empty: its default is a folder {lost}; {remedy}", SettingError)
+    remedy = f"Set {name} to gs://NAME/FOLDER, or to a folder of a volume (docs/kubeflow.md)"
+    check(bool(address), f"{name} is empty: its default is a folder {lost}. {remedy}", SettingError)
     if "://" in address:
         return
-    check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}", SettingError)
+    check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}. {remedy}", SettingError)
     root = next((root for root in SCRATCH if f"{address}/".startswith(f"{root}/")), "")
-    check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}", SettingError)
+    check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}. {remedy}", SettingError)

@@ -19,16 +19,16 @@ class AcceleratorConfig:
     TITLE: ClassVar[str] = "machines"
     accelerator: str = setting(
         "cpu",
-        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. Of several, "
+        "Accelerator of both trainings, such as l4 or v5e-4. `python -m pipeline plan` lists them. Of several, "
         "such as v5e-1,l4, the first that the region has, and for which `submit` finds quota. A local run accepts "
         "cpu only, and trains on the devices of this machine.",
     )
-    step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
-    workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.", ge=1)
+    step_accelerator: str = setting("", "Accelerator of this training alone. Empty for `accelerator`.")
+    workers: int = setting(1, "Number of machines that train together. More than one only with GPUs.", ge=1)
     provisioning: str = setting(
         "standard",
-        "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
-        "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
+        "standard, spot or flex-start. A spot machine is cheaper, but Google may reclaim it, and training then "
+        "resumes from its last checkpoint. With flex-start, a job waits for capacity (L4, A100 and H100).",
         choices=PROVISIONING,
     )
 
@@ -37,13 +37,13 @@ class AcceleratorConfig:
         for row in self.rows:
             check(
                 self.provisioning in row.provisioning,
-                f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
+                f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}. Set provisioning to "
                 f"{' or '.join(row.provisioning)}",
                 SettingError,
             )
             check(
                 self.workers == 1 or row.several_workers,
-                f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
+                f"workers is {self.workers}, but {row.name} trains on one machine. Set it to 1, or choose "
                 f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
                 SettingError,
             )
@@ -74,8 +74,8 @@ class AcceleratorConfig:
             if not location or not row.chip.regions or location in row.chip.regions:
                 return dataclasses.replace(self, accelerator=row.name, step_accelerator="")
         raise SettingError(
-            "; ".join(
-                f"{row.name} is not available for training in {location}; it is in {', '.join(row.chip.regions)}"
+            ". ".join(
+                f"{row.name} is not available for training in {location}. It is in {', '.join(row.chip.regions)}"
                 for row in self.rows
             )
         )
@@ -84,13 +84,13 @@ class AcceleratorConfig:
         """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings."""
         check(
             platform != "kubeflow" or self.workers == 1,
-            f"workers is {self.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
+            f"workers is {self.workers}, but on Kubeflow a training step is one pod. Set it to 1 and "
             "choose an accelerator with more chips",
             SettingError,
         )
         check(
             platform != "local" or self.chosen == "cpu",
-            f"accelerator is {self.chosen!r}, but a local run trains on this machine; set it to cpu, or "
+            f"accelerator is {self.chosen!r}, but a local run trains on this machine. Set it to cpu, or "
             "run on Vertex AI or Kubeflow",
             SettingError,
         )
@@ -98,7 +98,7 @@ class AcceleratorConfig:
         check(
             platform == "vertex" or not profiled,
             f"profile_steps is {profiled}, but only a run on Vertex AI has a folder of TensorBoard logs for the "
-            "profile; remove it and profile with "
+            "profile. Remove it and profile with "
             f"`python -m trainer train --profile-steps {profiled} --logs-dir DIR`, or run on Vertex AI",
             SettingError,
         )
@@ -115,34 +115,34 @@ class JobConfig:
     TITLE: ClassVar[str] = "training jobs on Vertex AI"
     timeout_hours: float = setting(
         0.0,
-        "Stop a training job after this many hours; 0 for six times the longest estimate, at least 3 hours.",
+        "Stop a training job after this many hours. 0 for six times the longest estimate, at least 3 hours.",
         ge=0,
     )
-    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.", ge=0)
+    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity. 0 waits without limit.", ge=0)
     restart_training: bool = setting(
-        True, "Restart a job if its machine is lost; it resumes from its last checkpoint."
+        True, "Restart a job if its machine is lost. It resumes from its last checkpoint."
     )
     persistent_resource: str = setting(
         "",
-        "Id of a persistent resource to train on; none if empty.",
+        "Id of a persistent resource to train on. None if empty.",
         pattern=r"([a-z]([a-z0-9-]{0,61}[a-z0-9])?)?",
         hint="the id of a persistent resource, such as gpus-1",
     )
     tensorboard: str = setting(
         "",
-        "Full resource name of the Vertex AI TensorBoard to log to; none if empty.",
+        "Full resource name of the Vertex AI TensorBoard to log to. None if empty.",
         pattern=r"(projects/[^/]+/locations/[^/]+/tensorboards/[^/]+)?",
         hint="projects/PROJECT/locations/LOCATION/tensorboards/ID",
     )
     training_service_account: str = setting(
         "",
-        "Service account of the training jobs; Vertex AI's default if empty.",
+        "Service account of the training jobs. Vertex AI's default if empty.",
         pattern=r"([^@\s]+@[^@\s]+)?",
         hint="an e-mail address",
     )
     training_network: str = setting(
         "",
-        "Full resource name of the VPC network to peer the training with; none if empty.",
+        "Full resource name of the VPC network to peer the training with. None if empty.",
         pattern=r"(projects/\d+/global/networks/[^/]+)?",
         hint="projects/NUMBER/global/networks/NAME",
     )
@@ -152,7 +152,7 @@ class JobConfig:
         check_ranges(self)
         check(
             not self.tensorboard or bool(self.training_service_account),
-            "tensorboard is set, but training_service_account is empty; set it to the account that writes the "
+            "tensorboard is set, but training_service_account is empty. Set it to the account that writes the "
             "logs",
             SettingError,
         )
@@ -171,7 +171,7 @@ def parse_labels(text: str) -> dict[str, str]:
         key, equals, value = label.partition("=")
         if not (equals and key[:1].isalpha() and LABEL.fullmatch(key) and LABEL.fullmatch(value)):
             raise SettingError(
-                f"training_labels has {label!r}; write key=value, each at most 63 lower-case letters, digits, "
+                f"training_labels has {label!r}. Write key=value, each at most 63 lower-case letters, digits, "
                 "_ and -, with a letter at the start of the key"
             )
         labels[key] = value

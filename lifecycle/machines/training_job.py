@@ -199,7 +199,7 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
     config = pathlib.Path(workspace) / MODEL_FOLDER / model_folder.MODEL_CONFIG
     check(
         config.is_file(),
-        f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}",
+        f"the training job wrote no model to {config.parent}. See the log of {gcp_resources}",
         FailedError,
     )
     return dict(files.read_json(config, "train again", model_folder.ModelConfig))

@@ -24,7 +24,7 @@ GOOGLES_END = datetime.date(2027, 1, 14)
 
 Source: its page "Prebuilt containers for inference and explanation".
 """
-OWN_IMAGE = "add ?serving=IMAGE to the registry's address, an image built from images/serving"
+OWN_IMAGE = "Add ?serving=IMAGE to the registry's address, an image built from images/serving"
 HOSTS = {"europe": "europe", "asia": "asia", "australia": "asia"}
 """First word of a location -> the nearest host of Google's images. `us` for all other locations."""
 SERVED_MODEL = "msinet"
@@ -40,7 +40,7 @@ def check_registry(address: str) -> None:
     elif not stored_at(address).is_local:
         bucket_at(address, "registry")
     else:
-        message = f"registry is {address!r}; give a folder, gs://BUCKET/FOLDER, or {ADDRESS_SYNTAX}"
+        message = f"registry is {address!r}. Give a folder, gs://BUCKET/FOLDER, or {ADDRESS_SYNTAX}"
         check(":/" not in address and "\0" not in address, message, SettingError)
 
 
@@ -67,10 +67,10 @@ class Address:
         for field in ("project", "location"):
             value = getattr(self, field)
             is_valid = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value) is not None
-            check(is_valid, f"the registry's {field} is {value!r}; write {ADDRESS_SYNTAX}", SettingError)
+            check(is_valid, f"the registry's {field} is {value!r}. Write {ADDRESS_SYNTAX}", SettingError)
         check(
             self.serving in GOOGLES or "/" in self.serving,
-            f"serving is {self.serving!r}; choose an image as HOST/PATH:TAG, or "
+            f"serving is {self.serving!r}. Choose an image as HOST/PATH:TAG, or "
             f"{' or '.join(GOOGLES)} for Google's",
             SettingError,
         )
@@ -84,7 +84,7 @@ class Address:
         parts = urllib.parse.urlsplit(address)
         options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
         unknown = options.keys() - {"endpoint", "serving", "staging"}
-        check(not unknown, f"registry is {address!r}; unknown: {', '.join(sorted(unknown))}", SettingError)
+        check(not unknown, f"registry is {address!r}. Unknown: {', '.join(sorted(unknown))}", SettingError)
         return cls(parts.netloc, parts.path.removeprefix("/"), **options)
 
     @property
@@ -114,6 +114,6 @@ class Address:
         check(
             not self.is_served_by_google or datetime.date.today() < GOOGLES_END,
             f"the registry serves its versions with Google's container {GOOGLES.get(self.serving)}, which ended "
-            f"on {GOOGLES_END}; {OWN_IMAGE}",
+            f"on {GOOGLES_END}. {OWN_IMAGE}",
             SettingError,
         )

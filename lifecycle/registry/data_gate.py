@@ -78,7 +78,7 @@ def require(config: DataGateConfig, compared: Sequence[ComparedData]) -> tuple[l
     check(
         not questions or config.data_gate != "strict",
         f"data_gate is strict, and the data raise a question. {' '.join(questions)} Look at the report of this "
-        "task; to train on them all the same, set data_gate=hold",
+        "task. To train on them all the same, set data_gate=hold",
         GateError,
     )
     lines = [f"warning: {text}" for text in warnings]
@@ -116,7 +116,7 @@ def _require_enough(config: DataGateConfig, data: ComparedData) -> None:
     n_images, observers = data.now["images"], data.now["values"].get("observers")
     check(
         n_images >= config.min_images,
-        f"{data.name} has {n_images:,} images, and min_images is {config.min_images:,}; find out what is missing, "
+        f"{data.name} has {n_images:,} images, and min_images is {config.min_images:,}. Find out what is missing, "
         "or set another number",
         GateError,
     )
@@ -126,7 +126,7 @@ def _require_enough(config: DataGateConfig, data: ComparedData) -> None:
     number = f"{median:.0f} observers of its median image" if observers else "observers that are not told apart"
     check(
         median >= config.min_observers,
-        f"{data.name} has {number}, and min_observers is {config.min_observers}; record more, or set another "
+        f"{data.name} has {number}, and min_observers is {config.min_observers}. Record more, or set another "
         "number",
         GateError,
     )

@@ -82,15 +82,15 @@ class Endpoints:
             len(found) == 1,
             f"endpoint is {endpoint!r}, which {len(found) or 'none'} of the endpoints in "
             f"{self.region.project}, {self.region.location} are called "
-            f"({', '.join(_shown(each) for each in known) or 'there are none'}); "
-            "name one of them, by its ID if need be, or create one with `gcloud ai endpoints create`",
+            f"({', '.join(_shown(each) for each in known) or 'there are none'}). "
+            "Name one of them, by its ID if need be, or create one with `gcloud ai endpoints create`",
             AmbiguousError if found else NotFoundError,
         )
         others = {_id(each.model) for each in found[0].deployed_models} - {_id(entry.name) for entry in entries}
         check(
             not others,
-            f"the endpoint {_shown(found[0])} has another model than {self.name!r}: {', '.join(sorted(others))}; "
-            "name another endpoint, or undeploy that model",
+            f"the endpoint {_shown(found[0])} has another model than {self.name!r}: {', '.join(sorted(others))}. "
+            "Name another endpoint, or undeploy that model",
             MismatchError,
         )
         return found[0]
@@ -161,7 +161,7 @@ class Endpoints:
         if complaint := _complaint(answer, expected):
             raise GateError(
                 f"version {entry.version_id} of model {self.name!r} does not answer as in its evaluation: "
-                f"{complaint}; it was not deployed, and the endpoint is as before"
+                f"{complaint}. It was not deployed, and the endpoint is as before"
             )
 
     def _ask(self, endpoint: str) -> bytes:

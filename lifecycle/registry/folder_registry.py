@@ -200,7 +200,7 @@ class NumberedRegistry(abc.ABC):
         check(
             number in models,
             f"model {name!r} has no version {number} in {self.address} "
-            f"(versions: {versions_text(known) or 'none'}); set the default to another with "
+            f"(versions: {versions_text(known) or 'none'}). Set the default to another with "
             "`python -m pipeline registry set-default VERSION`, or without a version remove "
             f"{registry_layout.ALIASES}",
             NotFoundError,
@@ -209,8 +209,8 @@ class NumberedRegistry(abc.ABC):
         missing = ", ".join(file for file in (VERSION, *NEEDED) if file not in models[number])
         if missing:
             raise ContentError(
-                f"version {number} of model {name!r} is incomplete: {model_at(version_dir)} has no {missing}; "
-                f"restore it, or remove {version_dir}"
+                f"version {number} of model {name!r} is incomplete: {model_at(version_dir)} has no {missing}. "
+                f"Restore it, or remove {version_dir}"
             )
         return Version(number, self._folder(version_dir), version_dir, self._record(version_dir))
 
@@ -515,7 +515,7 @@ def _lock(path: pathlib.Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         raise PlaceError(
-            f"{path} cannot be locked ({error.strerror}); have its owner make it writable for you, or keep the "
+            f"{path} cannot be locked ({error.strerror}). Have its owner make it writable for you, or keep the "
             "registry in another folder or in a bucket"
         ) from None
     return lock

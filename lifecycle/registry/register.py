@@ -76,7 +76,7 @@ def resolve_base_model(uri: str, location: str) -> tuple[str, str]:
     shown = f"{location or model_names.REGISTRY}/{name}"
     check(
         bool(versions),
-        f"base_model_uri is {uri}, but {shown} has no version yet; make the first with base_model_uri=pretrained",
+        f"base_model_uri is {uri}, but {shown} has no version yet. Make the first with base_model_uri=pretrained",
         NotFoundError,
     )
     number = number_of(shown, version, sorted(versions), registry.aliases(name))
@@ -98,7 +98,7 @@ def check_shared(location: str, name: str, endpoint: str = "") -> None:
     check(
         location.startswith((VERTEX, "/")) or not stored_at(location).is_local,
         f"registry is {location or model_names.REGISTRY!r}, a folder that only one container has, and that is "
-        "lost with it; set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
+        "lost with it. Set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
         SettingError,
     )
     open_registry(location).check_writable(name)
@@ -317,7 +317,7 @@ def register(
         current = registry.aliases(name).get(model_names.DEFAULT, PRETRAINED_VERSION)
         print(
             f"warning: another run has moved the default of model {name!r} from version {compared_with} to "
-            f"{current} since this model was evaluated; compare both, and if this one is better, run "
+            f"{current} since this model was evaluated. Compare both, and if this one is better, run "
             f"`python -m pipeline registry set-default {number}`"
         )
     return number, alias

@@ -17,11 +17,11 @@ class DataGateConfig:
 
     TITLE: ClassVar[str] = "data gate"
     min_images: int = setting(
-        0, "Smallest number of images of the fine-tuning data; with fewer, the run ends before it trains.", ge=0
+        0, "Smallest number of images of the fine-tuning data. With fewer, the run ends before it trains.", ge=0
     )
     min_observers: int = setting(
         0,
-        "Smallest number of observers of the median image of the fine-tuning data; with fewer, or if observers "
+        "Smallest number of observers of the median image of the fine-tuning data. With fewer, or if observers "
         "are not told apart, the run ends before it trains. 0 for any.",
         ge=0,
     )
@@ -51,32 +51,32 @@ class PipelineConfig:
     )
     registry: str = setting(
         "",
-        "Model registry: a folder, gs://BUCKET/FOLDER, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for "
+        "Model registry: a folder, gs://BUCKET/FOLDER, or vertex://PROJECT/LOCATION?serving=IMAGE. Empty for "
         "`models` in the working directory.",
     )
     endpoint: str = setting(
         "",
         "Name or ID of an endpoint of Vertex AI, in the project and location of a vertex:// registry, to which a "
-        "version that becomes the default is deployed once it answers as in its evaluation; empty for none.",
+        "version that becomes the default is deployed once it answers as in its evaluation. Empty for none.",
     )
     traffic: int = setting(
         10,
         "Percent of the requests to the endpoint that a new default answers until `python -m pipeline registry "
-        "promote` gives it all; it gets all at once if nothing else answers there.",
+        "promote` gives it all. It gets all at once if nothing else answers there.",
         ge=1,
         le=100,
     )
     experiment: str = setting(
         "",
         "Name of an experiment of Vertex AI, in the project and location of a vertex:// registry, which the run "
-        "joins; it is created if necessary. Empty for none.",
+        "joins. It is created if necessary. Empty for none.",
         pattern=r"([a-z0-9][a-z0-9-]{0,127})?",
         hint="lower-case letters, digits and -, such as photographs",
     )
     checkpoint_dir: str = setting(
         "",
-        "Folder or gs:// address for the checkpoints of the training steps; empty for a folder next to the output "
-        "of each step, except on Kubeflow, whose pods keep nothing.",
+        "Folder or gs:// address for the checkpoints of the training steps. Empty for a folder next to the output "
+        "of each step. On Kubeflow it must be given, since pods keep nothing.",
     )
 
     skip_unchanged: bool = setting(
@@ -101,12 +101,12 @@ class PipelineConfig:
         for name, value in (("endpoint", self.endpoint), ("experiment", self.experiment)):
             check(
                 not value or self.registry.startswith(VERTEX),
-                f"{name} is {value!r}, but registry is {self.registry or REGISTRY!r}, which has none; set "
+                f"{name} is {value!r}, but registry is {self.registry or REGISTRY!r}, which has none. Set "
                 f"registry to {address.ADDRESS_SYNTAX}, or leave out {name}",
                 SettingError,
             )
         check(
             "://" not in self.checkpoint_dir or not stored_at(self.checkpoint_dir).is_local,
-            f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",
+            f"checkpoint_dir is {self.checkpoint_dir!r}. Give a folder or a gs:// address",
             SettingError,
         )

@@ -53,7 +53,7 @@ KINDS: dict[str, Any] = {DEFAULTS: MoveEntry, DECISIONS: LedgerEntry}
 REMEDIES = {
     ALIASES: "remove it, then set the default with `python -m pipeline registry set-default VERSION`",
     DEFAULTS: "remove it",
-    DECISIONS: "remove it; then the decisions that registered a version count",
+    DECISIONS: "remove it. Then the decisions that registered a version count",
 }
 """File -> what to do if it cannot be read."""
 

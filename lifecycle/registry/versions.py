@@ -300,7 +300,7 @@ def label(text: str) -> str:
 def check_model(model: pathlib.Path) -> None:
     """Raise `UserError` unless a model's folder has the SavedModel to register."""
     saved_model = model / model_folder.SAVED_MODEL / GRAPH
-    check(saved_model.is_file(), f"{model} has no {model_folder.SAVED_MODEL}; train it again", ContentError)
+    check(saved_model.is_file(), f"{model} has no {model_folder.SAVED_MODEL}. Train it again", ContentError)
 
 
 def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, pathlib.Path]:

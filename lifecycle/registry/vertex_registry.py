@@ -137,7 +137,7 @@ class VertexRegistry(Address):
         check(
             "lineage" in record,
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
-            f"({_address(entry)} has no version.json of ours); select another with "
+            f"({_address(entry)} has no version.json of ours). Select another with "
             "`python -m pipeline registry set-default VERSION`",
             MismatchError,
         )
@@ -263,7 +263,7 @@ class VertexRegistry(Address):
             default = _aliases(entries).get(DEFAULT, PRETRAINED_VERSION)
             check(
                 bool(entries) and self._move_endpoints(name, entries, default),
-                f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}; name one "
+                f"no endpoint in {self.project}, {self.location} follows the default of model {name!r}. Name one "
                 "with --endpoint",
                 NotFoundError,
             )
@@ -358,7 +358,7 @@ class VertexRegistry(Address):
         names = ", ".join(sorted(model.name.partition("@")[0] for model in models))
         check(
             len(models) < 2,
-            f"{len(models)} models in {self.project}, {self.location} are called {name!r}: {names}; delete or "
+            f"{len(models)} models in {self.project}, {self.location} are called {name!r}: {names}. Delete or "
             "rename all but one, or choose another model_name",
             AmbiguousError,
         )
@@ -367,7 +367,7 @@ class VertexRegistry(Address):
         check(
             OWNER.items() <= dict(models[0].labels).items(),
             f"the model {name!r} ({names}) was not made by this pipeline: its default version lacks the label "
-            f"{'='.join(*OWNER.items())}; choose another model_name",
+            f"{'='.join(*OWNER.items())}. Choose another model_name",
             MismatchError,
         )
         versions = client.list_model_versions(name=names, timeout=vertex_api.TIMEOUT_S)
@@ -502,7 +502,7 @@ def root_of(model: pathlib.Path, configured: str) -> BucketPlace:
     place = unmounted(stored_at(model.absolute()))
     check(
         bool(configured or place.bucket),
-        f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {ADDRESS_SYNTAX}",
+        f"{model} is not on Cloud Storage, so the registry has no folder for its models. Write {ADDRESS_SYNTAX}",
         SettingError,
     )
     return bucket_at(configured.rstrip("/") or f"gs://{place.bucket}/{STAGING}", "staging").connected()

@@ -337,11 +337,11 @@ class Quota:
         path = f"v1beta1/projects/{project}/services/{SERVICE}/consumerQuotaMetrics/{SERVICE}%2F{self.metric}"
         limit = _limit(api.find("serviceusage", path, view="FULL") or {}, location)
         if limit is None:
-            unknown = f"{subject}: Google names no limit; the plan takes {self.count}"
+            unknown = f"{subject}: Google names no limit. The plan takes {self.count}"
             return Finding(State.UNKNOWN, unknown, link)
         if limit < self.count:
             less = f"{subject} is {limit:g}, but the plan takes {self.count}"
-            return Finding(State.MISSING, f"{less}; ask for more, which takes hours or days", link)
+            return Finding(State.MISSING, f"{less}. Ask for more, which takes hours or days", link)
         shown = "unlimited" if limit == math.inf else f"{limit:g}"
         return Finding(State.OK, f"{subject} is {shown}, the plan takes {self.count}")
 

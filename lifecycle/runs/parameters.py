@@ -188,7 +188,7 @@ class Values(dict[str, Value]):
         for name in arguments.get(SETTINGS) or ():
             check(
                 name not in CONSOLE_FIELDS,
-                f"{SETTINGS} has {name}, which is a field of its own; fill in that",
+                f"{SETTINGS} has {name}, which is a field of its own. Fill in that",
                 SettingError,
             )
         return values
@@ -255,7 +255,7 @@ class Values(dict[str, Value]):
         check(
             not lost,
             f"{' and '.join(lost)} would have no effect: base_model_uri={self.get('base_model_uri')} replaces "
-            "base training; empty base_model_uri to train a base model, or leave "
+            "base training. Empty base_model_uri to train a base model, or leave "
             f"{'it as it was' if len(lost) == 1 else 'them as they were'}",
             SettingError,
         )
@@ -292,7 +292,7 @@ def _definition(name: str, value: object) -> Parameter:
     """The parameter `name`. Raises `UserError` for an unknown one, with the nearest known one."""
     check(
         name != SETTINGS,
-        f'{SETTINGS} is {brief_value(value)}; write an object of parameters, such as {{"finetune_epochs": 5}}, '
+        f'{SETTINGS} is {brief_value(value)}. Write an object of parameters, such as {{"finetune_epochs": 5}}, '
         "or on a command line finetune_epochs=5",
         SettingError,
     )

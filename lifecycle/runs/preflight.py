@@ -219,8 +219,8 @@ def _check_images(run: PlannedRun, checks: Checks) -> None:
         if finding.state == State.UNKNOWN:
             print(finding.text)
         with checks.collect():
-            remedy = "build it, or choose an accelerator of another image"
-            check(finding.state != State.MISSING, f"{finding.text}; {remedy}", NotFoundError)
+            remedy = "Build it with `make images`, or choose another accelerator, or another ?serving= of registry"
+            check(finding.state != State.MISSING, f"{finding.text}. {remedy}", NotFoundError)
 
 
 def _join_experiment(region: Address, experiment: str, run: str) -> None:

@@ -166,7 +166,7 @@ def _validate_test_set(values: Values) -> None:
     if not held_out.test_dataset:
         check(
             values["gate_on"] != TEST,
-            "gate_on is test, but test_dataset is empty; set test_dataset, or set gate_on to finetune",
+            "gate_on is test, but test_dataset is empty. Set test_dataset, or set gate_on to finetune",
             SettingError,
         )
         return
@@ -183,7 +183,7 @@ def _validate_test_set(values: Values) -> None:
     for step, title in values.steps.items():
         check(
             tested_on != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
-            f"the test set is the data of {title.lower()}; set test_share, such as 0.5, to hold out a part of its "
+            f"the test set is the data of {title.lower()}. Set test_share, such as 0.5, to hold out a part of its "
             "validation images (or, if your own recordings label images test, split=folders or split=column), "
             "choose other data, or leave test_dataset and test_source empty",
             SettingError,
@@ -196,7 +196,7 @@ def require_sources(values: Values) -> None:
         config = values.data(name)
         check(
             bool(config.source or Dataset.named(config.dataset).archives),
-            f"{config.dataset} is not public; set {name}_source to a folder, an archive or an address",
+            f"{config.dataset} is not public. Set {name}_source to a folder, an archive or an address",
             SettingError,
         )
         check_source(config.places, config.private_sources)
@@ -226,14 +226,14 @@ def _check_addresses(platform: str, values: Values) -> None:
             with checks.collect():
                 check(
                     value in known or (name.endswith("_source") and source_places(value)[0].is_shared),
-                    f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// "
+                    f"{name} is {value!r}, which machines on Vertex AI cannot access. Use a gs:// "
                     f"address{nearest(value, known)}",
                     SettingError,
                 )
         with checks.collect():
             check(
                 registry.startswith(VERTEX) or stored_at(registry).is_shared,
-                f"registry is {registry!r}, a folder that machines on Vertex AI do not share; use "
+                f"registry is {registry!r}, a folder that machines on Vertex AI do not share. Use "
                 f"{ADDRESS_SYNTAX}",
                 SettingError,
             )

@@ -54,7 +54,7 @@ def check_api_address(endpoint: str) -> None:
     """
     check(
         not endpoint or re.fullmatch(TRUSTED, endpoint) is not None,
-        f"endpoint is {endpoint!r}; credentials are sent only to https://NAME.googleapis.com and to this machine "
+        f"endpoint is {endpoint!r}. Credentials are sent only to https://NAME.googleapis.com and to this machine "
         "(localhost, 127.0.0.1, [::1])",
         SettingError,
     )
@@ -153,7 +153,7 @@ def retried(call: Callable[[], Result], *, retry_s: float | None = None) -> Resu
         initial=FIRST_PAUSE_S,
         maximum=LONGEST_PAUSE_S,
         timeout=RETRY_S if retry_s is None else retry_s,
-        on_error=lambda error: print(f"{brief(error)}; trying again", file=sys.stderr, flush=True),
+        on_error=lambda error: print(f"{brief(error)}. Trying again", file=sys.stderr, flush=True),
     )
     try:
         return rule(call)()
@@ -186,7 +186,7 @@ def explain(error: BaseException) -> str:
         return explain_status(error.response.status_code, error.response.text)
     if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
         return f"there are no credentials, or they have expired ({_one_line(str(error))}): {LOGIN}"
-    return f"cannot reach the service ({brief(error)}); check the network, then try again"
+    return f"cannot reach the service ({brief(error)}). Check the network, then try again"
 
 
 def brief(error: BaseException) -> str:
@@ -202,7 +202,7 @@ def _one_line(message: str) -> str:
 def explain_status(status: int, message: str) -> str:
     """Explain an error reply of a Google API, such as `bad spec (400)`. For 401, also how to log in."""
     reply = f"{_one_line(message)} ({status})"
-    return f"{reply}; {LOGIN}" if status == 401 else reply
+    return f"{reply}: {LOGIN}" if status == 401 else reply
 
 
 # === Questions ===

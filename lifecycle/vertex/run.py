@@ -78,7 +78,7 @@ class Run:
     def failures(self) -> list[str]:
         """Which tasks failed and why. The run's own error if no task failed."""
         lines = [f"{title} failed: {why}" for title, why in self.failed_tasks.items()]
-        return lines or [self.job.error.message or "no reason is given; see the run's page in the console"]
+        return lines or [self.job.error.message or "no reason is given. See the run's page in the console"]
 
 
 def state_of(part: Any) -> str:

@@ -38,7 +38,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--accelerators", default="", help="accelerators of Vertex AI, such as l4,v5e-1,a100")
     parser.add_argument("--steps", type=int, default=100, help="steps to measure (default: %(default)s)")
     parser.add_argument(
-        "--batch-size", type=int, default=0, help="images per step; 0 for the default of each accelerator"
+        "--batch-size", type=int, default=0, help="images per step. 0 for the default of each accelerator"
     )
     parser.add_argument("--dry-run", action="store_true", help="say what the jobs would cost, and start none")
     parser.add_argument("--yes", action="store_true", help="start the jobs without asking")
@@ -52,11 +52,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         settings(TrainConfig, parsed),
         DataSize.of(settings(FetchConfig, parsed)),
     )
-    check(parsed.steps >= 1, f"steps is {parsed.steps}; it must be at least 1", SettingError)
+    check(parsed.steps >= 1, f"steps is {parsed.steps}. It must be at least 1", SettingError)
     if parsed.target == "local":
         check(
             not parsed.accelerators,
-            "accelerators are for Vertex AI; --target local measures this machine",
+            "accelerators are for Vertex AI. --target local measures this machine",
             SettingError,
         )
         given = (training.batch_size, training.accumulation, training.precision, parsed.steps)
@@ -71,7 +71,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     names = [
         accelerators.get_accelerator(name.strip()).name for name in parsed.accelerators.split(",") if name.strip()
     ]
-    check(bool(names), "--accelerators is empty; name some, such as l4,v5e-1,a100", SettingError)
+    check(bool(names), "--accelerators is empty. Name some, such as l4,v5e-1,a100", SettingError)
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
     compared = accelerator_table.compare_accelerators(machines, training, data, location=environment.location)
     plans = {name: made for name in names if isinstance(made := compared[name], TrainingPlan)}
@@ -110,6 +110,6 @@ def _keep(measurement: Measurement, estimated: TrainingPlan | None = None) -> No
     print(
         f"{measurement.accelerator}: {measurement.images_per_s:.3g} images/s{before}, memory "
         f"{'unknown' if memory is None else f'{memory / 1e9:.1f} GB'}, first step after "
-        f"{format_duration(measurement.start_s)}; kept in {kept_in}",
+        f"{format_duration(measurement.start_s)}, kept in {kept_in}",
         flush=True,
     )

@@ -27,11 +27,11 @@ FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("--target", default="", help="vertex or kubeflow; both if empty")
+    parser.add_argument("--target", default="", help="vertex or kubeflow. Both if empty")
     parser.add_argument(
-        "--env", default="", help="environment with the names of the images; that of the target if empty"
+        "--env", default="", help="environment with the names of the images. If empty, the one of the target"
     )
-    parser.add_argument("--output", type=pathlib.Path, help="file to write; by default the committed file")
+    parser.add_argument("--output", type=pathlib.Path, help="file to write. By default the committed file")
     parser.add_argument("--check", action="store_true", help="fail if the file is out of date, and write nothing")
     add_parameters(parser)
 
@@ -40,7 +40,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
     check(
         parsed.output is not None or not passed,
-        "parameters are for a file of your own; name it with --output",
+        "parameters are for a file of your own. Name it with --output",
         SettingError,
     )
     if parsed.target:
@@ -53,7 +53,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         if environment.name not in FILES:
             check(
                 parsed.output is not None,
-                f"{FILES[target]} is compiled for {target}.toml; name your file with --output",
+                f"{FILES[target]} is compiled for {target}.toml. Name your file with --output",
                 SettingError,
             )
         environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
@@ -101,12 +101,12 @@ def check_pipeline(environment: Environment, golden: pathlib.Path) -> None:
 def _check_golden(golden: pathlib.Path, written: pathlib.Path) -> None:
     now = without_sdk_version(written.read_text()).splitlines()
     if not golden.exists():
-        raise NotFoundError(f"{golden} does not exist; `make compile` writes it")
+        raise NotFoundError(f"{golden} does not exist. `make compile` writes it")
     committed = without_sdk_version(golden.read_text()).splitlines()
     difference = list(difflib.unified_diff(committed, now, str(golden), "compiled now", lineterm="", n=1))
     if difference:
         shown = "\n".join(difference[:40])
-        raise ContentError(f"{golden} is out of date; `make compile` updates it:\n{shown}")
+        raise ContentError(f"{golden} is out of date. `make compile` updates it:\n{shown}")
 
 
 def without_sdk_version(text: str) -> str:

@@ -40,11 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only",
         default="",
-        help=f"images to build, such as cpu,gpu; {' and '.join(COMMON_IMAGES)} are always among them, since every "
-        "run needs them; all if empty",
+        help=f"images to build, such as cpu,gpu. {' and '.join(COMMON_IMAGES)} are always among them, since every "
+        "run needs them. All if empty",
     )
     parser.add_argument("--machine", default=DEFAULT_MACHINE, help=f"machine of the build: {', '.join(MACHINES)}")
-    parser.add_argument("--region", default="", help="region of the build; that of the environment if empty")
+    parser.add_argument("--region", default="", help="region of the build. If empty, the one of the environment")
     parser.add_argument("--replace", action="store_true", help="build a tag again that exists already")
     parser.add_argument("--dry-run", action="store_true", help="show the command of gcloud, and build nothing")
 
@@ -72,7 +72,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.dry_run:
         print(shlex.join(command))
         return 0
-    print("The log follows; Ctrl-C cancels the build.", flush=True)
+    print("The log follows. Ctrl-C cancels the build.", flush=True)
     os.chdir(ROOT)
     # Instead of this process, so that Ctrl-C reaches gcloud alone, which then cancels the build.
     return os.execvp(command[0], command)
@@ -112,13 +112,13 @@ def check_buildable(environment: Environment) -> None:
     """Raise `UserError` if the build would not find the environment, or the repository of templates."""
     check(
         bool(environment.template_repository),
-        "template_repository is empty; add it to the TOML file of the environment",
+        "template_repository is empty. Add it to the TOML file of the environment",
         SettingError,
     )
     path = ROOT / "configs" / f"{environment.name}.toml"
     check(
         path.is_file() and load_environment(environment.name) == environment,
-        f"the build reads the environment from the source that it is sent; move it to {path}",
+        f"the build reads the environment from the source that it is sent. Move it to {path}",
         NotFoundError,
     )
 
@@ -134,7 +134,7 @@ def commit_of_images() -> str:
     changed = [line[3:] for line in status if not line[3:].startswith("configs/")]
     check(
         not changed,
-        f"not committed: {', '.join(changed)}; commit first, since the images and each model that they train "
+        f"not committed: {', '.join(changed)}. Commit first, since the images and each model that they train "
         "carry the commit",
         MismatchError,
     )
@@ -145,14 +145,14 @@ def _git(*arguments: str) -> str:
     try:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise NotFoundError(f"{error}; run this in a clone of the repository") from None
+        raise NotFoundError(f"{error}. Run this in a clone of the repository") from None
 
 
 def check_tag(environment: Environment) -> None:
     """Raise `UserError` if there is an image with this tag, or no gcloud to ask."""
     check(
         shutil.which("gcloud") is not None,
-        "there is no gcloud on the PATH; install the Google Cloud CLI: https://cloud.google.com/sdk/docs/install",
+        "there is no gcloud on the PATH. Install the Google Cloud CLI: https://cloud.google.com/sdk/docs/install",
         NotFoundError,
     )
     image, _, tag = environment.image.rpartition(":")
@@ -162,7 +162,7 @@ def check_tag(environment: Environment) -> None:
     # It fails if there is no image yet. Whatever else is wrong, the build will say.
     check(
         tag not in listed.stdout.split(),
-        f"{environment.image} exists, and runs and schedules may use it; set image_tag in "
+        f"{environment.image} exists, and runs and schedules may use it. Set image_tag in "
         f"configs/{environment.name}.toml to a new name, or build this tag again with --replace",
         PlaceError,
     )

@@ -23,8 +23,8 @@ def add_template(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache",
         default="as-compiled",
-        help="as-compiled: cache each task as the pipeline says; on: reuse all results except those that depend "
-        "on the current source or registry; off: reuse none",
+        help="as-compiled caches each task as the pipeline says, on reuses all results except those that depend "
+        "on the current source or registry, off reuses none",
     )
 
 
@@ -65,11 +65,11 @@ def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) ->
         name, equals, value = assignment.partition("=")
         if not equals:
             raise UnknownNameError(
-                f"unknown argument {assignment!r}; write a parameter as --base-epochs 3 or base_epochs=3"
+                f"unknown argument {assignment!r}. Write a parameter as --base-epochs 3 or base_epochs=3"
             )
         check(
             name not in values,
-            f"{name} is given twice, as {values.get(name)} and as {value}; give it once",
+            f"{name} is given twice, as {values.get(name)} and as {value}. Give it once",
             AmbiguousError,
         )
         values[name] = value

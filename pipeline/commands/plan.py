@@ -38,14 +38,14 @@ def configure(parser: Parser) -> None:
     add_settings(parser, FetchConfig, DATA)
     add_settings(parser, TrainConfig, TRAINING)
     add_settings(parser, AcceleratorConfig, MACHINES)
-    parser.add_argument("--images", type=int, default=0, help="training images; 0 for the size of the dataset")
+    parser.add_argument("--images", type=int, default=0, help="training images. 0 for the size of the dataset")
     parser.add_argument(
         "--batch-size",
         type=int,
         default=0,
-        help="images per step over all replicas; 0 for the default of each accelerator",
+        help="images per step over all replicas. 0 for the default of each accelerator",
     )
-    parser.add_argument("--location", default="", help="region that must offer the accelerators; any if empty")
+    parser.add_argument("--location", default="", help="region that must offer the accelerators. Any if empty")
     parser.add_argument("--accelerator", default="", help="show the plan for this accelerator only")
 
 
@@ -57,7 +57,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     console = Console()
     training, fetched = settings(TrainConfig, parsed), settings(FetchConfig, parsed)
     data = DataSize.of(fetched)
-    check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0", SettingError)
+    check(parsed.images >= 0, f"images is {parsed.images}. It must be at least 0", SettingError)
     data = dataclasses.replace(data, images=parsed.images or data.images)
     if parsed.accelerator:
         chosen = make_plan(settings(AcceleratorConfig, parsed), training, data, location=parsed.location)
@@ -73,21 +73,21 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if reasons:
         console.print(_reason_table(reasons))
     notes = [
-        "Times are estimated unless marked as measured; --accelerator NAME shows their basis. The first has the "
-        "lowest price at worst; others may be cheapest if their price at best is not above it, and no other "
+        "Times are estimated unless marked as measured. --accelerator NAME shows their basis. The first has the "
+        "lowest price at worst. Others may be cheapest if their price at best is not above it, and no other "
         "number of their chips is cheaper.",
         *_local_notes(training, data),
     ]
     notes.append(accelerators.PRICE_SOURCE)
     if Dataset.named(fetched.dataset).any_count and not parsed.images:
-        notes.append(f"{fetched.dataset} has any number of images; --images sets another than {data.images}.")
+        notes.append(f"{fetched.dataset} has any number of images. --images sets another than {data.images}.")
     if any(entry.has_other_prices for entry in plans.values()):
-        notes.append(f"~ marks prices of {accelerators.PRICE_REGION}; those of {parsed.location} differ.")
+        notes.append(f"~ marks prices of {accelerators.PRICE_REGION}. Prices of {parsed.location} differ.")
     console.print(*notes, style="dim")
     known = accelerator_table.known_regions()
     if parsed.location and parsed.location not in known:
         near = nearest(parsed.location, known)
-        print(f"warning: no accelerator in {parsed.location}; check that it is a region{near}", file=sys.stderr)
+        print(f"warning: no accelerator in {parsed.location}. Check that it is a region{near}", file=sys.stderr)
     return 0
 
 

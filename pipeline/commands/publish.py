@@ -17,7 +17,7 @@ HELP = "upload the compiled pipeline to Artifact Registry"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_environment(parser)
-    parser.add_argument("--tag", action="append", help="tag for the version; may be repeated (default: latest)")
+    parser.add_argument("--tag", action="append", help="tag for the version. May be repeated (default: latest)")
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:

@@ -48,7 +48,10 @@ UNKNOWN = "-"
 def configure(parser: Parser) -> None:
     parser.add_argument("action", choices=("list", "show", "history", "set-default", "promote"))
     parser.add_argument(
-        "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
+        "version",
+        nargs="?",
+        metavar="VERSION",
+        help="number or alias. Without it, show prints the default version",
     )
     parser.add_argument("--json", action="store_true", help="print JSON: of list all versions, of show one")
     add_settings(parser, PipelineConfig, ("registry", "model_name", "endpoint"))
@@ -60,14 +63,14 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     versions = numbered(registry.versions(name))
     aliases = {DEFAULT: PRETRAINED_VERSION, **registry.aliases(name)}
     none = (
-        f"there is no version of model {name!r} in {config.registry or REGISTRY}; a run of the pipeline with this "
+        f"there is no version of model {name!r} in {config.registry or REGISTRY}. A run of the pipeline with this "
         "registry and model_name adds one (`python -m pipeline run`, or `submit` on Vertex AI)"
     )
     check(bool(versions) or parsed.action == "list", none, NotFoundError)
     if parsed.version and parsed.action not in ("show", "set-default"):
         raise UsageError(
-            f"{parsed.action} takes no version, but {parsed.version!r} is given; promote gives the default all "
-            "traffic, and set-default VERSION chooses it"
+            f"{parsed.action} takes no version, but {parsed.version!r} is given. The action promote gives the "
+            "default all traffic, and set-default VERSION chooses it"
         )
     # Other commands take NAME@VERSION, and the list prints it.
     chosen = (parsed.version or "").removeprefix(f"{name}@")
@@ -151,7 +154,7 @@ def version_facts(
     known = {
         "Model": f"{name}@{version.number}" + (f" ({', '.join(names)})" if names else ""),
         "Created": record.created.replace("T", " ").replace("+00:00", " UTC"),
-        "Data": "; ".join(_data(step, lineage) for step in lineage.data),
+        "Data": ", ".join(_data(step, lineage) for step in lineage.data),
         **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
         "Decision": record.reason.replace(BECOMES, BECAME, 1),
         **version_summary.lines(record),

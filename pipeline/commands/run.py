@@ -24,13 +24,13 @@ HELP = "run the pipeline on this machine"
 
 def configure(parser: Parser) -> None:
     add_environment(parser, default="")
-    parser.add_argument("--run-dir", default="", help="folder of the run; runs/TIME if empty")
+    parser.add_argument("--run-dir", default="", help="folder of the run. If empty, runs/TIME")
     parser.add_argument(
         "--resume",
         nargs="?",
         const="latest",
         default="",
-        help="folder of a run to resume; the latest run if empty",
+        help="folder of a run to resume. The latest run if empty",
     )
     add_parameters(parser)
 

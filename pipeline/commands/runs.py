@@ -38,7 +38,7 @@ SUMMARY = 12
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=("list", "show", "cancel"), default="list")
-    parser.add_argument("run", nargs="?", default="", help="id of the run; show without it shows the latest run")
+    parser.add_argument("run", nargs="?", default="", help="id of the run. Without it, show prints the latest run")
     add_environment(parser)
     parser.add_argument("--wait", action="store_true", help="for show: follow the run until it ends")
     parser.add_argument("--summary", action="store_true", help=f"how the last {SUMMARY} runs ended, as a table")
@@ -60,14 +60,14 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         if shown is None:
             named = f"run {parsed.run!r}" if parsed.run else "run"
             raise NotFoundError(
-                f"there is no {named} that has ended; `python -m pipeline runs --summary` lists them"
+                f"there is no {named} that has ended. `python -m pipeline runs --summary` lists them"
             )
         facts = (f"Run:     {shown.run}", f"Ended:   {shown.ended} UTC", f"Result:  {shown.result}")
         print(*facts, *shown.why, sep="\n")
         return 0
     environment.require_target("vertex")
     if parsed.action == "list":
-        check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1", SettingError)
+        check(parsed.limit >= 1, f"limit is {parsed.limit}. It must be at least 1", SettingError)
         for job in runs.latest(environment, PIPELINE_NAME, parsed.limit):
             print(_line(job))
         return 0

@@ -35,11 +35,13 @@ def configure(parser: Parser) -> None:
     parser.add_argument("action", choices=ACTIONS, type=_action)
     add_environment(parser)
     parser.add_argument(
-        "--name", default="", help="name or id of the schedule; may be left out if the environment has only one"
+        "--name", default="", help="name or id of the schedule. May be left out if the environment has only one"
     )
     parser.add_argument("--all", action="store_true", help="for delete: all schedules of the environment")
     parser.add_argument(
-        "--folder", default=str(FOLDER), help="for apply: folder of the files *.toml; schedules in the repository"
+        "--folder",
+        default=str(FOLDER),
+        help="for apply: folder of the files *.toml. If not given, schedules/ of the repository",
     )
     parser.add_argument(
         "--prune", action="store_true", help="for apply: delete schedules of the environment that have no file"
@@ -54,7 +56,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     check(parsed.action == "apply" or not parsed.dry_run, "--dry-run is for apply", SettingError)
     check(
         parsed.action != "apply" or not parsed.name,
-        f"apply takes no --name; it applies all of {parsed.folder}",
+        f"apply takes no --name. It applies all of {parsed.folder}",
         SettingError,
     )
     check(
@@ -74,7 +76,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "show":
         _show(*chosen)
         return 0
-    done = {"pause": "paused", "resume": "active again", "delete": "deleted; runs that it started continue"}
+    done = {"pause": "paused", "resume": "active again", "delete": "deleted, but runs that it started continue"}
     for each in chosen:
         each.change(parsed.action)
         print(f"{each.name} ({each.id}) is {done[parsed.action]}")
@@ -103,7 +105,7 @@ def _chosen(environment: Environment, name: str, every: bool) -> list[Schedule]:
     names = ", ".join(f"{each.name} ({each.id})" for each in own) or "none"
     check(
         every or len(own) == 1,
-        f"environment {environment.name} has {len(own)} schedules ({names}); select one with --name",
+        f"environment {environment.name} has {len(own)} schedules ({names}). Select one with --name",
         AmbiguousError if own else NotFoundError,
     )
     return own
@@ -124,7 +126,7 @@ def _apply(parsed: argparse.Namespace, environment: Environment) -> int:
     made = [step.wanted.plan for step in steps if step.wanted and step.makes_one]
     _warn_of_same_model(environment, made, [step.name for step in steps if step.deletes])
     if parsed.dry_run or not steps:
-        print("Nothing was changed; without --dry-run, it is done." if steps else "There is nothing to do.")
+        print("Nothing was changed. Without --dry-run, it is done." if steps else "There is nothing to do.")
         return 0
     for plan in made:
         plan.check_needs()
@@ -153,7 +155,7 @@ def _warn_of_same_model(environment: Environment, made: Sequence[SchedulePlan], 
         if others := of_same_model(plan.name, jobs):
             print(
                 f"warning: {plan.name} trains the same model in the same registry as {', '.join(others)}: what "
-                "one promotes, the others must beat; keep one, or set another model_name"
+                "one promotes, the others must beat. Keep one, or set another model_name"
             )
 
 

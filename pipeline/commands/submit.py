@@ -35,7 +35,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would be started, and send nothing")
     parser.add_argument("--json", action="store_true", help="for --dry-run: print the whole request as JSON")
     add_template(parser)
-    parser.add_argument("--job-id", default="", help="id of the run; a new one if empty")
+    parser.add_argument("--job-id", default="", help="id of the run. A new one if empty")
     add_parameters(parser)
 
 
@@ -49,7 +49,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             print(json.dumps(submission.request, indent=2))
             return 0
         print("\n".join(submission.summary(Run=submission.run)))
-        print("Nothing was sent. --json prints the whole request; without --dry-run, the run is started.")
+        print("Nothing was sent. --json prints the whole request. Without --dry-run, the run is started.")
         return 0
     while True:
         started = _start(submission, parsed.env)
@@ -61,7 +61,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         further = submission.fall_back(started) if status == FAILED else None
         if further is None:
             return status
-        print("A training got no machine; another run tries the next accelerator.")
+        print("A training got no machine. Another run tries the next accelerator.")
         submission = further
 
 
@@ -78,7 +78,7 @@ def _start(submission: Submission, name: str) -> Submission:
         submission.send()
     except UserError as error:
         doctor = f"`python -m pipeline doctor --env {name}`"
-        raise UnreachableError(f"{error}; {doctor} says what a run needs") from None
+        raise UnreachableError(f"{error}. {doctor} says what a run needs") from None
     print(f"Run:     {submission.run}")
     print(f"Console: {SentRun(environment, submission.run).link}", flush=True)
     return submission

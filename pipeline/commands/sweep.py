@@ -33,7 +33,7 @@ def configure(parser: Parser) -> None:
         "--hours",
         type=float,
         default=0.0,
-        help="start no trial after this many hours, which each call on this machine counts anew; 0 for no limit",
+        help="start no trial after this many hours, which each call on this machine counts anew. 0 for no limit",
     )
     parser.add_argument(
         "--parallel", type=int, default=1, help="on Vertex AI: trials at the same time (default: %(default)s)"
@@ -42,7 +42,7 @@ def configure(parser: Parser) -> None:
         "--sweep-dir",
         default="",
         metavar="DIR",
-        help=f"folder of the sweep; if empty {FOLDER}/FILE, or on Vertex AI {FOLDER}/FILE-ENV",
+        help=f"folder of the sweep. If empty {FOLDER}/FILE, or on Vertex AI {FOLDER}/FILE-ENV",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and start nothing")
     parser.add_argument("--yes", action="store_true", help="on Vertex AI: start the jobs without asking")
@@ -54,11 +54,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline.sweep.space import read_sweep
     from pipeline.sweep.vertex import StartedSweep, describe_on_vertex
 
-    check(parsed.trials >= 1, f"trials is {parsed.trials}; it must be at least 1", SettingError)
+    check(parsed.trials >= 1, f"trials is {parsed.trials}. It must be at least 1", SettingError)
     check(
-        0 <= parsed.hours < math.inf, f"hours is {parsed.hours:g}; it must be at least 0, and finite", SettingError
+        0 <= parsed.hours < math.inf, f"hours is {parsed.hours:g}. It must be at least 0, and finite", SettingError
     )
-    check(parsed.parallel >= 1, f"parallel is {parsed.parallel}; it must be at least 1", SettingError)
+    check(parsed.parallel >= 1, f"parallel is {parsed.parallel}. It must be at least 1", SettingError)
     path = pathlib.Path(parsed.file)
     sweep = read_sweep(path, load_environment(parsed.env), parsed.env)
     name = path.stem if sweep.environment.target == "local" else f"{path.stem}-{sweep.environment.name}"
@@ -67,7 +67,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if sweep.environment.target == "local":
         check(
             parsed.parallel == 1,
-            "--parallel is for Vertex AI; on one machine, trials would share its devices",
+            "--parallel is for Vertex AI. On one machine, trials would share its devices",
             SettingError,
         )
         print("\n".join(describe_here(sweep, folder, parsed.trials, parsed.hours)), flush=True)
@@ -91,7 +91,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             given, kept = getattr(parsed, name), getattr(started, name)
             check(
                 given == kept,
-                f"--{name} is {given:g}, but this sweep was started with {kept:g}, which cannot change; give "
+                f"--{name} is {given:g}, but this sweep was started with {kept:g}, which cannot change. Give "
                 f"--{name} {kept:g}, or start another with --sweep-dir",
                 MismatchError,
             )

@@ -15,7 +15,7 @@ def check_region(location: str) -> None:
     """Raise `UserError` unless `location` is empty or has the form of a region, such as `us-central1`."""
     check(
         not location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", location) is not None,
-        f"location is {location!r}; write a region, such as us-central1{nearest(location, known_regions())}",
+        f"location is {location!r}. Write a region, such as us-central1{nearest(location, known_regions())}",
         SettingError,
     )
 

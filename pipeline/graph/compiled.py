@@ -30,7 +30,7 @@ Either as the pipeline was compiled, or of all tasks except NEVER_CACHED, or of 
 UNCACHED = re.compile(rf"comp-({'|'.join(NEVER_CACHED)})(-\d+)?")
 """Names of components with results that must never come from the cache. Example: `comp-check-run`."""
 VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
-WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
+WRITE_VERSION = "Write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
 
 
 def write_pipeline(environment: Environment, output: pathlib.Path) -> None:
@@ -147,8 +147,8 @@ class Template:
         for name in names:
             check(
                 name in self.parameters,
-                f"the template has no parameter {name!r}{nearest(name, self.parameters)}; if another version of "
-                "this project compiled it, compile or publish it again",
+                f"the template has no parameter {name!r}. If another version of this project compiled it, compile "
+                f"or publish it again{nearest(name, self.parameters)}",
                 UnknownNameError,
             )
 
@@ -182,7 +182,7 @@ def registry_client(repository: str) -> Any:
     is_loopback = re.fullmatch(LOOPBACK, repository) is not None
     check(
         is_loopback or re.fullmatch(REPOSITORY, repository) is not None,
-        f"{repository!r} is no repository of templates; write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY",
+        f"{repository!r} is no repository of templates. Write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY",
         SettingError,
     )
     return RegistryClient(repository, ApiAuth("") if is_loopback else None)
@@ -197,7 +197,7 @@ def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> list
     environment.require_target("vertex")
     check(
         bool(environment.template_repository),
-        "template_repository is empty; add it to the TOML file of the environment",
+        "template_repository is empty. Add it to the TOML file of the environment",
         SettingError,
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -223,7 +223,7 @@ def _download(environment: Environment, address: str, path: pathlib.Path) -> Non
     parts = re.fullmatch(VERSION, address)
     if parts is None:
         # A tag may have moved since you looked, and Vertex AI has returned error 500 for tags.
-        raise SettingError(f"template {address} does not name one version; {WRITE_VERSION}")
+        raise SettingError(f"template {address} does not name one version. {WRITE_VERSION}")
     with vertex_api.reported_errors():
         client = registry_client(address.removesuffix(f"/{parts['package']}/{parts['version']}"))
         client.download_pipeline(parts["package"], version=parts["version"], file_name=str(path))
@@ -237,6 +237,6 @@ def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
         assert spec["pipelineInfo"]["name"]
     except (AssertionError, TypeError, KeyError) as error:
         raise ContentError(
-            f"{source} is not a pipeline compiled for Vertex AI ({vertex_api.brief(error)}); {remedy}"
+            f"{source} is not a pipeline compiled for Vertex AI ({vertex_api.brief(error)}). {remedy}"
         ) from None
     return dict(spec)

@@ -52,9 +52,9 @@ REQUIRED_KEYS = {
 }
 """Target -> keys that its environments must have."""
 STARTS = {
-    "local": "run it with `python -m pipeline run --env {}`",
-    "vertex": "start it with `python -m pipeline submit --env {}`",
-    "kubeflow": "write its file with `python -m pipeline compile --env {0} --output {0}.yaml`, and upload it to "
+    "local": "Run it with `python -m pipeline run --env {}`",
+    "vertex": "Start it with `python -m pipeline submit --env {}`",
+    "kubeflow": "Write its file with `python -m pipeline compile --env {0} --output {0}.yaml`, and upload it to "
     "Kubeflow (docs/kubeflow.md)",
 }
 """Target -> how to run the pipeline there. The name of the environment is to be inserted."""
@@ -119,7 +119,7 @@ class Environment:
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGET_NAMES)
         for name in REQUIRED_KEYS[self.target]:
-            check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it", SettingError)
+            check(bool(getattr(self, name)), f"{name} is empty, and target {self.target} needs it", SettingError)
         object.__setattr__(self, "bucket", self.bucket.rstrip("/"))
         check_region(self.location)  # part of the address of the API, to which a token is sent
         check_api_address(self.endpoint)
@@ -128,7 +128,7 @@ class Environment:
         is_folder = self.bucket.startswith("/") if self.volume_claim else not stored_at(self.bucket).is_local
         check(
             not self.bucket or is_folder,
-            f"bucket is {self.bucket!r}; write gs://NAME or gs://NAME/FOLDER, or with volume_claim the folder "
+            f"bucket is {self.bucket!r}. Write gs://NAME or gs://NAME/FOLDER, or with volume_claim the folder "
             "where the volume is mounted",
             SettingError,
         )
@@ -142,7 +142,7 @@ class Environment:
         # The value is not named: somebody may have written the address itself, a secret.
         check(
             not self.webhook or re.fullmatch(WEBHOOKS.get(self.target, ""), self.webhook) is not None,
-            "webhook is not the name of a secret; put the address of the webhook into one, and write "
+            "webhook is not the name of a secret. Put the address of the webhook into one, and write "
             "projects/PROJECT/secrets/SECRET for Secret Manager, or kubernetes:SECRET/KEY on Kubeflow. On this "
             f"machine, the environment variable {WEBHOOK_VARIABLE} has the address",
             SettingError,
@@ -154,7 +154,7 @@ class Environment:
         start = STARTS[self.target].format(self.name)
         check(
             self.target == target,
-            f"environment {self.name} is for target {self.target}, not {target}; {start}",
+            f"environment {self.name} is for target {self.target}, not {target}. {start}",
             MismatchError,
         )
 
@@ -199,14 +199,14 @@ def load_environment(name: str) -> Environment:
     """
     path, remedy = (
         pathlib.Path(name),
-        f"to make one for your project, see {GUIDE}, or for Kubeflow {KUBEFLOW_GUIDE}",
+        f"To make one for your project, see {GUIDE}, or for Kubeflow {KUBEFLOW_GUIDE}",
     )
     if not name.endswith(".toml"):
         names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
         known = f"(known: {', '.join(names)})"
         check(
             name in names,
-            f"unknown environment {name!r}{nearest(name, names)} {known}; {remedy}",
+            f"unknown environment {name!r}{nearest(name, names)} {known}. {remedy}",
             UnknownNameError,
         )
         path = CONFIGS / f"{name}.toml"
@@ -221,20 +221,20 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
     parameters = content.pop("parameters", {})
     check(
         isinstance(parameters, dict),
-        "parameters are no table; write [parameters], and below it NAME = VALUE",
+        "parameters are no table. Write [parameters], and below it NAME = VALUE",
         SettingError,
     )
     fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters"}
     for key, value in content.items():
         check(
             key in fields,
-            f"unknown key {key!r}{nearest(key, fields)}; parameters belong below [parameters]",
+            f"unknown key {key!r}. Parameters belong below [parameters]{nearest(key, fields)}",
             UnknownNameError,
         )
         kind, description = KEY_TYPES.get(key, (str, "a string"))
-        check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}", SettingError)
+        check(isinstance(value, kind), f"{key} is {value!r}. It must be {description}", SettingError)
         for item in value.values() if kind is dict else value if kind is list else ():
-            check(isinstance(item, str), f"{key} has {item!r}; it must be {description}", SettingError)
+            check(isinstance(item, str), f"{key} has {item!r}. It must be {description}", SettingError)
     return Environment(name=name, parameters=Values.converted(parameters), **content)
 
 

@@ -20,11 +20,11 @@ from trainer.training.settings import TrainConfig
 
 USUAL = ("t4", "l4", "a100", "h100", "v5e-1", "v5e-4", "cpu")
 """The most usual accelerators."""
-SIZE = "Input size of the network as height x width in pixels, such as 240x320; empty for the size of the dataset."
-BATCH = "Images in one training step; 0 for the default of the accelerator."
+SIZE = "Input size of the network as height x width in pixels, such as 240x320. Empty for the size of the dataset."
+BATCH = "Images in one training step. 0 for the default of the accelerator."
 REPLACED = "Leave it as it is unless base_model_uri is empty: otherwise it has no effect, and is refused."
 SOURCE = (
-    "an archive or folder at gs://, an archive at https://, or the word sample for generated pictures; empty for "
+    "an archive or folder at gs://, an archive at https://, or the word sample for generated pictures. Empty for "
     "the authors' own download"
 )
 
@@ -38,7 +38,7 @@ def descriptions(location: str = "") -> dict[str, str]:
     return {
         "accelerator": f"Machine of both trainings. {_accelerators(location)}",
         "provisioning": f"{', '.join(PROVISIONING)}: how machines are bought. spot is cheaper, but may be taken "
-        "away, and the training then resumes from its last checkpoint; flex-start waits for capacity.",
+        "away, and the training then resumes from its last checkpoint. With flex-start, a job waits for capacity.",
         "base_dataset": f"Data of base training, one of {known}. {REPLACED}",
         "base_source": f"Where the data of base training are: {SOURCE}. {REPLACED}",
         "base_image_size": f"Base training. {SIZE} {REPLACED}",
@@ -46,11 +46,11 @@ def descriptions(location: str = "") -> dict[str, str]:
         "base_model_uri": "Model to fine-tune, so that no base model is trained: pretrained (shipped with the "
         "pipeline), author:salicon (of the authors of MSI-Net), msinet@default (the default version of the "
         "registry), or a gs:// address. Empty: a base model is trained first, from the other fields of base.",
-        "finetune_dataset": f"Data of the fine-tuning, one of {known}; custom is recordings of your own.",
+        "finetune_dataset": f"Data of the fine-tuning, one of {known}. With custom, recordings of your own.",
         "finetune_source": f"Where the data of the fine-tuning are: {SOURCE}.",
         "finetune_image_size": f"Fine-tuning and test set. {SIZE}",
         "finetune_batch_size": f"Fine-tuning. {BATCH}",
-        "test_dataset": f"Data that are only tested on, one of {known}; empty for none.",
+        "test_dataset": f"Data that are only tested on, one of {known}. Empty for none.",
         "test_source": f"Where the data of the test set are: {SOURCE}. Only with test_dataset.",
         "test_share": "Share of the validation images that is kept apart for tests, at least 0, below 1.",
         "gate": f"Metric in which the model must beat the current default to replace it: {', '.join(DECIDING)}. "
@@ -58,9 +58,9 @@ def descriptions(location: str = "") -> dict[str, str]:
         "gate_on": "Images that decide: finetune (validation images of the fine-tuning) or test (the test set).",
         "model_name": "Name of the model in the registry.",
         "recipe": "Settings of both trainings: "
-        f"{'; '.join(f'{name}: {recipe.summary}' for name, recipe in RECIPES.items())}.",
-        "seed": "Start of the random numbers; another one gives another model of the same data.",
-        SETTINGS: 'All other parameters as a JSON object, such as {"finetune_epochs": 5}; the documentation lists '
+        f"{'. '.join(f'{name}: {recipe.summary}' for name, recipe in RECIPES.items())}.",
+        "seed": "Start of the random numbers. Another one gives another model of the same data.",
+        SETTINGS: 'All other parameters as a JSON object, such as {"finetune_epochs": 5}. The documentation lists '
         "them. Usually empty.",
     }
 

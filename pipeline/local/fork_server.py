@@ -74,7 +74,7 @@ def _run(
             print()  # the last line may have no end
             status: int = server.recv()
         except (EOFError, ConnectionError):
-            raise SystemExit("error: the process that runs the tasks has ended; see the lines above") from None
+            raise SystemExit("error: the process that runs the tasks has ended. See the lines above") from None
     return status
 
 

@@ -70,7 +70,7 @@ def execute_run(run: Run, console: Console) -> int:
     """Run the pipeline, print the result, and return the exit status."""
     with locked(run.folder, "run"):
         if run.finished:
-            text = f"Run {_shown(run.folder)} has finished; pass a changed parameter to run it again"
+            text = f"Run {_shown(run.folder)} has finished. Pass a changed parameter to run it again"
             console.print(Text(text), soft_wrap=True)
             return _print_end(run, console)
         run = run.start_attempt()
@@ -176,7 +176,7 @@ def locked(folder: pathlib.Path, kind: str) -> Iterator[int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConflictError(
-                f"the {kind} {_shown(folder)} is already running; wait until it ends, or stop it"
+                f"the {kind} {_shown(folder)} is already running. Wait until it ends, or stop it"
             ) from None
         yield lock.fileno()
 
@@ -267,7 +267,7 @@ class RunProgress:
     def _enter(self, name: str, state: str) -> TaskView:
         task = self.tasks.setdefault(name, TaskView(name))
         task.state = state
-        self._log(task, "started" if state == "running" else "unchanged; result reused from an earlier run")
+        self._log(task, "started" if state == "running" else "unchanged. Result reused from an earlier run")
         return task
 
     def _leave(self, name: str, state: str) -> None:
@@ -339,7 +339,7 @@ def _registered(run: Run) -> dict[str, Any]:
     """The outputs of the registration."""
     returned = _returned(run, "upload-model")
     if returned is None:
-        raise NotFoundError(f"the outputs of run {_shown(run.folder)} were removed; start a new run")
+        raise NotFoundError(f"the outputs of run {_shown(run.folder)} were removed. Start a new run")
     return returned
 
 
@@ -409,7 +409,7 @@ def print_stopped(run: Run, progress: RunProgress, status: int, console: Console
         # The report was written before the registration, which did not run.
         write_report(evaluation, report, registers=False)
     if _print_scores(run, console, registers=False):
-        _print_fact(console, "Registered", f"not yet; `{resume}` goes on")
+        _print_fact(console, "Registered", f"not yet. `{resume}` goes on")
     interrupted = status == 128 + signal.SIGINT
     if interrupted:
         reasons = ["Interrupted."]

@@ -92,13 +92,13 @@ class Run:
 
         Example: a parameter that no longer exists.
         """
-        remedy = f"{folder} is not a run; name one below {RUNS}/"
+        remedy = f"{folder} is not a run. Name one below {RUNS}/"
         content = files.read_json(folder / RUN_FILE, remedy, RunRecord)
         earlier = tuple(content.get("earlier", ()))
         try:
             values = Values.converted(content["parameters"])
         except UserError as error:
-            raise MismatchError(f"{folder / RUN_FILE} is of another version ({error}); start a new run") from None
+            raise MismatchError(f"{folder / RUN_FILE} is of another version ({error}). Start a new run") from None
         told = {name: content[name] for name in ("finished", "result", "ended") if name in content}
         return cls(folder, content["environment"], values, earlier=earlier, **told)
 
@@ -178,7 +178,7 @@ def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> 
     stored = Run.load(pathlib.Path(folder))
     check(
         not environment or load_environment(environment).name == stored.environment,
-        f"{stored.folder} was started in environment {stored.environment}, not {environment}; omit --env",
+        f"{stored.folder} was started in environment {stored.environment}, not {environment}. Omit --env",
         MismatchError,
     )
     values = layered(stored.parameters, passed)
@@ -229,7 +229,7 @@ def _require_registry(location: str, name: str) -> None:
     if location.startswith(VERTEX):
         check(
             bool(Address.at(location).staging),
-            f"registry is {location}, but models of this machine are not on Cloud Storage; add a place to copy "
+            f"registry is {location}, but models of this machine are not on Cloud Storage. Add a place to copy "
             f"them to: {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
             SettingError,
         )

@@ -71,7 +71,7 @@ def describe_here(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float)
     epochs = max(each.trainings[sweep.step].training.epochs for each in sweep.check())
     measured = [each for each in Measurement.all() if each.is_local]
     time_text = (
-        "not known before the first trial; `python -m pipeline benchmark --target local` measures this machine"
+        "not known before the first trial. `python -m pipeline benchmark --target local` measures this machine"
     )
     if done:
         time_text = _time_left(done, trials) or "none is left"
@@ -120,12 +120,12 @@ def run_here(sweep: Sweep, folder: pathlib.Path, trials: int, hours: float) -> i
             search.run(trials, deadline)
         except KeyboardInterrupt:
             so_far = f" Finished trials: {folder / results.REPORT}" if search.trials else ""
-            print(f"The trial has saved its state; the same command goes on.{so_far}", flush=True)
+            print(f"The trial has saved its state. The same command goes on.{so_far}", flush=True)
             raise
         except StorageInternalError as error:
             reason = str(error.__cause__).partition("\n")[0]
             raise PlaceError(
-                f"cannot write {folder / TRIALS}: {reason}; if the disk is full, free some, and the same command "
+                f"cannot write {folder / TRIALS}: {reason}. If the disk is full, free some, and the same command "
                 "goes on"
             ) from None
         best = best_of(search.trials)
@@ -152,7 +152,7 @@ def _call(arguments: Sequence[str]) -> None:
     status = subprocess.run(
         [sys.executable, "-m", "trainer", *arguments], env=os.environ | TASK_ENVIRONMENT
     ).returncode
-    check(status == 0, f"`trainer {arguments[0]}` ended with status {status}; see above", FailedError)
+    check(status == 0, f"`trainer {arguments[0]}` ended with status {status}. See above", FailedError)
 
 
 def _score(folder: pathlib.Path, best: Trial) -> ScoredDataset:
@@ -167,7 +167,7 @@ def _score(folder: pathlib.Path, best: Trial) -> ScoredDataset:
         with output.with_suffix(".txt").open("w") as log:
             # Its status says nothing: a model below the centre bias is an error there, and a result here.
             subprocess.run(command, stdout=log, stderr=log, env=os.environ | TASK_ENVIRONMENT)
-        check(content.exists(), f"the model was not scored on the test set; see {log.name}", FailedError)
+        check(content.exists(), f"the model was not scored on the test set. See {log.name}", FailedError)
     return Evaluation.read(output, "remove it").deciding
 
 
@@ -197,7 +197,7 @@ def open_study(folder: pathlib.Path) -> Any:
         )
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
         reason = str(error).partition("\n")[0]
-        raise ContentError(f"cannot use {path}: {reason}; remove {folder} to start again") from None
+        raise ContentError(f"cannot use {path}: {reason}. Remove {folder} to start again") from None
 
 
 def _finished(study: Any) -> list[Trial]:
@@ -255,7 +255,7 @@ class Search:
             check(
                 len(failed) < MOST_FAILURES or len(failed) < len(done),
                 f"all {len(done)} trials failed, the last one with: {done[-1].reason} (see "
-                f"{folder_of(self.folder, len(done)) / LOG}); correct the file, and remove {self.folder}",
+                f"{folder_of(self.folder, len(done)) / LOG}). Correct the file, and remove {self.folder}",
                 FailedError,
             )
 
@@ -303,7 +303,7 @@ class Search:
             FAILED: f", failed: {reason}",
         }
         left = _time_left(self.trials, trials)
-        print(f"  {loss}{format_duration(seconds)}{words[state]}{f'; {left}' * bool(left)}", flush=True)
+        print(f"  {loss}{format_duration(seconds)}{words[state]}{f', {left}' * bool(left)}", flush=True)
 
     def _ask(self) -> tuple[Any, dict[str, Value]]:
         """A new trial of the study, and its values, such as `{"patience": 2}`."""
@@ -319,7 +319,7 @@ class Search:
         """
         state, reason = self._attempt(trial, values, folder)
         if reason.startswith(KILLED):
-            print(f"  {reason}; trying again", flush=True)
+            print(f"  {reason}. Trying again", flush=True)
             state, reason = self._attempt(trial, values, folder)
         return state, reason
 

@@ -149,10 +149,10 @@ def _gain(sweep: Sweep, trials: Sequence[Trial], best: Trial) -> str:
     present = next((each for each in trials if each.values == sweep.present() and each.losses), None)
     if present is best:
         return (
-            f"The validation loss of trial {best.number} is {best.loss:.4f}; these are the settings as they were."
+            f"The validation loss of trial {best.number} is {best.loss:.4f}. These are the settings as they were."
         )
     others = (
-        f"; with the settings as they were (trial {present.number}) it is {present.loss:.4f}" if present else ""
+        f" With the settings as they were (trial {present.number}) it is {present.loss:.4f}." if present else ""
     )
     return f"The validation loss of trial {best.number} is {best.loss:.4f}{others}."
 

@@ -202,8 +202,8 @@ class Sweep:
         differing = sorted({flag for each in found for flag in each if not all(flag in other for other in found)})
         check(
             not differing,
-            f"environment {self.environment.name} has {', '.join(differing)}, which a searched recipe replaces; "
-            "search settings in place of recipes, or use an environment without them",
+            f"environment {self.environment.name} has {', '.join(differing)}, which a searched recipe replaces. "
+            "Search settings in place of recipes, or use an environment without them",
             SettingError,
         )
         return found[0]
@@ -271,7 +271,7 @@ def kept_base(sweep: Sweep, folder: pathlib.Path) -> str | None:
     differing = [name for name in content if found.get(name) != content[name]]
     check(
         not differing,
-        f"{folder} is of a sweep with other {' and '.join(differing)}; go on with its file as it was, remove "
+        f"{folder} is of a sweep with other {' and '.join(differing)}. Go on with its file as it was, remove "
         "the folder, or choose another with --sweep-dir",
         MismatchError,
     )
@@ -307,7 +307,7 @@ def find_base_model(sweep: Sweep) -> str:
         check(not names.isdisjoint(whole), f"{address} is not the folder of a model", ContentError)
     except UserError as error:
         raise SettingError(
-            f"base_model_uri is {uri}: {error}. A sweep starts from the folder of a model or of one version; "
+            f"base_model_uri is {uri}: {error}. A sweep starts from the folder of a model or of one version. "
             "`python -m trainer import-weights` makes a model of other weights"
         ) from None
     return address
@@ -341,7 +341,7 @@ def read_sweep(path: pathlib.Path, environment: Environment, env: str = "") -> S
     """
     check(
         environment.target != "kubeflow",
-        f"environment {environment.name} is for target kubeflow, which has no sweeps; search on this machine "
+        f"environment {environment.name} is for target kubeflow, which has no sweeps. Search on this machine "
         "(--env local) or on Vertex AI, and give the settings that it prints to the runs on Kubeflow",
         SettingError,
     )
@@ -350,23 +350,23 @@ def read_sweep(path: pathlib.Path, environment: Environment, env: str = "") -> S
         for name in content:
             check(
                 name in TABLES,
-                f"unknown table {name!r}{nearest(name, TABLES)}; a sweep has {' and '.join(TABLES)}",
+                f"unknown table {name!r}. A sweep has {' and '.join(TABLES)}{nearest(name, TABLES)}",
                 UnknownNameError,
             )
         for name in TABLES:
-            check(isinstance(content.get(name, {}), dict), f"{name} is no table; write [{name}]", SettingError)
+            check(isinstance(content.get(name, {}), dict), f"{name} is no table. Write [{name}]", SettingError)
         given = Values.converted(content.get("parameters", {}))
         sweep = Sweep(path.stem, environment, given, {}, env or environment.name)
         check(
             bool(content.get("search")),
-            "the table [search] is empty; name at least one setting of a training",
+            "the table [search] is empty. Name at least one setting of a training",
             SettingError,
         )
         checks, search = Checks(), {}
         for name, form in content["search"].items():
             with checks.collect():
                 check(
-                    name not in given, f"{name} is in [parameters] and in [search]; leave out one", AmbiguousError
+                    name not in given, f"{name} is in [parameters] and in [search]. Leave out one", AmbiguousError
                 )
                 _check_searchable(name, sweep.step)
                 search[name] = _form_of(name, form)
@@ -391,15 +391,15 @@ def _check_searchable(name: str, step: str) -> None:
         raise UnknownNameError(f"unknown parameter {name!r}{nearest(name, known)}")
     if PARAMETERS[name].field in UNJUDGED:
         raise SettingError(
-            f"{name} does not change the validation loss, which a sweep minimizes; leave it out of [search]"
+            f"{name} does not change the validation loss, which a sweep minimizes. Leave it out of [search]"
         )
     if PARAMETERS[name].config is TrainConfig:
         raise SettingError(
             f"{name} is not of {STEPS[step].lower()}, which the sweep varies because base_model_uri is "
-            f"{'empty' if step == 'base' else 'not empty'}; write {PARAMETERS[name].name_for(step)}"
+            f"{'empty' if step == 'base' else 'not empty'}. Write {PARAMETERS[name].name_for(step)}"
         )
     raise SettingError(
-        f"{name} is no setting of a training, and the trials of a sweep share their data and machines; move it to "
+        f"{name} is no setting of a training, and the trials of a sweep share their data and machines. Move it to "
         f"[parameters]{nearest(name, known)}"
     )
 
@@ -414,34 +414,34 @@ def _form_of(name: str, form: Any) -> Numerical | Categorical:
         values = tuple(PARAMETERS[name].convert(value) for value in form)
         check(
             len(set(values)) == len(values) > 1,
-            f"{name} has the values {list(form)}; write two or more different ones",
+            f"{name} has the values {list(form)}. Write two or more different ones",
             SettingError,
         )
         return Categorical(values)
     check(
         isinstance(form, Mapping) and {"min", "max"} <= form.keys(),
-        f"{name} is {form!r}; write {FORMS}",
+        f"{name} is {form!r}. Write {FORMS}",
         SettingError,
     )
     for key in form:
         check(
-            key in ("min", "max", "log"), f"{name} has the key {key!r}; a range has min, max and log", SettingError
+            key in ("min", "max", "log"), f"{name} has the key {key!r}. A range has min, max and log", SettingError
         )
     check(
         PARAMETERS[name].field not in LISTED,
-        f"{name} is {form!r}, but not every batch can be split evenly; write a list of values",
+        f"{name} is {form!r}, but not every batch can be split evenly. Write a list of values",
         SettingError,
     )
-    check(kind in (int, float), f"{name} is {form!r}, but it is no number; write a list of values", SettingError)
+    check(kind in (int, float), f"{name} is {form!r}, but it is no number. Write a list of values", SettingError)
     low, high = (PARAMETERS[name].convert(form[key]) for key in ("min", "max"))
     log = form.get("log", False)
     assert isinstance(low, int | float)
     assert isinstance(high, int | float)
-    check(isinstance(log, bool), f"{name} has log = {log!r}; it must be true or false", SettingError)
-    check(low < high, f"{name} is from {low:g} to {high:g}; min must be below max", SettingError)
+    check(isinstance(log, bool), f"{name} has log = {log!r}. It must be true or false", SettingError)
+    check(low < high, f"{name} is from {low:g} to {high:g}. Its min must be below its max", SettingError)
     check(
         not log or low > 0,
-        f"{name} is from {low:g}, which has no logarithm; set min above 0, or leave out log",
+        f"{name} is from {low:g}, which has no logarithm. Set min above 0, or leave out log",
         SettingError,
     )
     return Numerical(low, high, log)

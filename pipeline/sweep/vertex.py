@@ -162,7 +162,7 @@ class StartedSweep:
         if best:
             print(f"Model:    {self.root}/trials/{best.number}/model")
         failure = service.failure(job, "tuning job")
-        check(not failure, f"{failure}; remove {folder} to start another", FailedError)
+        check(not failure, f"{failure}. Remove {folder} to start another", FailedError)
         results.check_found(trials)
         return 0
 

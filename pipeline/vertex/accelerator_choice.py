@@ -29,10 +29,10 @@ def choose_accelerators(environment: Environment, values: Mapping[str, Value]) -
                 chosen[parameter] = name
                 break
             reasons[name] = reason
-        why = "; ".join(f"not {name}: {reason}" for name, reason in reasons.items())
+        why = ", ".join(f"not {name}: {reason}" for name, reason in reasons.items())
         check(
             parameter in chosen or not reasons,
-            f"{parameter} is {','.join(names)}, of which none can be used; {why}",
+            f"{parameter} is {','.join(names)}, and none of them can be used: {why}",
             NotFoundError,
         )
         if reasons:
@@ -48,4 +48,4 @@ def _why_not(environment: Environment, values: Mapping[str, Value], name: str) -
         return str(error)
     quotas = quotas_of({step: plan for step, plan in made.items() if plan.accelerator.name == name})
     found = answers(quotas, Api(environment))
-    return "; ".join(finding.text for finding in found if finding.state == State.MISSING)
+    return ", ".join(finding.text for finding in found if finding.state == State.MISSING)

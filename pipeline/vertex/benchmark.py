@@ -77,7 +77,7 @@ class Benchmark:
                     print(line, end="", flush=True)
         check(
             process.returncode == 0,
-            f"`trainer benchmark` ended with status {process.returncode}; see above",
+            f"`trainer benchmark` ended with status {process.returncode}. See above",
             FailedError,
         )
         return Measurement.of_result(result, started)
@@ -142,7 +142,7 @@ def measure_on_vertex(environment: Environment, measured: Sequence[BenchmarkJob]
         name, image = each.plan.accelerator.name, environment.image_of(each.plan.accelerator.image)
         found = answers([Image(image, environment.name), *quotas_of({name: each.plan})], api)
         if lacking := [finding.text for finding in found if finding.state == State.MISSING]:
-            yield name, "; ".join(lacking)
+            yield name, ", ".join(lacking)
             continue
         try:
             job_name = service.start(each.custom_job(environment, image))
@@ -165,11 +165,11 @@ def _outcome(api: Api, service: Jobs, job: Any, name: str) -> Measurement | str:
     link = service.link(job.name)
     line = _find_result(api, job.name.rpartition("/")[2])
     if not line:
-        return f"the log of the job has no result {LOG_S:.0f} s after its end; see {link}"
+        return f"the log of the job has no result {LOG_S:.0f} s after its end. See {link}"
     try:
         return Measurement.of_result(line, job.start_time, name)
     except UserError as error:
-        return f"{error}; see {link}"
+        return f"{error}. See {link}"
 
 
 def _find_result(api: Api, number: str) -> str:
@@ -205,5 +205,5 @@ def _check_readable(api: Api) -> None:
         _entries(api, 'resource.labels.job_id="0"')
     except UnansweredError as error:
         raise UnreachableError(
-            f"the logs, which have the results, cannot be read ({error}); ask for {READER}"
+            f"the logs, which have the results, cannot be read ({error}). Ask for {READER}"
         ) from None

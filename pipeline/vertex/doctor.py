@@ -161,7 +161,7 @@ class ExaminedRun:
         plans = self.planned.plans.values()
         check(
             bool(plans),
-            "no training step fits its machines, so there is none to try; see the settings above",
+            "no training step fits its machines, so there is none to try. See the settings above",
             SettingError,
         )
         return max(plans, key=lambda plan: plan.accelerator.compute_engine_usd)
@@ -200,7 +200,7 @@ class ExaminedRun:
         try:
             report = BucketPlace(folder).read(REPORT).decode()
         except UserError as error:
-            ended = f"the job ended as {states[-1]}, without a report ({error}); see its log"
+            ended = f"the job ended as {states[-1]}, without a report ({error}). See its log"
             yield Finding(State.MISSING, ended, link)
             return
         for fact in (Fact(**json.loads(line)) for line in report.splitlines()):

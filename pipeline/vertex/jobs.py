@@ -128,12 +128,12 @@ class Jobs:
     def watching(self, rest: Callable[[], str]) -> Iterator[None]:
         """Turn Ctrl-C into a `UserError`: it ends the watching, not the job.
 
-        `rest` ends the sentence `no longer watching; the job continues`. Example: ` and ends by itself: LINK`.
+        `rest` ends the sentence `no longer watching. The job continues`. Example: ` and ends by itself: LINK`.
         """
         try:
             yield
         except KeyboardInterrupt:
-            raise UserError(f"no longer watching; the job continues{rest()}") from None
+            raise UserError(f"no longer watching. The job continues{rest()}") from None
 
     def link(self, name: str) -> str:
         """The console's page of a job."""
@@ -148,7 +148,7 @@ class Jobs:
         if state_of(job) == SUCCEEDED:
             return ""
         reason = f" ({job.error.message})" if job.error.message else ""
-        return f"the {title} ended as {state_of(job)}{reason}; see {self.link(job.name)}"
+        return f"the {title} ended as {state_of(job)}{reason}. See {self.link(job.name)}"
 
 
 def _kind_of(job: Mapping[str, Any]) -> str:

@@ -194,7 +194,7 @@ class Right:
         except UnansweredError as error:
             if error.status != 403:
                 raise
-            return Finding(State.UNKNOWN, f"{self.subject}: you may not see it; this grants it", command)
+            return Finding(State.UNKNOWN, f"{self.subject}: you may not see it. This grants it", command)
         if absent:
             return Finding(State.MISSING, f"lacks {', '.join(absent)} on {self.resource.title}", command)
         return Finding(State.OK, self.subject)

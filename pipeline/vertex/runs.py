@@ -102,7 +102,7 @@ class SentRun:
                     return STATUSES[run.state]
                 time.sleep(POLL_S)
         except KeyboardInterrupt:
-            say(f"Stopped following; run {self.run} continues. `{self.command('show')}` shows its state,")
+            say(f"Stopped following. Run {self.run} continues. `{self.command('show')}` shows its state,")
             say(f"`{self.command('cancel')}` cancels it.")
             return INTERRUPTED
 

@@ -60,7 +60,7 @@ def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing
     with checks.collect():
         check(
             len(expression.split()) == 5,
-            f"cron is {expression!r}; write five fields, such as '0 3 * * 1'",
+            f"cron is {expression!r}. Write five fields, such as '0 3 * * 1'",
             SettingError,
         )
     with checks.collect():
@@ -88,7 +88,7 @@ def _moment(name: str, text: str, zone: zoneinfo.ZoneInfo) -> datetime.datetime 
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise SettingError(
-            f"{name} is {text!r}; write a date or a time as 2026-03-01 or 2026-03-01T12:00"
+            f"{name} is {text!r}. Write a date or a time as 2026-03-01 or 2026-03-01T12:00"
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=zone)
 
@@ -142,7 +142,7 @@ def only_on_changes(passed: Mapping[str, Value]) -> dict[str, Value]:
     """The parameters of runs that look for new data. Raises `UserError` if they say to train in any case."""
     check(
         passed.get("skip_unchanged", True) is True,
-        "runs for changed data train only then; omit skip_unchanged=false",
+        "runs for changed data train only then. Omit skip_unchanged=false",
         SettingError,
     )
     return {**passed, "skip_unchanged": True}
@@ -179,13 +179,13 @@ class Schedule:
         schedules = [each for each in cls.all(environment) if name_or_id in (each.name, each.id)]
         check(
             bool(schedules),
-            f"there is no schedule {name_or_id!r}; `python -m pipeline schedule list` lists them",
+            f"there is no schedule {name_or_id!r}. `python -m pipeline schedule list` lists them",
             NotFoundError,
         )
         ids = ", ".join(each.id for each in schedules)
         check(
             len(schedules) == 1,
-            f"there are {len(schedules)} schedules {name_or_id!r}; select one by its id with --name ({ids})",
+            f"there are {len(schedules)} schedules {name_or_id!r}. Select one by its id with --name ({ids})",
             AmbiguousError,
         )
         return schedules[0]
@@ -277,7 +277,7 @@ def create(plan: SchedulePlan) -> Schedule:
     """Create a schedule and return it. Raises `UserError` if there is one with its name."""
     check(
         not any(each.name == plan.name for each in Schedule.all(plan.environment)),
-        f"schedule {plan.name!r} already exists, and runs of two schedules could overlap; rename its file, or run "
+        f"schedule {plan.name!r} already exists, and runs of two schedules could overlap. Rename its file, or run "
         f"`python -m pipeline schedule delete --env {plan.environment.name} --name {plan.name}`",
         PlaceError,
     )
@@ -297,7 +297,7 @@ def replace(plan: SchedulePlan, old: Schedule) -> Schedule:
         old.change("delete")
     except UserError as error:
         raise FailedError(
-            f"both the new schedule {new.id} and the old one {old.id} exist ({error}); delete one with "
+            f"both the new schedule {new.id} and the old one {old.id} exist ({error}). Delete one with "
             f"`python -m pipeline schedule delete --env {plan.environment.name} --name {old.id}`"
         ) from None
     return new

@@ -126,7 +126,7 @@ def read_schedules(
     paths: list[pathlib.Path] = []
     with suppress(OSError):  # such as a name that is too long
         paths = sorted(folder.glob("*.toml"))
-    check(bool(paths), f"there is no *.toml in {folder}; {GUIDE}", NotFoundError)
+    check(bool(paths), f"there is no *.toml in {folder}. {GUIDE}", NotFoundError)
     wanted: list[WantedSchedule] = []
     mistakes: list[str] = []
     errors: list[UserError] = []
@@ -156,11 +156,11 @@ def _read(
         with checks.collect():
             check(
                 key in KEYS,
-                f"unknown key {key!r}{nearest(key, KEYS)}; parameters belong below [parameters]",
+                f"unknown key {key!r}. Parameters belong below [parameters]{nearest(key, KEYS)}",
                 UnknownNameError,
             )
             kind, description = KEYS[key]
-            check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}", SettingError)
+            check(isinstance(value, kind), f"{key} is {value!r}. It must be {description}", SettingError)
             fields[key] = value
     name = f"{PIPELINE_NAME}-{environment.name}-{stem}"
     with checks.collect():
@@ -172,7 +172,7 @@ def _read(
         cron = fields.get("cron", schedule.OFTEN if fields.get("when_changed") else "")
         check(
             bool(cron) or "cron" in content,
-            "cron is missing; add cron = '0 3 * * 1', or when_changed = true",
+            "cron is missing. Add cron = '0 3 * * 1', or when_changed = true",
             SettingError,
         )
         limits = (str(fields.get(key, "")) for key in ("start", "end"))
@@ -207,7 +207,7 @@ def compare_schedules(
         ids = ", ".join(each.id for each in same)
         check(
             len(same) <= 1,
-            f"there are {len(same)} schedules {name!r} ({ids}); delete all but one with "
+            f"there are {len(same)} schedules {name!r} ({ids}). Delete all but one with "
             f"`python -m pipeline schedule delete --env {environment.name} --name ID`",
             AmbiguousError,
         )
@@ -215,7 +215,7 @@ def compare_schedules(
         ended = end is not None and _is_past(end)
         check(
             not (ended and lines),
-            f"{name}: its end, {end}, has passed, but the schedule is another one ({'; '.join(lines)}); set a "
+            f"{name}: its end, {end}, has passed, but the schedule is another one ({', '.join(lines)}). Set a "
             "later end, or remove the file and apply with --prune",
             SettingError,
         )

@@ -70,8 +70,8 @@ class Planned:
             "Project": f"{environment.project}, {environment.location}",
             "Account": environment.service_account or "the default account of Vertex AI",
             "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
-            "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
-            "Parameters": fields.settings_text(changed) or "those of the template",
+            "Template": job.get("templateUri", f"{chosen.name}, in this request, with images of {images}"),
+            "Parameters": fields.settings_text(changed) or "as in the template",
         }
         return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *self.estimates()]
 
@@ -169,7 +169,7 @@ class Submission(Planned):
             return None
         if step == "finetune" and "base" in failed.plans and not Template(failed.job["pipelineSpec"]).is_cached:
             print(
-                f"{STEPS[step]} got no machine; without caching, another run would repeat {STEPS['base'].lower()}."
+                f"{STEPS[step]} got no machine. Without caching, another run would repeat {STEPS['base'].lower()}."
             )
             return None
         trained = {

@@ -89,7 +89,7 @@ def test_others_may_be_cheapest_until_they_are_measured(output, monkeypatch):
 def test_prices_of_another_region_are_marked(output):
     text = "\n".join(output("--location", "europe-west4"))
     assert re.search(r"^ ?l4 .* min +~0\.\d\d", text, re.MULTILINE)
-    assert "~ marks prices of us-central1; those of europe-west4 differ." in " ".join(text.split())
+    assert "~ marks prices of us-central1. Prices of europe-west4 differ." in " ".join(text.split())
     assert "~" not in "\n".join(output("--location", "us-central1"))
 
 
@@ -106,7 +106,7 @@ def test_no_column_is_cut(output, columns):
 
 def test_region_without_accelerators_may_be_none(capsys):
     assert main(["plan", "--location", "us-west8"]) == 0
-    assert "did you mean 'us-west4'" in capsys.readouterr().err
+    assert "Did you mean 'us-west4'" in capsys.readouterr().err
 
     assert main(["plan", "--location", "us-west1"]) == 0
     assert not capsys.readouterr().err

@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
         """Refuse what is none of the action's choices, with the nearest one."""
         if action.choices is not None and value not in action.choices:
             name, choices = "/".join(action.option_strings) or "the command", list(map(str, action.choices))
-            self.error(f"{name} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")
+            self.error(f"{name} is {value!r}. Choose one of {', '.join(choices)}{nearest(value, choices)}")
 
 
 def program(command: str, package: str, description: str) -> tuple[Parser, Any]:

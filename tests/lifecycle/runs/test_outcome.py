@@ -160,7 +160,7 @@ def test_task_takes_the_state_in_the_form_of_each_service(registry, added, capsy
 # === On Kubeflow ===
 
 WORKFLOWS = pathlib.Path(__file__).parents[2] / "golden" / "kubeflow_workflows"
-LOG = "KFP Executor: ...\nerror: unknown accelerator 'l5'; did you mean 'l4'?\nError: exit status 1\n"
+LOG = "KFP Executor: ...\nerror: unknown accelerator 'l5'. Did you mean 'l4'?\nError: exit status 1\n"
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def cluster(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("recorded", "name", "state", "text"),
     [
-        ("wrong", "msinet-dx8wr", "FAILED", "msinet: failed at check-run. unknown accelerator 'l5'; did you mean"),
+        ("wrong", "msinet-dx8wr", "FAILED", "msinet: failed at check-run. unknown accelerator 'l5'. Did you mean"),
         # Its state was RUNNING, since a driver failed: no launcher wrote another.
         ("driver-failed", "msinet-rzxns", "RUNNING", "msinet: failed at named-model."),
         ("same-again", "msinet-jnnq5", "RUNNING", "msinet: unchanged."),

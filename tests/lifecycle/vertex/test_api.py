@@ -43,7 +43,7 @@ def service(*outcomes):
 def test_request_is_repeated_while_that_may_help(pauses, capsys):
     assert vertex_api.retried(service(DOWN, requests.ConnectionError("gone"), FULL, "made")) == "made"
     assert len(pauses) == 3
-    assert capsys.readouterr().err.count("trying again") == 3
+    assert capsys.readouterr().err.count("Trying again") == 3
 
 
 def test_last_error_is_raised_when_the_time_is_over(monkeypatch):

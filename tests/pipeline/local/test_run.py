@@ -292,7 +292,7 @@ def test_killed_run_leaves_no_process_and_resumes_to_the_model_of_an_unbroken_tr
 ):
     assert not killed[1]
     assert first.returncode == 0, first.stdout
-    assert "Base training: data] unchanged; result reused from an earlier run" in first.stdout
+    assert "Base training: data] unchanged. Result reused from an earlier run" in first.stdout
     assert f"[{STEPS['base']}] epoch 1/" not in first.stdout
     resumed = Run.load(workplace / "runs" / "first").output("train-model", "model")
     config = TrainConfig(**files.read_json(resumed / model_folder.MODEL_CONFIG, "", dict)["settings"])
@@ -404,7 +404,7 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
         assert print_stopped(stopped, progress, 128 + signal.SIGINT, console) == 130
     text = printed(console)
     resume = f"make run-pipeline RESUME={stopped.folder}"
-    assert (f"Registered: not yet; `{resume}` goes on\n" in text) is passed
+    assert (f"Registered: not yet. `{resume}` goes on\n" in text) is passed
     assert ("The candidate would become the default: it is better" in text) is passed
     assert "becomes" not in text
     assert f"Resume:     {resume} [PARAMETER=VALUE ...]\n" in text

@@ -88,7 +88,7 @@ def test_each_accelerator_is_measured_by_a_job_like_a_training(jobs, tmp_path, c
     assert MEASURED in Measurement.all()
     out = capsys.readouterr().out
     assert re.search(
-        r"l4: 160 images/s \(planned 76 to 190\), memory 5\.0 GB, first step after 3 min; kept in ", out
+        r"l4: 160 images/s \(planned 76 to 190\), memory 5\.0 GB, first step after 3 min, kept in ", out
     )
     assert len(jobs.sent("POST", "/v2/entries:list")) == 3
 

@@ -170,7 +170,7 @@ def test_following_survives_failed_requests(vertex, status, capsys):
     vertex.fail(status, times=3, method="GET")
     ended, lines = followed(vertex, ("SUCCEEDED", {}))
     assert (ended, lines[-1]) == (0, "Run succeeded after 1 h 2 min")
-    assert capsys.readouterr().err.count("trying again") == 3
+    assert capsys.readouterr().err.count("Trying again") == 3
 
 
 def test_following_ends_after_an_outage_and_says_that_the_run_continues(vertex):
@@ -189,6 +189,6 @@ def test_interrupt_ends_the_following_and_not_the_run(started):
             signal.raise_signal(signal.SIGINT)
 
     assert SentRun(started.environment, "first").follow({}, say) == 130
-    assert "run first continues" in lines[-2]
+    assert "Run first continues" in lines[-2]
     assert "python -m pipeline runs cancel first --env prod" in lines[-1]
     assert not started.sent("POST", ":cancel")

@@ -238,7 +238,7 @@ def test_pause_resume_and_delete_are_sent_and_reported(vertex, do, files):
     assert not [line for line in do("show") if line.startswith("Next run")]
     assert do("resume", "--name", "7000") == ["msinet-prod-weekly (7000) is active again"]
     assert states(vertex) == {"7000": "ACTIVE"}
-    assert do("delete", *named) == ["msinet-prod-weekly (7000) is deleted; runs that it started continue"]
+    assert do("delete", *named) == ["msinet-prod-weekly (7000) is deleted, but runs that it started continue"]
     assert not vertex.kept("schedules")
     with refused(NotFoundError, "msinet-prod-weekly"):
         do("delete", *named)
@@ -251,7 +251,7 @@ def test_schedule_that_was_made_from_flags_is_listed_and_deleted(vertex, do, nam
     assert line.startswith("7000  active     TZ=Europe/London 0 3 * * 1  msinet-prod  next run")
     assert "  base_epochs = 2" in do("show")
     assert do("pause") == ["msinet-prod (7000) is paused"]
-    assert do("delete", *named) == ["msinet-prod (7000) is deleted; runs that it started continue"]
+    assert do("delete", *named) == ["msinet-prod (7000) is deleted, but runs that it started continue"]
     assert not vertex.kept("schedules")
 
 

@@ -157,7 +157,7 @@ def test_transient_failure_is_retried_for_the_same_run(vertex, submission, statu
     assert len({request.query["pipelineJobId"] for request in created(vertex)}) == 1
     # The second attempt finds that the first one has taken the id.
     assert len(created(vertex)) == (2 if after else 3)
-    assert capsys.readouterr().err.count("; trying again\n") == len(created(vertex)) - 1
+    assert capsys.readouterr().err.count(". Trying again\n") == len(created(vertex)) - 1
 
 
 @pytest.mark.parametrize("status", [400, 503, DROP])
@@ -326,7 +326,7 @@ def test_base_training_is_not_repeated_without_caching(vertex, tmp_path, capsys)
     scripts = [ended("custom-training-job-2", NO_MACHINE)]
     assert submit_several(vertex, tmp_path, *scripts, flags=["--cache", "off"]) == 1
     assert len(created(vertex)) == 1
-    assert "without caching" in capsys.readouterr().out
+    assert "Without caching" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
