@@ -8,7 +8,7 @@ from types import ModuleType
 from trainer.errors import UserError, installed, reported
 
 with installed():
-    from trainer.data.downloads.queries import Queries
+    from trainer.places.queries import Queries
     from trainer.settings.flags import add_command, program
 
 COMMANDS = (

@@ -12,7 +12,7 @@ from PIL import Image
 from scipy import io as mat
 
 from tests.small_sources import write_tar, write_zip
-from trainer.data.datasets import Dataset
+from trainer.datasets.table import Dataset
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""

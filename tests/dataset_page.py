@@ -1,9 +1,9 @@
-"""Writes the sections of docs/datasets.md from `trainer.data.datasets`: `python -m tests.dataset_page`."""
+"""Writes the sections of docs/datasets.md from `trainer.datasets.table`: `python -m tests.dataset_page`."""
 
 import pathlib
 import re
 
-from trainer.data.datasets import DATASETS, Dataset
+from trainer.datasets.table import DATASETS, Dataset
 from trainer.places.places import DrivePlace, place_of
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"

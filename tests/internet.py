@@ -3,7 +3,7 @@
 import pytest
 
 from tests import site as sites
-from trainer.data.downloads import servers
+from trainer.datasets import servers
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ STANDARD_LIBRARY_ONLY = (
     "trainer",
     "trainer.training.accelerators",
     "trainer.settings.fields",
-    "trainer.data.datasets",
+    "trainer.datasets.table",
     "trainer.data.prepared_data",
     "trainer.errors",
     "trainer.io.files",

@@ -25,8 +25,8 @@ from tests.guide import BLOCK, PAGES, RESEARCH, ROOT
 from tests.narrow import narrowed
 from tests.test_makefile import make
 from tests.trainer import predictable
-from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import assign_roles
+from trainer.datasets.table import DATASETS
 from trainer.io.files import write_json
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
 from trainer.network import model_folder

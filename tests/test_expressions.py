@@ -5,8 +5,8 @@ from lifecycle.runs.parameters import PARAMETERS
 from pipeline.graph import environment
 from tests import expressions
 from tests.expressions import Call
-from trainer.data.datasets import DATASETS
 from trainer.data.source_layout import _pattern
+from trainer.datasets.table import DATASETS
 from trainer.reports import pages
 
 AT_RUN_TIME = {

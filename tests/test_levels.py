@@ -14,6 +14,7 @@ LEVELS = [
     trainer.settings
     trainer.network
     trainer.prediction
+    trainer.datasets
     trainer.data
     trainer.metrics trainer.wording
     trainer.models
@@ -142,7 +143,7 @@ def reached_from(graph, modules):
 def test_predictions_need_nothing_that_downloads_or_imports_weights():
     """Whoever runs `predict` gives it a model: `author:NAME` is resolved where the command line is read."""
     reached = reached_from(import_graph(), ["trainer.commands.predict"])
-    above = ("trainer.data.downloads", "trainer.evaluation", "trainer.training", "trainer.models.author")
+    above = ("trainer.datasets", "trainer.evaluation", "trainer.training", "trainer.models.author")
     assert {module for module in reached if module.startswith((*above, "trainer.models.importing"))} == set()
 
 

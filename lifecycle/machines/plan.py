@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.settings import AcceleratorConfig
-from trainer.data.datasets import Dataset
 from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size
+from trainer.datasets.table import Dataset
 from trainer.errors import SettingError, check, format_duration
 from trainer.training import accelerators
 from trainer.training.accelerators import FLEX_START, Accelerator, Estimate

@@ -24,8 +24,7 @@ from lifecycle.registry.address import VERTEX, Address
 from lifecycle.runs.parameters import Values
 from lifecycle.vertex import api as vertex_api
 from lifecycle.vertex.api import Api, UnansweredError, VertexRegion
-from trainer.data import datasets
-from trainer.data.datasets import Dataset
+from trainer.datasets.table import DATASETS, Dataset
 from trainer.errors import NotFoundError, check
 from trainer.places.abstract_place import Place, Stored
 from trainer.places.bucket_place import BucketPlace
@@ -250,7 +249,7 @@ class Source:
         Nobody can copy what its publisher does not let them read: the remedy for a published dataset is another
         one.
         """
-        archives = (archive.address for row in datasets.DATASETS.values() for archive in row.archives)
+        archives = (archive.address for row in DATASETS.values() for archive in row.archives)
         is_published, name = str(self.place) in archives, self.parameter
         others = (
             f"take other data: {name.replace('_source', '_dataset')}=osie, {name}=sample, or "

@@ -28,9 +28,9 @@ from lifecycle.runs.parameters import (
     Values,
     parameter_name,
 )
-from trainer.data.datasets import Dataset
-from trainer.data.downloads.published_archives import check_source
 from trainer.data.settings import FetchConfig, HeldOutConfig
+from trainer.datasets.published_archives import check_source
+from trainer.datasets.table import Dataset
 from trainer.errors import Checks, SettingError, UserError, check, nearest
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.models import author

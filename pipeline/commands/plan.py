@@ -19,8 +19,8 @@ from lifecycle.machines.benchmark_results import Measurement
 from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
 from pipeline.graph import accelerator_table
-from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
+from trainer.datasets.table import Dataset
 from trainer.errors import SettingError, check, format_duration, nearest
 from trainer.settings.flags import Parser, add_settings, settings
 from trainer.training import accelerators

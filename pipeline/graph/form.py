@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from lifecycle.machines.plan import DataSize, TrainingPlan
 from lifecycle.runs.parameters import CONSOLE_FIELDS, PARAMETERS, SETTINGS, Values
 from pipeline.graph.accelerator_table import compare_accelerators
-from trainer.data import datasets
+from trainer.datasets.table import DATASETS
 from trainer.errors import format_duration
 from trainer.metrics.metric_table import DECIDING, DENSITY, metrics_that_need
 from trainer.settings.fields import Value
@@ -34,7 +34,7 @@ def descriptions(location: str = "") -> dict[str, str]:
 
     The time and cost of accelerators are for this region.
     """
-    known = ", ".join(datasets.DATASETS)
+    known = ", ".join(DATASETS)
     return {
         "accelerator": f"Machine of both trainings. {_accelerators(location)}",
         "provisioning": f"{', '.join(PROVISIONING)}: how machines are bought. spot is cheaper, but may be taken "

@@ -33,13 +33,13 @@ from lifecycle.runs.outcome import End, failed_at
 from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from pipeline.local import run_folder
 from pipeline.local.run_folder import CHECKPOINTS, SHOWN, Run
-from trainer.data.downloads.queries import Queries
 from trainer.errors import ConflictError, NotFoundError, UserError, format_duration, now, visible
 from trainer.evaluation.evaluation import Evaluation
 from trainer.io import files
 from trainer.models import model_names
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
+from trainer.places.queries import Queries
 
 LOG = "log.txt"
 GRACE_S = 10.0

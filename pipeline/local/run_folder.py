@@ -17,7 +17,6 @@ from lifecycle.runs.parameters import KEYWORDS, PARAMETERS, STEPS, Values
 from lifecycle.runs.settled import settle
 from pipeline.graph.environment import layered, load_environment
 from trainer.data import prepared_data
-from trainer.data.downloads.queries import Queries
 from trainer.data.settings import SAMPLE
 from trainer.errors import MismatchError, NotFoundError, SettingError, UserError, check
 from trainer.evaluation import run_folders
@@ -27,6 +26,7 @@ from trainer.machine import package_version
 from trainer.models.model_names import PRETRAINED
 from trainer.models.weight_sources import WeightSource
 from trainer.places.places import source_places
+from trainer.places.queries import Queries
 from trainer.settings.fields import Value
 
 RUNS = pathlib.Path("runs")

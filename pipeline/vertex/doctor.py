@@ -42,7 +42,7 @@ from pipeline.vertex.rights import (
     Resource,
     Right,
 )
-from trainer.data import datasets
+from trainer.datasets.table import DATASETS
 from trainer.errors import SettingError, UserError, check
 from trainer.places.bucket_place import BucketPlace
 from trainer.settings.fields import Value
@@ -133,7 +133,7 @@ class ExaminedRun:
     def _rights(self, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Right]:
         """Each role on each resource, such as `storage.objectUser` on each bucket. `account` runs the pipeline."""
         environment, written = self.environment, self.planned.written
-        public = buckets_in(archive.place for row in datasets.DATASETS.values() for archive in row.archives)
+        public = buckets_in(archive.place for row in DATASETS.values() for archive in row.archives)
         sources = buckets_in(place for _, place in self.planned.sources)
         read = [name for name in sources if name not in (*written, *public)]
         accounts = {ACCOUNT: account, ITSELF: who.member.partition("serviceAccount:")[2]}

@@ -10,11 +10,10 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_cache_dir
-from trainer.data import datasets
-from trainer.data.datasets import DATASETS, Dataset
+from trainer.datasets.table import DATASETS, Archive, Dataset
 
 if TYPE_CHECKING:
-    from trainer.data.downloads.cache import Download
+    from trainer.datasets.cache import Download
 
 HELP = "list the datasets: where they are, their licences, and what is kept of them"
 
@@ -25,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.data.downloads import cache
+    from trainer.datasets import cache
 
     root = cache.cache_folder(parsed.cache_dir)
     if parsed.name:
@@ -62,8 +61,8 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
             print("  not in the cache")
 
 
-def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Archive, Download | None]":
-    from trainer.data.downloads import published_archives
+def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[Archive, Download | None]":
+    from trainer.datasets import published_archives
 
     return {archive: published_archives.kept(archive, root) if root else None for archive in row.archives}
 

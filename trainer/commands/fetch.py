@@ -5,8 +5,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from trainer.commands.shared_flags import add_cache_dir
-from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
+from trainer.datasets.table import Dataset
 from trainer.errors import UserError, visible
 from trainer.machine.runtime import announce
 from trainer.models.model_names import PRETRAINED

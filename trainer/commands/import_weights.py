@@ -12,8 +12,8 @@ weights that the author publishes for this dataset (MIT License) are downloaded 
 
 import argparse
 
-from trainer.data.datasets import DATASETS
 from trainer.data.settings import FetchConfig
+from trainer.datasets.table import DATASETS
 from trainer.errors import visible
 from trainer.settings.flags import output_dir
 

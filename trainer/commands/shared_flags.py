@@ -12,7 +12,7 @@ MODEL = (
 
 
 def add_cache_dir(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag `--cache-dir`, for `trainer.data.downloads.cache.cache_folder`."""
+    """Give `parser` the flag `--cache-dir`, for `trainer.datasets.cache.cache_folder`."""
     parser.add_argument(
         "--cache-dir",
         metavar="DIR",

@@ -9,14 +9,14 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
-from trainer.data import datasets, sample, source_layout, splits, statistics
+from trainer.data import sample, source_layout, splits, statistics
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
-from trainer.data.datasets import HASH, Dataset
 from trainer.data.prepared_data import MANIFEST, SPLITS, TEST, Manifest
 from trainer.data.settings import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data.sources import OpenedSource, source_of
 from trainer.data.splits import SplitImages
+from trainer.datasets.table import HASH, Dataset
 from trainer.errors import UserError, visible
 from trainer.io import files
 from trainer.io.files import is_taken, replacing
@@ -33,7 +33,7 @@ def fingerprint_data(dataset: str, source: str, private_sources: bool = False) -
     """`Source.fingerprint` of a source. Nothing is fetched.
 
     Args:
-        dataset: a name in `trainer.data.datasets.DATASETS`.
+        dataset: a name in `trainer.datasets.table.DATASETS`.
         source: as `FetchConfig.source`.
         private_sources: as `FetchConfig.private_sources`.
 
@@ -97,7 +97,7 @@ def prepared_name(dataset: str, source: str) -> str:
 
 
 def _find_images(
-    config: FetchConfig, row: datasets.Dataset, source: OpenedSource, bad: BadImages, is_test_set: bool
+    config: FetchConfig, row: Dataset, source: OpenedSource, bad: BadImages, is_test_set: bool
 ) -> SplitImages:
     """Find the images of each split with their maps and fixations."""
     if row.any_count:

@@ -23,7 +23,7 @@ from PIL import Image, ImageDraw
 from scipy import io as mat
 from scipy import ndimage
 
-from trainer.data.datasets import Dataset
+from trainer.datasets.table import Dataset
 from trainer.places.archive_files import Member
 
 VERSION = 1

@@ -106,7 +106,7 @@ class FetchConfig:
         *("blur_px", "pixels_per_degree", "max_lost_share", "split"),
     )
     """The fields that describe recordings of one's own."""
-    dataset: str = setting("salicon", "Name of a dataset in trainer/data/datasets.py.")
+    dataset: str = setting("salicon", "Name of a dataset in trainer/datasets/table.py.")
     source: str = setting(
         "",
         "Location of the dataset: a folder or an archive, here or on gs://; an archive at an https:// address or "
@@ -116,7 +116,8 @@ class FetchConfig:
     image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the dataset's.")
     allow_partial_data: bool = setting(
         False,
-        "Accept a number of images that differs from trainer/data/datasets.py; not needed for the sample dataset.",
+        "Accept a number of images that differs from trainer/datasets/table.py; not needed for the sample "
+        "dataset.",
     )
     max_bad_share: float = setting(
         0.01,
@@ -266,7 +267,7 @@ class HeldOutConfig:
     TITLE: ClassVar[str] = "test set"
     test_dataset: str = setting(
         "",
-        "Name of a dataset in trainer/data/datasets.py to use for testing only: all its images, or if its split "
+        "Name of a dataset in trainer/datasets/table.py to use for testing only: all its images, or if its split "
         "is given, its validation images (of custom, those labelled test, if there are any), or with test_share, "
         "that share of its validation images. Images that are also in the training data are left out. Empty "
         "for none.",
@@ -274,7 +275,7 @@ class HeldOutConfig:
     test_source: str = setting(
         "",
         "Location of the test set, of the same kinds as that of a dataset to train on, or `sample`; empty for the "
-        "location in trainer/data/datasets.py.",
+        "location in trainer/datasets/table.py.",
     )
 
     @property

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.bad_images import BadImages
-from trainer.data.datasets import Dataset, FileRule
 from trainer.data.prepared_data import TEST
+from trainer.datasets.table import Dataset, FileRule
 from trainer.errors import ContentError, UserError, some
 from trainer.machine import untrusted
 from trainer.pictures import OTHER_SUFFIXES, SUFFIXES

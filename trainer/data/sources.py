@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from trainer.data import sample
-from trainer.data.datasets import Dataset
-from trainer.data.downloads import cache, published_archives
-from trainer.data.downloads.published_archives import Origin
+from trainer.datasets import cache, published_archives
+from trainer.datasets.published_archives import Origin
+from trainer.datasets.table import Dataset
 from trainer.io.file_names import SourceObject
 from trainer.places import archive_files
 from trainer.places.abstract_place import Place, Stored

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from trainer.data.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.source_layout import KINDS, Item
+from trainer.datasets.table import HASH, HASH_BY_FOLDER, Dataset
 from trainer.errors import UserError, check, some
 
 SEED = 42

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainer.data.datasets import Archive, Dataset
 from trainer.data.prepared_data import Manifest
+from trainer.datasets.table import Archive, Dataset
 from trainer.errors import ContentError, UserError, check, look_up, some
 from trainer.io import files
 from trainer.network.model_folder import MODEL_CONFIG
@@ -25,7 +25,7 @@ from trainer.places.archive_files import Member
 from trainer.places.places import DrivePlace
 
 if TYPE_CHECKING:
-    from trainer.data.downloads.cache import Download
+    from trainer.datasets.cache import Download
     from trainer.models.weight_files import LocalWeights
 
 PREFIX = "author:"
@@ -34,7 +34,7 @@ MODEL = "model"
 
 @dataclasses.dataclass(frozen=True)
 class AuthorWeights:
-    """Weights of the author. Images are fitted to the size of their dataset in `trainer.data.datasets`."""
+    """Weights of the author. Images are fitted to the size of their dataset in `trainer.datasets.table`."""
 
     dataset: str
     drive_id: str
@@ -95,7 +95,7 @@ def fetched(source: str) -> "Download":
     Raises:
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
-    from trainer.data.downloads import published_archives
+    from trainer.datasets import published_archives
 
     row, folder = get_author_weights(source), archives_folder()
     (published,) = row.archives
@@ -109,7 +109,7 @@ def fetched(source: str) -> "Download":
 
 def archives_folder() -> pathlib.Path:
     """Return the folder of the cache of downloads. If there is none, one that this process removes at its end."""
-    from trainer.data.downloads import cache
+    from trainer.datasets import cache
 
     return cache.cache_folder() or _for_now()
 
@@ -128,7 +128,7 @@ def find_author_model(source: str) -> pathlib.Path:
     Raises:
         UserError: the name is unknown, or the weights cannot be downloaded or imported.
     """
-    from trainer.data.downloads import cache
+    from trainer.datasets import cache
     from trainer.models.importing import import_local
 
     row, archive, root = get_author_weights(source), fetched(source), archives_folder()
@@ -158,7 +158,7 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
     Raises:
         UserError: as `fetched`, or the archive is damaged or has other files.
     """
-    from trainer.data.downloads import cache
+    from trainer.datasets import cache
     from trainer.models.weight_files import LocalWeights, fingerprint_files
 
     archive, row = fetched(source), get_author_weights(source)

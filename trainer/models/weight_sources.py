@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from trainer.data.datasets import Dataset
 from trainer.data.settings import parse_image_size
+from trainer.datasets.table import Dataset
 from trainer.errors import UserError, printable
 from trainer.io import files
 from trainer.io.file_names import SourceObject

@@ -9,7 +9,7 @@ import pytest
 from lifecycle.registry import vertex_registry
 from lifecycle.registry.folder_registry import LocalRegistry
 from pipeline.__main__ import main
-from trainer.data.datasets import DATASETS
+from trainer.datasets.table import DATASETS
 from trainer.evaluation.version_record import VersionRecord
 from trainer.metrics.metric_table import METRICS
 from trainer.models.provenance import Origin

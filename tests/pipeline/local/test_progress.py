@@ -13,7 +13,7 @@ from pipeline.local import run
 from pipeline.local.run import RunProgress, TaskView
 from pipeline.local.run_folder import Run
 from tests.consoles import printed
-from trainer.data.downloads.queries import Queries
+from trainer.places.queries import Queries
 
 PRINTS = r"""#!/bin/sh
 printf '12:00:00.000 - INFO - Executing task '"'"'fetch-dataset'"'"'\n'

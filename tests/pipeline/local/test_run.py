@@ -32,7 +32,6 @@ from tests.prepared import evaluation_of
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.refusals import refused
 from tests.tiny import write_salicon
-from trainer.data.downloads.queries import Queries
 from trainer.errors import ConflictError, MismatchError, NotFoundError, PlaceError, UserError
 from trainer.evaluation import run_folders
 from trainer.evaluation.compare import find_contestants
@@ -44,6 +43,7 @@ from trainer.models.provenance import Origin
 from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 from trainer.network.msinet.keras_model import build_model
+from trainer.places.queries import Queries
 from trainer.training.settings import TrainConfig
 from trainer.training.train import train
 

@@ -13,10 +13,11 @@ from scipy import ndimage
 from tests import author_forms
 from tests.author_forms import FORMS, SIZE, colour, fixations, ramp, size_of
 from tests.small_sources import save, stimulus
-from trainer.data import datasets, fetch, source_layout, splits, tfrecords
+from trainer.data import fetch, source_layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
-from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
+from trainer.datasets import table as datasets
+from trainer.datasets.table import Dataset
 from trainer.errors import UserError
 from trainer.places import archive_files
 from trainer.places.places import stored_at

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image, ImageDraw, ImageOps
 
 from trainer.data import copies
-from trainer.data.datasets import HASH_BY_FOLDER
 from trainer.data.recordings.custom import with_split_key
 from trainer.data.source_layout import Item
 from trainer.data.splits import position_of
+from trainer.datasets.table import HASH_BY_FOLDER
 from trainer.places.archive_files import Member
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"

@@ -19,19 +19,11 @@ from tests.small_sources import (
 )
 from tests.tiny import write_salicon
 from tests.trainer.data.test_copies import picture
-from trainer.data import (
-    datasets,
-    fetch,
-    fixation_points,
-    prepared_data,
-    sample,
-    source_layout,
-    splits,
-    tfrecords,
-)
+from trainer.data import fetch, fixation_points, prepared_data, sample, source_layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
-from trainer.data.datasets import Dataset
 from trainer.data.settings import FetchConfig
+from trainer.datasets import table as datasets
+from trainer.datasets.table import Dataset
 from trainer.errors import UserError
 from trainer.network import preprocess
 from trainer.pictures import SUFFIXES

@@ -6,7 +6,8 @@ import pytest
 import scipy.io
 from PIL import Image
 
-from trainer.data import datasets, sample
+from trainer.data import sample
+from trainer.datasets import table as datasets
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@ import pytest
 
 from trainer.data import source_layout, splits
 from trainer.data.bad_images import BadImages
-from trainer.data.datasets import Dataset
+from trainer.datasets.table import Dataset
 from trainer.errors import UserError
 from trainer.places.archive_files import Member
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from trainer.data import splits
-from trainer.data.datasets import HASH, Dataset
 from trainer.data.prepared_data import TEST
 from trainer.data.source_layout import Item
 from trainer.data.splits import split_items
+from trainer.datasets.table import HASH, Dataset
 from trainer.errors import UserError
 from trainer.places.archive_files import Member
 

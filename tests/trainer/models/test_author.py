@@ -18,7 +18,7 @@ from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize
 from tests.small_sources import zipped
 from trainer.__main__ import main
-from trainer.data import datasets
+from trainer.datasets import table as datasets
 from trainer.errors import UserError
 from trainer.io.files import read_json
 from trainer.machine import untrusted

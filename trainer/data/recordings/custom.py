@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from trainer.data import source_layout, splits
 from trainer.data.bad_images import BadImages
 from trainer.data.copies import with_copies
-from trainer.data.datasets import HASH, HASH_BY_FOLDER, Dataset
 from trainer.data.prepared_data import SPLITS, TEST
 from trainer.data.recordings import fixations
 from trainer.data.recordings.columns import ImageNames
@@ -43,6 +42,7 @@ from trainer.data.source_layout import (
     folder_word,
 )
 from trainer.data.splits import SplitImages
+from trainer.datasets.table import HASH, HASH_BY_FOLDER, Dataset
 from trainer.errors import ContentError, UserError, check, some, visible
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.pictures import SUFFIXES, Picture, read_picture

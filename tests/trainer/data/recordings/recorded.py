@@ -5,9 +5,9 @@ import io
 
 from tests.small_sources import save, stimulus
 from trainer.data.bad_images import BadImages
-from trainer.data.datasets import Dataset
 from trainer.data.recordings.custom import find_recordings
 from trainer.data.settings import FetchConfig
+from trainer.datasets.table import Dataset
 from trainer.places import archive_files
 from trainer.places.places import stored_at
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from trainer.data.datasets import DATASETS
+from trainer.datasets.table import DATASETS
 
 NOTICE = pathlib.Path(__file__).parents[3] / "NOTICE"
 PUBLISHED = [name for name, row in DATASETS.items() if row.archives]

@@ -7,10 +7,11 @@ from tests import author_forms
 from tests.gcs import upload
 from tests.small_sources import zipped
 from trainer.__main__ import main
-from trainer.data import datasets, fetch
-from trainer.data.datasets import Dataset
-from trainer.data.downloads import cache, published_archives
+from trainer.data import fetch
 from trainer.data.prepared_data import Manifest
+from trainer.datasets import cache, published_archives
+from trainer.datasets import table as datasets
+from trainer.datasets.table import Dataset
 from trainer.errors import UserError
 from trainer.places.places import DrivePlace, WebPlace
 

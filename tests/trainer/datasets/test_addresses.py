@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from trainer.data.downloads.published_archives import check_source
+from trainer.datasets.published_archives import check_source
 from trainer.errors import SHOWN, UserError, shown
 from trainer.places.places import WebPlace, source_places, without_queries
 

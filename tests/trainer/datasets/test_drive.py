@@ -2,8 +2,8 @@ import pytest
 
 from tests import drive as drive_site
 from tests.drive import HTML, ID, QUOTA, serve, serve_large
-from trainer.data.downloads import cache
-from trainer.data.downloads.servers import Drive, NoAnswerError, Offer
+from trainer.datasets import cache
+from trainer.datasets.servers import Drive, NoAnswerError, Offer
 from trainer.places.places import DrivePlace
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000

@@ -12,22 +12,22 @@ import google_crc32c
 import pytest
 
 from tests.gcs import upload
-from trainer.data.downloads import cache
-from trainer.data.downloads.servers import Bucket, ChangedFileError, NoAnswerError, Web
+from trainer.datasets import cache
+from trainer.datasets.servers import Bucket, ChangedFileError, NoAnswerError, Web
 from trainer.errors import UserError
 from trainer.io.files import write_json
 from trainer.places import buckets
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.places import WebPlace
 
-ROOT = pathlib.Path(__file__).parents[4]
+ROOT = pathlib.Path(__file__).parents[3]
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
 SHA256 = hashlib.sha256(ZIP).hexdigest()
 OTHER = b"PK\x03\x04" + bytes(1_000_000)
 SCRIPT = """
 import pathlib, sys
-from trainer.data.downloads import cache
-from trainer.data.downloads.servers import Web
+from trainer.datasets import cache
+from trainer.datasets.servers import Web
 from trainer.places.places import WebPlace
 print(cache.fetch_download(pathlib.Path(sys.argv[1]), Web(WebPlace(sys.argv[2]), allow_http=True)).sha256)
 """

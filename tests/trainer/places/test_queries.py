@@ -7,7 +7,7 @@ import pytest
 import requests
 import urllib3
 
-from trainer.data.downloads.queries import HIDDEN, SHORTEST_VALUE, Queries
+from trainer.places.queries import HIDDEN, SHORTEST_VALUE, Queries
 
 SECRETS = (
     "TOPSECRET77",

@@ -15,8 +15,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from trainer.data.downloads import servers
-from trainer.data.downloads.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
+from trainer.datasets import servers
+from trainer.datasets.servers import ChangedFileError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, UserError
 from trainer.io.files import read_json, remove, room_bytes, write_json
 from trainer.machine.progress import Tracker

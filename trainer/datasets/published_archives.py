@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, Self
 
-from trainer.data.datasets import DATASETS, Archive
-from trainer.data.downloads import cache
-from trainer.data.downloads.servers import NoAnswerError, Server, server_of
+from trainer.datasets import cache
+from trainer.datasets.servers import NoAnswerError, Server, server_of
+from trainer.datasets.table import DATASETS, Archive
 from trainer.errors import UnreachableError, UserError
 from trainer.io.file_names import SourceObject
 from trainer.places.abstract_place import Place

@@ -1,11 +1,11 @@
 import hashlib
 
 from tests.small_sources import zipped
-from tests.trainer.data.downloads.test_published_archives import publish
+from tests.trainer.datasets.test_published_archives import publish
 from trainer.__main__ import main
-from trainer.data import datasets
-from trainer.data.datasets import Dataset
-from trainer.data.downloads import published_archives
+from trainer.datasets import published_archives
+from trainer.datasets import table as datasets
+from trainer.datasets.table import Dataset
 
 
 def test_the_command_lists_and_shows(internet, tmp_path, monkeypatch, capsys):

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 import requests  # type: ignore[import-untyped]
 import urllib3
 
-from trainer.data.downloads.queries import Queries
 from trainer.errors import UnreachableError, UserError, shown
 from trainer.io.file_names import ARCHIVES, SourceObject, archive_suffix
 from trainer.places.abstract_place import Place
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import MissingError, checksum_of, in_short
 from trainer.places.places import DrivePlace, without_queries, without_query
+from trainer.places.queries import Queries
 
 TIMEOUT_S = (15.0, 60.0)
 """Longest wait for a connection, and for its next bytes, of a server that has answered before."""

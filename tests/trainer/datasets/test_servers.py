@@ -7,8 +7,8 @@ import urllib.parse
 
 import pytest
 
-from trainer.data.downloads import cache, servers
-from trainer.data.downloads.servers import NoAnswerError, Offer, Web, archive_name
+from trainer.datasets import cache, servers
+from trainer.datasets.servers import NoAnswerError, Offer, Web, archive_name
 from trainer.errors import UserError
 from trainer.io import files
 from trainer.places.places import WebPlace
