@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 
 from trainer.data.settings import CUSTOM
 from trainer.errors import UserError
-from trainer.io.file_names import SourceObject
 from trainer.io.files import NAMES_OF_IMAGES_BYTES, StrPath, checked_json, read_json, write_json
+from trainer.places.file_names import SourceObject
 
 MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"

@@ -11,10 +11,10 @@ from trainer.data import sample
 from trainer.datasets import cache, published_archives
 from trainer.datasets.published_archives import Origin
 from trainer.datasets.table import Dataset
-from trainer.io.file_names import SourceObject
 from trainer.places import archive_files
 from trainer.places.abstract_place import Place, Stored
 from trainer.places.archive_files import Member
+from trainer.places.file_names import SourceObject
 from trainer.places.places import WordPlace
 
 

@@ -11,9 +11,9 @@ from trainer.datasets import cache
 from trainer.datasets.servers import NoAnswerError, Server, server_of
 from trainer.datasets.table import DATASETS, Archive
 from trainer.errors import UnreachableError, UserError
-from trainer.io.file_names import SourceObject
 from trainer.places.abstract_place import Place
 from trainer.places.buckets import MissingError
+from trainer.places.file_names import SourceObject
 
 IN_TABLE = frozenset(archive.address for row in DATASETS.values() for archive in row.archives)
 """Addresses in the table of datasets: the servers of some have no https."""

@@ -13,10 +13,10 @@ import requests  # type: ignore[import-untyped]
 import urllib3
 
 from trainer.errors import UnreachableError, UserError, shown
-from trainer.io.file_names import ARCHIVES, SourceObject, archive_suffix
 from trainer.places.abstract_place import Place
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import MissingError, checksum_of, in_short
+from trainer.places.file_names import ARCHIVES, SourceObject, archive_suffix
 from trainer.places.places import DrivePlace, without_queries, without_query
 from trainer.places.queries import Queries
 

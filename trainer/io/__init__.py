@@ -1,1 +1,1 @@
-"""Files and their names: read within limits, written whole or not at all."""
+"""Files: read within limits, written whole or not at all."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 
 from trainer.errors import UserError, nearest
-from trainer.io.file_names import SourceObject
 from trainer.io.files import local_path
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import (
@@ -26,6 +25,7 @@ from trainer.models.registry_layout import (
 from trainer.network import model_folder
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
 from trainer.places.abstract_place import Stored
+from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
 
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"

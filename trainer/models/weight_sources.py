@@ -17,7 +17,6 @@ from trainer.data.settings import parse_image_size
 from trainer.datasets.table import Dataset
 from trainer.errors import UserError, printable
 from trainer.io import files
-from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum, is_taken
 from trainer.models import author
 from trainer.models.find import find_model
@@ -39,6 +38,7 @@ from trainer.models.weight_files import (
 from trainer.network.model_folder import COMPACT_WEIGHTS, weights_in
 from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace
+from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import IO, Self
 
 from trainer.io import files
-from trainer.io.file_names import SourceObject
+from trainer.places.file_names import SourceObject
 
 PROBE = ".writable"
 """Begin of the name of the file by which `Stored.check_writable` tries a folder."""

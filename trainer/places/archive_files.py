@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 from trainer.errors import ContentError, UserError
-from trainer.io import file_names, files
-from trainer.io.file_names import SourceObject, archive_suffix, check_name, check_path, is_junk
+from trainer.io import files
 from trainer.machine.progress import Tracker
+from trainer.places import file_names
 from trainer.places.abstract_place import Stored
+from trainer.places.file_names import SourceObject, archive_suffix, check_name, check_path, is_junk
 
 DAMAGED = (
     EOFError,

@@ -12,7 +12,12 @@ from typing import IO, Any, Self
 
 from trainer.errors import UserError
 from trainer.io import files
-from trainer.io.file_names import (
+from trainer.io.files import MEGABYTE
+from trainer.machine.progress import Tracker, map_ahead, open_pool
+from trainer.places import buckets
+from trainer.places.abstract_place import Stored
+from trainer.places.buckets import REMOTE, WORKERS, MissingError, billed, explained, retry
+from trainer.places.file_names import (
     SourceObject,
     archive_suffix,
     both_kinds,
@@ -21,11 +26,6 @@ from trainer.io.file_names import (
     folders_of,
     is_junk,
 )
-from trainer.io.files import MEGABYTE
-from trainer.machine.progress import Tracker, map_ahead, open_pool
-from trainer.places import buckets
-from trainer.places.abstract_place import Stored
-from trainer.places.buckets import REMOTE, WORKERS, MissingError, billed, explained, retry
 
 
 class Connection:

@@ -9,8 +9,8 @@ from typing import IO
 
 from trainer.errors import UserError
 from trainer.io import files
-from trainer.io.file_names import ARCHIVES, SourceObject, archive_suffix, check_name, is_junk
 from trainer.places.abstract_place import Stored
+from trainer.places.file_names import ARCHIVES, SourceObject, archive_suffix, check_name, is_junk
 
 WORKERS = 8
 """Files that are read at a time for their checksums."""

@@ -10,11 +10,11 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trainer.errors import UserError, check, first_line, printable
-from trainer.io.file_names import is_junk
 from trainer.io.files import local_path
 from trainer.pictures import SUFFIXES, Picture
 from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace, Connection
+from trainer.places.file_names import is_junk
 from trainer.places.places import stored_at
 
 BYTES_PER_PIXEL = 4

@@ -12,8 +12,8 @@ from tests.small_sources import files as files_in
 from tests.small_sources import write_tar, write_zip
 from trainer.errors import UserError
 from trainer.io import files
-from trainer.io.file_names import archive_suffix
 from trainer.places import archive_files
+from trainer.places.file_names import archive_suffix
 from trainer.places.places import stored_at
 
 CONTENT = {"stimuli/1.png": os.urandom(5000), "fixation/1.png": os.urandom(3000), "notes/a.txt": b"notes"}

@@ -9,10 +9,10 @@ from tests import small_sources
 from tests.gcs import answering, crc32c, create_bucket, listing, refusing, requester_pays, serving, upload
 from trainer.errors import UnreachableError, UserError
 from trainer.io import files
-from trainer.io.file_names import SourceObject
 from trainer.io.files import checksum
 from trainer.places import buckets
 from trainer.places.bucket_place import BucketPlace
+from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
 
 
