@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--held-out", nargs="*", default=[], help="NAME=PREPARED: its images are left out.")
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parsed = parser.parse_args()
-    from trainer.data.fixation_points import blur
+    from trainer.metrics.points import blur
 
     valid, held_out = _images_of(parsed.valid), _images_of(parsed.held_out)
     for each in parsed.sets:

@@ -14,9 +14,9 @@ LEVELS = [
     trainer.settings
     trainer.network
     trainer.prediction
-    trainer.datasets
+    trainer.datasets trainer.metrics
     trainer.data
-    trainer.metrics trainer.wording
+    trainer.wording
     trainer.models
     trainer.training
     trainer.evaluation

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
-from trainer.data import fixation_points
-from trainer.data.fixation_points import Points
 from trainer.data.prepared_data import CENTER_BIAS, PREPARE_AGAIN
 from trainer.io.files import read_maps
+from trainer.metrics.points import Points, count_points, scale_points
 
 SIZE = (120, 160)
 """Height and width of the histogram."""
@@ -47,8 +46,8 @@ def histogram_of(fixations: Points, size: tuple[int, int], density: NDArray[np.u
         It sums to 1, or to 0 for an image without fixations in data that has some.
     """
     if density is None:
-        points = fixation_points.scale_points(fixations, size, SIZE)
-        histogram = fixation_points.count_points(points, SIZE).astype(np.float64)
+        points = scale_points(fixations, size, SIZE)
+        histogram = count_points(points, SIZE).astype(np.float64)
     else:
         image = Image.fromarray(density.astype(np.float32))
         histogram = np.asarray(image.resize(SIZE[::-1], Image.Resampling.BOX), np.float64)

@@ -8,7 +8,6 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainer.data.fixation_points import blur
 from trainer.data.source_layout import (
     MAX_PIXELS,
     MAX_POINT_SHARE,
@@ -21,6 +20,7 @@ from trainer.data.source_layout import (
     read_matlab,
 )
 from trainer.errors import ContentError, first_line
+from trainer.metrics.points import blur
 from trainer.pictures import Picture, open_header, read_picture, upright
 from trainer.places.archive_files import Member
 

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage, optimize
 
-from trainer.data import fixation_points
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.data.tfrecords import Example
@@ -33,6 +32,7 @@ from trainer.evaluation.scoring import Background, Size, content, resize_map, sm
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
+from trainer.metrics.points import scale_points
 
 PROTOCOLS = {LEAVE_ONE_OUT: tuple(metrics_that_need(FIXATIONS)), SPLIT_HALF: tuple(METRICS)}
 """Protocol -> its metrics. The few fixations of one observer make no density to compare with."""
@@ -89,7 +89,7 @@ class Observed:
     def of(cls, example: Example, background: Background) -> "Observed":
         """The image with a longer side of LONGER_SIDE_PX, or at its own size if that is smaller."""
         size = small_size(example.original_size, LONGER_SIDE_PX)
-        points = fixation_points.scale_points(example.fixations, example.original_size, size)
+        points = scale_points(example.fixations, example.original_size, size)
         observers = [points[example.observers == observer] for observer in np.unique(example.observers)]
         bias = background.center_bias(example, size).astype(np.float64)
         others = background.other_counts(example, size) if observers else np.zeros(size, np.int64)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from PIL import Image
 from scipy import ndimage
 
-from trainer.data import fixation_points, prepared_data
+from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.data.tfrecords import Example, Original
 from trainer.errors import UserError
@@ -29,6 +29,7 @@ from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
+from trainer.metrics.points import count_points, scale_points
 from trainer.network import preprocess
 from trainer.network.model_folder import PAGE
 from trainer.prediction.predictor import Predictor
@@ -98,17 +99,17 @@ class Background:
 
     def other_counts(self, example: Example, size: Size) -> Counts:
         """Fixations of all images but this one per pixel of it, when it has the `size` (h, w)."""
-        own = fixation_points.scale_points(example.fixations, example.original_size, size)
+        own = scale_points(example.fixations, example.original_size, size)
         # The image's own fixations are scaled in the same way in both, so they cancel exactly.
-        return self._all_counts(size) - fixation_points.count_points(own, size)
+        return self._all_counts(size) - count_points(own, size)
 
     def _resize_center_bias(self, fold: int | None, size: Size) -> Map:
         image = Image.fromarray(self._center_bias.without(fold).astype(np.float32))
         return np.asarray(image.resize(size[::-1], Image.Resampling.BILINEAR))
 
     def _count_all_fixations(self, size: Size) -> Counts:
-        scaled = [fixation_points.scale_points(points, other, size) for other, points in self._fixations.items()]
-        return fixation_points.count_points(np.concatenate(scaled), size)
+        scaled = [scale_points(points, other, size) for other, points in self._fixations.items()]
+        return count_points(np.concatenate(scaled), size)
 
 
 # === The scores ===
@@ -389,7 +390,7 @@ def _without_each(
         others = np.unique(example.fixations[example.observers != observer], axis=0)
         if not len(others):
             return {}
-        counts = fixation_points.count_points(fixation_points.scale_points(others, size, small), small)
+        counts = count_points(scale_points(others, size, small), small)
         density = ndimage.gaussian_filter(counts.astype(np.float64), sigma_px * max(small) / max(size))
         above = density - density.min()
         return _means(_values(resized, {DENSITY: above if above.any() else np.ones_like(above)}))

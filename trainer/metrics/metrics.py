@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data.fixation_points import Points, flat_indices
 from trainer.metrics.metric_table import METRICS
+from trainer.metrics.points import Points, flat_indices
 
 Map = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float64]

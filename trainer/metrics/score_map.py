@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data.fixation_points import blur, count_points
 from trainer.errors import UserError, check
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
+from trainer.metrics.points import blur, count_points
 
 
 def score(

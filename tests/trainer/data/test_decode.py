@@ -8,9 +8,10 @@ from scipy import io as mat
 from scipy import ndimage
 
 from tests.small_sources import POINTS, SIZE, density_map, point_map, stimulus
-from trainer.data import decode, fixation_points
+from trainer.data import decode
 from trainer.data.source_layout import Item
 from trainer.errors import UserError
+from trainer.metrics.points import blur
 from trainer.places.archive_files import Member
 
 
@@ -146,7 +147,7 @@ def test_fixations_alone_become_the_density():
     decoded = decode.decode(item(None, matrix), 2.0)
     assert decoded.ground_truth == "points"
     np.testing.assert_array_equal(decoded.gaze.points, POINTS)
-    np.testing.assert_array_equal(decoded.density, fixation_points.blur(POINTS, SIZE, 2.0))
+    np.testing.assert_array_equal(decoded.density, blur(POINTS, SIZE, 2.0))
 
 
 def test_a_map_of_another_size_and_the_same_ratio_is_accepted():

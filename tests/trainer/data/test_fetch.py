@@ -19,12 +19,13 @@ from tests.small_sources import (
 )
 from tests.tiny import write_salicon
 from tests.trainer.data.test_copies import picture
-from trainer.data import fetch, fixation_points, prepared_data, sample, source_layout, splits, tfrecords
+from trainer.data import fetch, prepared_data, sample, source_layout, splits, tfrecords
 from trainer.data.bad_images import BadImages
 from trainer.data.settings import FetchConfig
 from trainer.datasets import table as datasets
 from trainer.datasets.table import Dataset
 from trainer.errors import UserError
+from trainer.metrics.points import blur
 from trainer.network import preprocess
 from trainer.pictures import SUFFIXES
 from trainer.places import archive_files
@@ -91,7 +92,7 @@ def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepa
             original = stimulus(int(example.name.removesuffix(".png")))
             expected = preprocess.prepare_stimulus(original, SIZE)
             np.testing.assert_allclose(example.stimulus, expected, atol=0.5)
-            density = fixation_points.blur(POINTS, (24, 32), 16.0)
+            density = blur(POINTS, (24, 32), 16.0)
             np.testing.assert_allclose(example.density, preprocess.prepare_map(density, SIZE), atol=0.5)
             assert example.original_size == (24, 32)
             np.testing.assert_array_equal(example.fixations, POINTS)
@@ -101,7 +102,7 @@ def test_held_out_images_are_kept_as_the_source_has_them_with_their_maps_at_one_
     fetch.fetch_dataset(config(points, image_size="96x96"), tmp_path / "larger")
     pairs = list(tfrecords.read_held_out(prepared[1]))
     assert len(pairs) == 3
-    density = preprocess.prepare_map(fixation_points.blur(POINTS, (24, 32), 16.0), tfrecords.Original.MAP_SIZE)
+    density = preprocess.prepare_map(blur(POINTS, (24, 32), 16.0), tfrecords.Original.MAP_SIZE)
     for (_, original), (_, larger) in zip(pairs, tfrecords.read_held_out(tmp_path / "larger"), strict=True):
         assert original.file == (points / "stimuli" / original.name).read_bytes()
         np.testing.assert_allclose(original.density, density, atol=0.5)

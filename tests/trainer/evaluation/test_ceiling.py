@@ -9,13 +9,13 @@ from scipy.ndimage import gaussian_filter
 
 from tests.prepared import write_prepared
 from trainer.data import prepared_data, tfrecords
-from trainer.data.fixation_points import count_points
 from trainer.evaluation import ceiling
 from trainer.evaluation.evaluation import Choice
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
 from trainer.evaluation.scoring import Background, content
 from trainer.metrics.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.metrics.metrics import score
+from trainer.metrics.points import count_points
 from trainer.reports.ceiling_rows import ceiling_scope
 
 

@@ -14,7 +14,7 @@ from tests.small_sources import write_tree
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.api import load
-from trainer.data import fixation_points, prepared_data, tfrecords
+from trainer.data import prepared_data, tfrecords
 from trainer.data.fetch import fetch_dataset
 from trainer.data.prepared import PreparedData
 from trainer.data.settings import FetchConfig
@@ -29,6 +29,7 @@ from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
+from trainer.metrics.points import scale_points
 from trainer.network import model_folder, preprocess
 from trainer.prediction.predictor import Predictor
 from trainer.reports.report import write_report
@@ -53,7 +54,7 @@ def scores_alone(example, original, model, examples):
     small = preprocess.prepare_map(restored, tfrecords.Original.MAP_SIZE)[top : top + height, left : left + width]
     others = np.concatenate(
         [
-            fixation_points.scale_points(other.fixations, other.original_size, example.original_size)
+            scale_points(other.fixations, other.original_size, example.original_size)
             for other in examples
             if other.index != example.index
         ]

@@ -15,13 +15,13 @@ from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.api import load
 from trainer.data import prepared_data, tfrecords
-from trainer.data.fixation_points import blur
 from trainer.evaluation import confidence, per_image
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, LeftOut, PerImage
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
+from trainer.metrics.points import blur
 from trainer.models import registry_layout
 from trainer.network import model_folder, preprocess
 from trainer.reports.report import write_report

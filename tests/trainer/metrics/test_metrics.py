@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from trainer.data import fixation_points
 from trainer.metrics import metric_table, metrics
 from trainer.metrics.metric_table import METRICS
+from trainer.metrics.points import count_points, scale_points
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[2] / "golden" / "metrics_reference.npz")
 CASES = range(6)
@@ -25,9 +25,7 @@ def case(index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def others(index: int) -> np.ndarray:
     """Fixations of all other cases in pixels of this one."""
     size = case(index)[0].shape
-    return np.concatenate(
-        [fixation_points.scale_points(case(i)[2], case(i)[0].shape, size) for i in CASES if i != index]
-    )
+    return np.concatenate([scale_points(case(i)[2], case(i)[0].shape, size) for i in CASES if i != index])
 
 
 def centred_gaussian(size: tuple[int, int]) -> np.ndarray:
@@ -72,7 +70,7 @@ def test_agrees_with_an_independent_implementation(name: str) -> None:
         prediction, density, fixations = case(index)
         truth = {
             metric_table.FIXATIONS: fixations,
-            metric_table.OTHER_COUNTS: fixation_points.count_points(others(index), prediction.shape),
+            metric_table.OTHER_COUNTS: count_points(others(index), prediction.shape),
             metric_table.DENSITY: density,
             metric_table.BASELINE: centred_gaussian(prediction.shape),
         }
@@ -83,7 +81,7 @@ def test_agrees_with_an_independent_implementation(name: str) -> None:
 @pytest.mark.parametrize("index", CASES)
 def test_counted_other_fixations_give_the_same_shuffled_auc(index: int) -> None:
     prediction, _, fixations = case(index)
-    counts = fixation_points.count_points(others(index), prediction.shape)
+    counts = count_points(others(index), prediction.shape)
     expected = metrics.shuffled_auc(prediction, fixations, others(index))
     scores = metrics.shuffled_auc_of_counts(prediction, fixations, counts)
     np.testing.assert_allclose(scores, expected, atol=1e-12)
@@ -162,14 +160,10 @@ def test_the_scale_of_a_map_changes_no_metric(name: str, dtype: type, scale: flo
 
 def test_points_scale_to_the_pixel_they_fall_in() -> None:
     points = np.array([[0, 0], [47, 95], [29, 58]])
-    np.testing.assert_array_equal(fixation_points.scale_points(points, (48, 96), (48, 96)), points)
-    np.testing.assert_array_equal(
-        fixation_points.scale_points(points, (48, 96), (100, 50)), [[0, 0], [97, 49], [60, 30]]
-    )
+    np.testing.assert_array_equal(scale_points(points, (48, 96), (48, 96)), points)
+    np.testing.assert_array_equal(scale_points(points, (48, 96), (100, 50)), [[0, 0], [97, 49], [60, 30]])
     # 29 / 58 * 100 is exactly 50.
-    np.testing.assert_array_equal(
-        fixation_points.scale_points(np.array([[29, 29]]), (58, 58), (100, 100)), [[50, 50]]
-    )
+    np.testing.assert_array_equal(scale_points(np.array([[29, 29]]), (58, 58), (100, 100)), [[50, 50]])
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pytest
 
 from tests.trainer.metrics import test_metrics
 from tests.trainer.metrics.test_metrics import CASES, ORACLES, case, centred_gaussian, others
-from trainer.data import fixation_points
 from trainer.errors import UserError
 from trainer.metrics.metric_table import METRICS
+from trainer.metrics.points import blur
 from trainer.metrics.score_map import score
 
 MAP, POINTS = test_metrics.MAP, test_metrics.POINTS
@@ -41,7 +41,7 @@ def test_metrics_without_their_inputs_are_left_out(given, more):
 
 
 def test_density_is_made_as_prepared_data_has_it():
-    blurred = fixation_points.blur(POINTS, MAP.shape, 2)
+    blurred = blur(POINTS, MAP.shape, 2)
     assert score(MAP, POINTS, blur_px=2) == score(MAP, POINTS, density=blurred)
     assert score(blurred, POINTS, blur_px=2)["cc"] == pytest.approx(1)
 
