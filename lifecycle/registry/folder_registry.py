@@ -451,7 +451,7 @@ class LocalRegistry(NumberedRegistry):
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         path = self._folder(version_dir) / VERSION
-        content = files.read_limited(path, remedy_of(version_dir), files.MOST_BYTES["JSON"])
+        content = files.read_limited(path, remedy_of(version_dir))
         return parse_record(content, str(path), version_dir)
 
     @contextmanager
@@ -493,10 +493,7 @@ class LocalRegistry(NumberedRegistry):
                 shutil.copytree(source, partial, ignore=shutil.ignore_patterns(VERSION_EXTRA))
         for other in served.iterdir():
             if other.name != number:
-                with suppress(OSError):  # a mounted bucket renames no folder
-                    # A server that starts now must not find half a version.
-                    other = other.rename(served / f"{files.PARTIAL}{other.name}")
-                files.remove(other)
+                files.remove(other, at_once=True)  # a server that starts now must not find half a version
 
     def _probe(self, name: str) -> None:
         folder = self.root / name

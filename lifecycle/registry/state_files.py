@@ -89,7 +89,7 @@ def text_of(value: Any) -> str:
 def read_in_folder(folder: pathlib.Path, file: str) -> Any:
     """The content of a file of REMEDIES in a folder. Raises `ContentError` if it is damaged."""
     path = folder / file
-    content = files.read_limited(path, REMEDIES[file], files.MOST_BYTES["JSON"]) if path.exists() else None
+    content = files.read_limited(path, REMEDIES[file]) if path.exists() else None
     return parse(content, file, str(path))
 
 

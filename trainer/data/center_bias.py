@@ -20,7 +20,7 @@ from PIL import Image
 from scipy import ndimage
 
 from trainer.data.prepared_data import CENTER_BIAS, PREPARE_AGAIN
-from trainer.io.files import read_maps
+from trainer.errors import ContentError, first_line
 from trainer.metrics.points import Points, count_points, scale_points
 
 SIZE = (120, 160)
@@ -69,7 +69,7 @@ class CenterBias:
     @classmethod
     def read(cls, folder: pathlib.Path) -> "CenterBias":
         """Read the centre bias of the prepared dataset in `folder`. Raises `ContentError` if it is damaged."""
-        return cls(read_maps(folder / CENTER_BIAS, (FOLDS, *SIZE), PREPARE_AGAIN))
+        return cls(_read_maps(folder / CENTER_BIAS, (FOLDS, *SIZE), PREPARE_AGAIN))
 
     @staticmethod
     def fold_of(index: int) -> int:
@@ -119,3 +119,25 @@ def _distribution(histogram: FloatMap) -> FloatMap:
     total = histogram.sum()
     distribution: FloatMap = histogram / total if total > 0 else np.full_like(histogram, 1 / histogram.size)
     return distribution
+
+
+def _read_maps(path: pathlib.Path, shape: tuple[int, ...], remedy: str) -> NDArray[np.float32]:
+    """Read maps of the `shape` (n, h, w), float32, finite and not negative.
+
+    Raises:
+        ContentError: the file is missing or holds something else. The message ends with `remedy`.
+    """
+    try:
+        with path.open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        if (
+            array.shape != shape
+            or array.dtype != np.float32
+            or not (array >= 0).all()
+            or not np.isfinite(array).all()
+        ):
+            raise ValueError(f"it is {array.dtype} {list(array.shape)}, or has values that are none of a map's")
+    except Exception as error:  # NumPy raises different errors for damaged bytes, some from Python's tokenizer
+        raise ContentError(f"{path} is missing or damaged ({first_line(error)}): {remedy}") from None
+    result: NDArray[np.float32] = array
+    return result

@@ -14,10 +14,12 @@ from typing_extensions import TypedDict
 
 from trainer.data.settings import CUSTOM
 from trainer.errors import UserError
-from trainer.io.files import NAMES_OF_IMAGES_BYTES, StrPath, checked_json, read_json, write_json
+from trainer.io.files import StrPath, checked_json, read_json, write_json
 from trainer.places.file_names import SourceObject
 
 MANIFEST = "manifest.json"
+MOST_BYTES = 2**24
+"""Largest manifest that is read. It has an entry for each source object."""
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
 IMAGES = "images.csv"
@@ -137,7 +139,7 @@ class Manifest:
         path = pathlib.Path(folder) / MANIFEST
         remedy = f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`"
         # The kinds of its values depend on its schema.
-        fields = read_json(path, remedy, dict[str, Any], NAMES_OF_IMAGES_BYTES)
+        fields = read_json(path, remedy, dict[str, Any], MOST_BYTES)
         if fields.get("schema") != cls.schema:
             raise UserError(
                 f"{path} has schema {fields.get('schema')}, this version reads {cls.schema}: {PREPARE_AGAIN}"

@@ -29,6 +29,8 @@ CONFIDENCE = 0.95
 KNOWN_LEVEL = 0.9
 """Level of the interval of the gain on known images. A candidate that is equal there is called worse in one case
 of twenty. That is the safe side."""
+MOST_BYTES = 2**24
+"""Largest EVALUATION that is read. It names the images."""
 LONG = ("shards", "originals", "objects")
 """Fields of a manifest that an evaluation leaves out: they have one entry for each shard and source object."""
 
@@ -304,7 +306,7 @@ class Evaluation:
     def read(cls, folder: StrPath, remedy: str) -> "Evaluation":
         """Read the evaluation in a folder. Raises `ContentError` as `parse` does."""
         path = pathlib.Path(folder, EVALUATION)
-        return cls.parse(files.read_limited(path, remedy, files.NAMES_OF_IMAGES_BYTES), str(path), remedy)
+        return cls.parse(files.read_limited(path, remedy, MOST_BYTES), str(path), remedy)
 
     @classmethod
     def parse(cls, content: bytes, origin: str, remedy: str) -> "Evaluation":

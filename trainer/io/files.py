@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from trainer.errors import ContentError, PlaceError, UserError, first_line
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 StrPath = str | os.PathLike[str]
@@ -43,10 +42,9 @@ OWNED = re.compile(
     r"(?P<start>\w+)-\w+"
 )
 """Temporary names with their owner, see `_owner`."""
-MEGABYTE = 10**6
 MOST_MEGAPIXELS = 100.0
 """Largest image that is read, unless a user sets another limit."""
-LEFT_BYTES = 100 * MEGABYTE
+LEFT_BYTES = 100 * 10**6
 """Free space that unpacked archives, downloads and checkpoints leave on the disk."""
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
 PROCESSES = pathlib.Path("/proc/self/ns/pid")
@@ -176,8 +174,16 @@ def _flush(path: pathlib.Path) -> None:
                 os.fsync(file.fileno())
 
 
-def remove(path: pathlib.Path) -> None:
-    """Remove a file or a folder, if it exists."""
+def remove(path: pathlib.Path, at_once: bool = False) -> None:
+    """Remove a file or a folder, if it exists.
+
+    Args:
+        path: of the file or folder.
+        at_once: whether it is renamed first, so that no other process finds half of a folder.
+    """
+    if at_once:
+        with suppress(OSError):  # a mounted bucket renames no folder
+            path = path.rename(path.with_name(f"{PARTIAL}{path.name}"))
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -249,23 +255,22 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
 
 MOST_BYTES = {"JSON": 2**20, "TOML": 2**16, "YAML": 2**21}
 """Largest file that is read. The compiled pipeline has 120 kB."""
-NAMES_OF_IMAGES_BYTES = 2**24
-"""Largest JSON that names images, such as the results of an evaluation."""
 MOST_LEVELS = 100
 """How deep the values of a file may be nested."""
 
 
-def read_limited(path: pathlib.Path, remedy: str, most_bytes: int) -> bytes:
+def read_limited(path: pathlib.Path, remedy: str, most_bytes: int = 0) -> bytes:
     """The content of a file that others may have written. A pipe or a device is never opened.
 
     Args:
         path: the file.
         remedy: end of the error message.
-        most_bytes: size of the largest file that is read.
+        most_bytes: size of the largest file that is read, 0 for the size of JSON in MOST_BYTES.
 
     Raises:
         ContentError: it does not exist, cannot be read, or is larger.
     """
+    most_bytes = most_bytes or MOST_BYTES["JSON"]
     check_mounted(path)
     try:
         # Without O_NONBLOCK, a pipe is opened only when somebody writes to it.
@@ -338,15 +343,14 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any, most_bytes: int = 0) -
     Args:
         path: the file.
         remedy: end of the error message.
-        most_bytes: size of the largest file that is read, 0 for the size in MOST_BYTES.
+        most_bytes: size of the largest file that is read, as in `read_limited`.
         kind: type of what the file holds, for pydantic. A dataclass is made from it. Anything else is returned as
             it is in the file, with the keys that `kind` does not name. Example: `dict[str, list[int]]`.
 
     Raises:
         ContentError: the file cannot be read, is not JSON, or holds something else.
     """
-    content = read_limited(path, remedy, most_bytes or MOST_BYTES["JSON"])
-    return parse_json(content, str(path), remedy, kind)
+    return parse_json(read_limited(path, remedy, most_bytes), str(path), remedy, kind)
 
 
 def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
@@ -427,36 +431,12 @@ def _item_by_item(value: Any, validate: Callable[[Any], Any]) -> Any:
 
 def write_array(path: pathlib.Path, array: "npt.NDArray[Any]") -> None:
     """Write what `np.save` writes. On a full disk the `OSError` has the system's number, which NumPy's lacks."""
-    import numpy as np  # here and below, so that settings can be read without any package
+    import numpy as np  # here, so that settings can be read without any package
 
     with path.open("wb") as file:
         # NumPy does not take this for a file, and has Python write it, 16 MB at a time.
         stream: Any = types.SimpleNamespace(write=file.write)
         np.lib.format.write_array(stream, array, allow_pickle=False)
-
-
-def read_maps(path: pathlib.Path, shape: tuple[int, ...], remedy: str) -> "npt.NDArray[np.float32]":
-    """Read maps of the `shape` (n, h, w), float32, finite and not negative.
-
-    Raises:
-        ContentError: the file is missing or holds something else. The message ends with `remedy`.
-    """
-    import numpy as np
-
-    try:
-        with path.open("rb") as file:
-            array = np.lib.format.read_array(file, allow_pickle=False)
-        if (
-            array.shape != shape
-            or array.dtype != np.float32
-            or not (array >= 0).all()
-            or not np.isfinite(array).all()
-        ):
-            raise ValueError(f"it is {array.dtype} {list(array.shape)}, or has values that are none of a map's")
-    except Exception as error:  # NumPy raises different errors for damaged bytes, some from Python's tokenizer
-        raise ContentError(f"{path} is missing or damaged ({first_line(error)}): {remedy}") from None
-    result: npt.NDArray[np.float32] = array
-    return result
 
 
 # === Processes and temporary folders ===

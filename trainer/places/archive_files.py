@@ -38,6 +38,7 @@ DAMAGED = (
 )
 """Python's exceptions for archives that are truncated, damaged, encrypted or of an unknown compression."""
 TAR_END = bytes(512)
+MEGABYTE = 10**6
 
 
 class DamagedArchiveError(UserError):
@@ -202,14 +203,14 @@ def _damaged(origin: str, error: Exception, archive: str) -> DamagedArchiveError
 def _unpack_tar(path: pathlib.Path, origin: str, folder: pathlib.Path) -> list[Member]:
     """Unpack the files of a tarball into `folder`. If members have one name, the last counts, as for tar."""
     members: dict[str, Member] = {}
-    total_mb = round(path.stat().st_size / files.MEGABYTE)
+    total_mb = round(path.stat().st_size / MEGABYTE)
     folder.mkdir(parents=True, exist_ok=True)
     with path.open("rb") as raw, Tracker(f"unpack {origin}", total_mb, "MB") as tracker:
         shown_mb = 0
         for name in _unpacked(raw, origin, folder):
             members[name] = _file(folder / name, _path(origin, name), f"{name} in {origin}")
-            tracker.advance(raw.tell() // files.MEGABYTE - shown_mb)
-            shown_mb = raw.tell() // files.MEGABYTE
+            tracker.advance(raw.tell() // MEGABYTE - shown_mb)
+            shown_mb = raw.tell() // MEGABYTE
     return list(members.values())
 
 

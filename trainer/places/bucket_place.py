@@ -12,7 +12,6 @@ from typing import IO, Any, Self
 
 from trainer.errors import UserError
 from trainer.io import files
-from trainer.io.files import MEGABYTE
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.places import buckets
 from trainer.places.abstract_place import Stored
@@ -159,13 +158,13 @@ class BucketPlace(Stored):
                 f"{self} has {total_bytes / 1e9:,.3g} GB, but the disk of {folder} has room for "
                 f"{room / 1e9:,.3g} GB; free some, or write to another disk"
             )
-        with Tracker(f"download {self}", round(total_bytes / MEGABYTE), "MB") as tracker:
+        with Tracker(f"download {self}", round(total_bytes / 10**6), "MB") as tracker:
             for entry in objects:
                 (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
             done_bytes = 0
             for n_bytes in self._copied(objects, folder):
                 before, done_bytes = done_bytes, done_bytes + n_bytes
-                tracker.advance(round(done_bytes / MEGABYTE) - round(before / MEGABYTE))
+                tracker.advance(round(done_bytes / 10**6) - round(before / 10**6))
         for entry in objects:
             actual = files.checksum(folder / entry.name)
             if actual != entry.crc32c:

@@ -7,6 +7,11 @@ import pytest
 from scipy import ndimage
 
 from trainer.data.center_bias import FOLDS, SIGMAS, SIZE, UNIFORM_SHARES, CenterBias
+from trainer.data.prepared_data import CENTER_BIAS
+from trainer.errors import ContentError
+from trainer.io.files import write_array
+
+MAPS = np.random.default_rng(0).random((FOLDS, *SIZE), np.float32)
 
 
 def histograms(n: int, spread: float, n_fixations: int = 60) -> np.ndarray:
@@ -62,3 +67,30 @@ def test_one_image_has_nothing_to_compare_with():
     bias = CenterBias(in_folds(histograms(1, 0.1)))
     for fold in (0, None):
         np.testing.assert_allclose(bias.without(fold), 1 / np.prod(SIZE))
+
+
+def test_stored_maps_are_read(tmp_path):
+    write_array(tmp_path / CENTER_BIAS, MAPS)
+    read, expected = CenterBias.read(tmp_path), CenterBias(MAPS)
+    np.testing.assert_array_equal(read.histogram, expected.histogram)
+
+
+@pytest.mark.parametrize(
+    "wrong", [MAPS[0], MAPS.astype(float), -MAPS, MAPS * np.float32(np.nan), np.array([[{}]])]
+)
+def test_other_arrays_are_refused(wrong, tmp_path):
+    np.save(tmp_path / CENTER_BIAS, wrong)
+    with pytest.raises(ContentError, match=CENTER_BIAS):
+        CenterBias.read(tmp_path)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / CENTER_BIAS
+    with pytest.raises(ContentError):
+        CenterBias.read(tmp_path)
+    write_array(path, MAPS)
+    whole = path.read_bytes()
+    for content in (whole[:50], whole[:-1], b"x" + whole[1:], whole[:20] + b"\xff" + whole[21:]):
+        path.write_bytes(content)
+        with pytest.raises(ContentError):
+            CenterBias.read(tmp_path)

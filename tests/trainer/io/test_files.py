@@ -25,7 +25,6 @@ from trainer.io.files import (
     checked_json,
     is_taken,
     read_json,
-    read_maps,
     read_toml,
     read_yaml,
     remove_leftovers,
@@ -245,30 +244,6 @@ def test_map_that_has_no_room_ends_prediction_with_a_sentence(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_map_is_read(tmp_path):
-    write_array(tmp_path / "map.npy", MAP[None])
-    np.testing.assert_array_equal(read_maps(tmp_path / "map.npy", MAP[None].shape, "")[0], MAP)
-
-
-@pytest.mark.parametrize("wrong", [MAP, MAP[None].astype(float), -MAP[None], MAP[None] * np.nan, np.array([[{}]])])
-def test_other_arrays_are_refused(wrong, tmp_path):
-    np.save(tmp_path / "map.npy", wrong)
-    with pytest.raises(ContentError, match=r"map.npy .*make it again$"):
-        read_maps(tmp_path / "map.npy", MAP[None].shape, "make it again")
-
-
-def test_damaged_files_are_refused(tmp_path):
-    path = tmp_path / "map.npy"
-    with pytest.raises(ContentError):
-        read_maps(path, MAP[None].shape, "")
-    write_array(path, MAP[None])
-    whole = path.read_bytes()
-    for content in (whole[:50], whole[:-1], b"x" + whole[1:], whole[:20] + b"\xff" + whole[21:]):
-        path.write_bytes(content)
-        with pytest.raises(ContentError):
-            read_maps(path, MAP[None].shape, "")
-
-
 # === The mount ===
 
 
@@ -411,6 +386,14 @@ class Sizes:
     """A dataclass, of which instances are made, with a mapping."""
 
     sizes: dict[str, tuple[int, int]]
+
+
+def test_a_folder_that_is_removed_at_once_is_never_seen_in_part(tmp_path, monkeypatch):
+    """Removing it file by file would leave half of it for a while, or for good if the process is killed."""
+    (tmp_path / "2" / "variables").mkdir(parents=True)
+    monkeypatch.setattr(shutil, "rmtree", lambda *arguments, **options: None)
+    files.remove(tmp_path / "2", at_once=True)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{PARTIAL}2"]
 
 
 # === Temporary folders ===
