@@ -23,8 +23,8 @@ from trainer.machine.runtime import load_tensorflow
 from trainer.models.find import find_answering
 from trainer.network.calibration import Calibration
 from trainer.network.inference import Inference
-from trainer.network.model_folder import MODEL_CONFIG, flips
-from trainer.network.networks import image_size_of, network_of
+from trainer.network.model_folder import MODEL_CONFIG, ModelFolder, flips
+from trainer.network.networks import network_of
 from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_weights
 
@@ -43,7 +43,7 @@ def main() -> None:
     from trainer.network.load import load_model
 
     folder = find_answering(parsed.model).folder
-    size = image_size_of(folder)
+    size = ModelFolder(folder).image_size
     ours = Inference(folder, size)
     config = read_json(folder / MODEL_CONFIG, "", dict)
     graph = encode_onnx(network_of(config), read_weights(folder), flips(config), Calibration.of_config(config))

@@ -27,8 +27,7 @@ from trainer.metrics.score_map import score
 from trainer.models.answering import Answering
 from trainer.models.export import write_onnx
 from trainer.models.find import choose_model
-from trainer.network.model_folder import KINDS
-from trainer.network.networks import image_size_of
+from trainer.network.model_folder import KINDS, ModelFolder
 from trainer.pictures import Pixels, read_picture
 from trainer.prediction.heat import CHANGE, HEAT, blend, blend_change, draw_grey, tint
 from trainer.prediction.inputs import Input
@@ -158,7 +157,7 @@ class Model:
     @property
     def image_size(self) -> tuple[int, int]:
         """(H, W) of the network's input for pictures, pixels. Images of any size are fitted into it."""
-        return image_size_of(self.folder)
+        return ModelFolder(self.folder).image_size
 
     def tell(self) -> str:
         """Say on stderr which model this is, and its notice or else its hint, which is returned too."""

@@ -15,8 +15,7 @@ from lifecycle.machines.settings import Target, TrainingSettings
 from trainer.data import prepared_data
 from trainer.errors import Checks, FailedError, check
 from trainer.io import files
-from trainer.network import model_folder
-from trainer.network.model_folder import checkpoints_of
+from trainer.network.model_folder import ModelFolder
 from trainer.training import accelerators
 from trainer.training.settings import TrainConfig
 
@@ -196,13 +195,13 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
     Raises:
         UserError: if the job wrote no model. `gcp_resources` identifies the job.
     """
-    config = pathlib.Path(workspace) / MODEL_FOLDER / model_folder.MODEL_CONFIG
+    folder = ModelFolder(pathlib.Path(workspace) / MODEL_FOLDER)
     check(
-        config.is_file(),
-        f"the training job wrote no model to {config.parent}. See the log of {gcp_resources}",
+        folder.config_file.is_file(),
+        f"the training job wrote no model to {folder.path}. See the log of {gcp_resources}",
         FailedError,
     )
-    return dict(files.read_json(config, "train again", model_folder.ModelConfig))
+    return dict(folder.config("train again"))
 
 
 def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> str:
@@ -223,6 +222,6 @@ def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> st
         path: its path.
     """
     if not checkpoint_dir:
-        return checkpoints_of(path)
+        return ModelFolder(path).checkpoints
     run = [uri.split("/")[-4]] if "://" in uri else []
     return "/".join([checkpoint_dir.rstrip("/"), *run, step])

@@ -67,8 +67,7 @@ from trainer.models.registry_layout import (
     model_in,
     versions_text,
 )
-from trainer.network import model_folder
-from trainer.network.model_folder import SAVED_MODEL
+from trainer.network.model_folder import ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import ChangedObjectError
 from trainer.places.places import bucket_at
@@ -380,7 +379,7 @@ class BucketRegistry(NumberedRegistry):
     ) -> int:
         number, claim = self._claim(name)
         version_dir = self.root.join(f"{name}/{number}")
-        copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation))
+        copy_version(version_dir, ModelFolder(model).saved_model, files_of(model, evaluation))
         content = record_bytes({"version": number, **record})
         version_dir.replace_state(RECORD, content, claim)
         return number
@@ -400,7 +399,7 @@ class BucketRegistry(NumberedRegistry):
             number = self._default_number(name)
             there = served.sizes()
             if f"{number}/{GRAPH}" not in there and number == PRETRAINED_VERSION:
-                copy_version(served.join(str(number)), exported_pretrained() / SAVED_MODEL, {})
+                copy_version(served.join(str(number)), exported_pretrained().saved_model, {})
             elif f"{number}/{GRAPH}" not in there:
                 files = [path for path in self._files(name)[number] if not path.startswith(f"{VERSION_EXTRA}/")]
                 for path in sorted(files, key=lambda path: path == GRAPH):
@@ -474,7 +473,7 @@ class LocalRegistry(NumberedRegistry):
         with files.replacing(
             self.root / name / str(number), last=f"{registry_layout.VERSION_EXTRA}/{VERSION}"
         ) as partial:
-            shutil.copytree(model / model_folder.SAVED_MODEL, partial)
+            shutil.copytree(ModelFolder(model).saved_model, partial)
             extra = model_in(partial)
             extra.mkdir(exist_ok=True)
             for file in files_of(model, evaluation).values():
@@ -485,7 +484,7 @@ class LocalRegistry(NumberedRegistry):
     def _serve(self, name: str) -> None:
         number = str(self._default_number(name))
         is_ours = number != str(PRETRAINED_VERSION)
-        source = self.root / name / number if is_ours else exported_pretrained() / SAVED_MODEL
+        source = self.root / name / number if is_ours else exported_pretrained().saved_model
         served = self.root / name / SERVING
         files.remove_leftovers(served)
         if not files.is_taken(served / number):

@@ -21,14 +21,13 @@ from trainer.errors import NotFoundError, SettingError, check
 from trainer.evaluation.evaluation import SHIPPED_MAP, Evaluation
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import UNKNOWN
-from trainer.io import files
 from trainer.machine import package_version
 from trainer.models import model_names
 from trainer.models.lookup import look_up_model
 from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
-from trainer.network import model_folder
+from trainer.network.model_folder import ModelFolder
 from trainer.places.places import stored_at, unmounted
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
@@ -185,9 +184,7 @@ def lineage(
             | {"statistics": PreparedData(data[step]).statistics()}
             for step, manifest in manifests.items()
         },
-        "model": files.read_json(
-            pathlib.Path(model) / model_folder.MODEL_CONFIG, "train the model again", model_folder.ModelConfig
-        ),
+        "model": ModelFolder(model).config("train the model again"),
     }
 
 
@@ -261,9 +258,7 @@ def evaluate_candidate(
 
 def _made_of(config: EvaluateConfig, model: str, folders: Mapping[str, pathlib.Path]) -> str:
     """The digest of what the comparison of a model depends on. Empty if what the model is made of is not known."""
-    trained = files.read_json(
-        pathlib.Path(model, model_folder.MODEL_CONFIG), "train the model again", model_folder.ModelConfig
-    )
+    trained = ModelFolder(model).config("train the model again")
     data = [prepared_data.Manifest.load(folder).fingerprint for folder in folders.values()]
     digest = digest_of_inputs(
         json.dumps([dataclasses.asdict(config), trained.get("identity"), data], sort_keys=True)

@@ -4,17 +4,16 @@ No registry holds version 0, since the package has it: but not as a SavedModel, 
 """
 
 import functools
-import pathlib
 
 from trainer.io import files
 from trainer.models.lookup import look_up_model
 from trainer.models.model_names import PRETRAINED
-from trainer.network import model_folder
+from trainer.network.model_folder import ModelFolder
 
 
 @functools.cache
-def exported_pretrained() -> pathlib.Path:
-    """A folder with `pretrained` as `model_folder.SAVED_MODEL`. It is removed when this process ends.
+def exported_pretrained() -> ModelFolder:
+    """A folder with the `saved_model` of `pretrained`, and nothing else. It is removed when this process ends.
 
     It takes half a minute, once for each process. Raises `UserError` if it cannot be made, such as without
     TensorFlow.
@@ -25,6 +24,6 @@ def exported_pretrained() -> pathlib.Path:
     load_tensorflow()
     from trainer.network.export import export_saved_model
 
-    source, folder = look_up_model(PRETRAINED), files.folder_for_now()
-    export_saved_model(source, folder / model_folder.SAVED_MODEL)
+    source, folder = look_up_model(PRETRAINED), ModelFolder(files.folder_for_now())
+    export_saved_model(source, folder.saved_model)
     return folder

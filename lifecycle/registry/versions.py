@@ -17,7 +17,7 @@ from trainer.io import files
 from trainer.models import registry_layout
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import PRETRAINED_VERSION, model_at, model_in
-from trainer.network import model_folder
+from trainer.network.model_folder import ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.places import stored_at
 
@@ -180,12 +180,9 @@ class Registry(Protocol):
 def numbered(versions: Iterable[Version]) -> dict[int, Version]:
     """Number -> version, and PRETRAINED_VERSION -> `pretrained`, which no registry holds. Empty without others."""
     found = {version.number: version for version in versions}
-    folder = model_folder.PRETRAINED_FOLDER
+    folder = ModelFolder.pretrained()
     if found:
-        config = files.read_json(
-            folder / model_folder.MODEL_CONFIG, model_folder.GET_PRETRAINED, model_folder.ModelConfig
-        )
-        shipped = Version(PRETRAINED_VERSION, folder, PRETRAINED, {"lineage": {"model": config}})
+        shipped = Version(PRETRAINED_VERSION, folder.path, PRETRAINED, {"lineage": {"model": folder.config()}})
         found = {PRETRAINED_VERSION: shipped, **found}
     return found
 
@@ -299,8 +296,8 @@ def label(text: str) -> str:
 
 def check_model(model: pathlib.Path) -> None:
     """Raise `UserError` unless a model's folder has the SavedModel to register."""
-    saved_model = model / model_folder.SAVED_MODEL / GRAPH
-    check(saved_model.is_file(), f"{model} has no {model_folder.SAVED_MODEL}. Train it again", ContentError)
+    saved_model = ModelFolder(model).saved_model
+    check((saved_model / GRAPH).is_file(), f"{model} has no {saved_model.name}. Train it again", ContentError)
 
 
 def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, pathlib.Path]:
@@ -308,13 +305,7 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
 
     With the evaluation's scores of each image, two versions can be compared without their data.
     """
-    files = {
-        name: model / name for name in (model_folder.WEIGHTS, model_folder.MODEL_CONFIG, model_folder.HISTORY)
-    }
-    if (
-        model / model_folder.TRAINING_IMAGES
-    ).exists():  # models of earlier versions and imported ones do not have it
-        files[model_folder.TRAINING_IMAGES] = model / model_folder.TRAINING_IMAGES
+    files = {path.name: path for path in ModelFolder(model).files_to_register()}
     return files | (kept_files(evaluation) if evaluation else {})
 
 

@@ -59,13 +59,11 @@ from lifecycle.vertex import api as vertex_api
 from trainer.errors import AmbiguousError, MismatchError, NotFoundError, SettingError, UserError, check
 from trainer.evaluation.evaluation import SHIPPED_MAP
 from trainer.evaluation.version_record import VersionRecord
-from trainer.io import files
 from trainer.models.lookup import look_up_model
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA, versions_text
-from trainer.network import model_folder
-from trainer.network.model_folder import SAVED_MODEL
+from trainer.network.model_folder import ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import ChangedObjectError
 from trainer.places.places import bucket_at, stored_at, unmounted
@@ -167,7 +165,7 @@ class VertexRegistry(Address):
             entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
             moves = self._unrecorded_moves(name, entries)
             if entry is None:
-                copy_version(version_dir, model / SAVED_MODEL, files_of(model, evaluation))
+                copy_version(version_dir, ModelFolder(model).saved_model, files_of(model, evaluation))
                 version_dir.upload(RECORD, record_bytes(record))
                 # Two runs that end together would each find no model and make one, or no new default and be it.
                 with locked_object(root, LOCK):
@@ -284,19 +282,16 @@ class VertexRegistry(Address):
         Its SavedModel and its SHIPPED_MAP are kept beside the folders of the other versions.
         """
         source = look_up_model(PRETRAINED)
-        config = files.read_json(
-            source / model_folder.MODEL_CONFIG, model_folder.MODEL_REMEDY, model_folder.ModelConfig
-        )
-        weights = label(config[model_folder.WEIGHTS_SHA256][:12])
+        weights = label(ModelFolder(source).config()["weights_sha256"][:12])
         for entry in entries:
             if entry.labels.get(SHIPPED) == weights:
                 return entry
         self.check_serving()
         model = exported_pretrained()
-        shipped_map = model / SHIPPED_MAP
+        shipped_map = model.path / SHIPPED_MAP
         write_shipped_map(str(source), shipped_map)
         uri = self._uri(f"{_home(entries)}/{PRETRAINED}-{weights}")
-        copy_version(BucketPlace(_address_of(uri)).connected(), model / SAVED_MODEL, {SHIPPED_MAP: shipped_map})
+        copy_version(BucketPlace(_address_of(uri)).connected(), model.saved_model, {SHIPPED_MAP: shipped_map})
         about = f"{PRETRAINED}, the model that comes with the package: version 0, for endpoints."
         fields = {"version_description": about, "labels": {SHIPPED: weights, **OWNER}}
         return self._send(name, uri, entries, fields)

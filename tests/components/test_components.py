@@ -47,6 +47,7 @@ from trainer.io import files
 from trainer.machine import untrusted
 from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
+from trainer.network.model_folder import ModelFolder
 from trainer.settings.fields import configs_of
 from trainer.training import loop
 from trainer.training.accelerators import ACCELERATORS
@@ -154,7 +155,7 @@ def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, 
     assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri
     assert imported.metadata == {"source": model.path, "fingerprint": digest}
     config = (tmp_path / "imported" / model_folder.MODEL_CONFIG).read_text()
-    assert model_folder.training_images(tmp_path / "imported") == model_folder.training_images(model.path) != {}
+    assert ModelFolder(tmp_path / "imported").training_images() == ModelFolder(model.path).training_images() != {}
     assert json.loads(config) == json.loads(pathlib.Path(model.path, model_folder.MODEL_CONFIG).read_text())
     assert "46 arrays" in capsys.readouterr().out
     with refused(ConflictError, model.path):

@@ -18,11 +18,9 @@ from trainer.models.find import find_model
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import ALIASES, VERSION, VERSION_EXTRA
 from trainer.network import model_folder
-from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig
-from trainer.network.networks import image_size_of
+from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig, ModelFolder
 from trainer.training.settings import TrainConfig
 from trainer.training.start import check_training
-from trainer.training.train import config_of
 
 SETTINGS = TrainConfig(initial_weights="none")
 CONFIG = {
@@ -72,11 +70,11 @@ def stored(tmp_path_factory, evaluated):
 
 MODEL = f"models/msinet/1/{VERSION_EXTRA}"
 READERS = {
-    (f"{MODEL}/{MODEL_CONFIG}", "size"): lambda root: image_size_of(root / MODEL),
+    (f"{MODEL}/{MODEL_CONFIG}", "size"): lambda root: ModelFolder(root / MODEL).image_size,
     (f"{MODEL}/{MODEL_CONFIG}", "origin"): lambda root: Origin.of_folder(root / MODEL),
     (f"{MODEL}/{MODEL_CONFIG}", "base"): lambda root: (
         check_training(SETTINGS, root / "data", root / "new", root / MODEL),
-        config_of(root / MODEL),
+        ModelFolder(root / MODEL).config_of_base(),
     ),
     (f"{MODEL}/{VERSION}", "versions"): lambda root: [
         (each.model_config, each.record) for each in LocalRegistry(root / "models").versions("msinet")

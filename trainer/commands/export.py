@@ -14,10 +14,10 @@ import pathlib
 
 from trainer.commands.shared_flags import add_model
 from trainer.errors import UserError
-from trainer.network.model_folder import EXPORT_FORMATS, KINDS, PICTURE, SIGNATURES
+from trainer.network.model_folder import KINDS, PICTURE, SIGNATURES, ModelFolder
 from trainer.settings.flags import output_path
 
-SAVED_MODEL, _, _, COMPACT = EXPORT_FORMATS
+SAVED_MODEL, _, ONNX_INT8, COMPACT = FORMATS = "saved-model", "onnx", "onnx-int8", "int8"
 HELP = "export a model for servers and other runtimes, or in compact form"
 SAVED_MODEL_FLAGS = {"image_size": "", "default_signature": SIGNATURES[0]}
 """Flags that only a SavedModel has, and their defaults."""
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=output_path, required=True, metavar="PATH", help="Folder or file of the export."
     )
-    parser.add_argument("--format", default=SAVED_MODEL, choices=EXPORT_FORMATS, help="(default: %(default)s)")
+    parser.add_argument("--format", default=SAVED_MODEL, choices=FORMATS, help="(default: %(default)s)")
     parser.add_argument(
         "--image-size",
         default="",
@@ -70,11 +70,10 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.settings import parse_image_size
     from trainer.models import export
     from trainer.models.find import find_answering
-    from trainer.network.networks import image_sizes_of
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     answering = find_answering(parsed.model)
-    sizes = image_sizes_of(answering.folder)
+    sizes = ModelFolder(answering.folder).image_sizes
     if parsed.kind not in sizes:
         raise UserError(f"{answering.name} has no size of its own for a {parsed.kind}; leave out --kind")
     size = size or sizes[parsed.kind]
@@ -87,7 +86,7 @@ def execute(parsed: argparse.Namespace) -> None:
     elif parsed.format == COMPACT:
         print(export.write_compact(answering, path, parsed.flip_prediction))
     else:
-        export.write_onnx(answering, path, parsed.format, parsed.flip_prediction, parsed.kind)
+        export.write_onnx(answering, path, parsed.format == ONNX_INT8, parsed.flip_prediction, parsed.kind)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")

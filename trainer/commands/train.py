@@ -8,7 +8,7 @@ import shlex
 from trainer.commands.shared_flags import MODEL
 from trainer.data.settings import CACHES
 from trainer.errors import UserError, check, some
-from trainer.network.model_folder import checkpoints_of
+from trainer.network.model_folder import ModelFolder
 from trainer.settings.fields import configs_of, flag_of
 from trainer.settings.flags import (
     Parser,
@@ -108,7 +108,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.find import find_model
     from trainer.training.start import train_checked
 
-    checkpoints = parsed.checkpoint_dir or checkpoints_of(parsed.output_dir)
+    checkpoints = parsed.checkpoint_dir or ModelFolder(parsed.output_dir).checkpoints
     train_checked(
         chosen_settings(parsed),
         parsed.dataset_dir,

@@ -20,14 +20,13 @@ from trainer.errors import UserError, check, check_choice
 from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices
 from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Intervals, ScoredDataset, Scores
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
-from trainer.io import files
 from trainer.io.files import local_path
 from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.models.find import find_model
-from trainer.models.lookup import holds_weights
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
+from trainer.network.model_folder import ModelFolder
 from trainer.places.abstract_place import Stored
 from trainer.places.places import stored_at
 
@@ -94,11 +93,8 @@ class Contestant:
     @property
     def config(self) -> dict[str, Any] | None:
         """The content of its MODEL_CONFIG. None without one, and if the model no longer exists."""
-        path = self.model / model_folder.MODEL_CONFIG if self.model else None
-        if path is None or not path.is_file():
-            return None
-        config: dict[str, Any] = files.read_json(path, EVALUATE_AGAIN, model_folder.ModelConfig)
-        return config
+        config = ModelFolder(self.model).known_config(EVALUATE_AGAIN) if self.model else None
+        return None if config is None else dict(config)
 
     @functools.cached_property
     def predictor(self) -> Any:
@@ -149,7 +145,7 @@ def _find(name: str, label: str) -> Contestant:
                 f"the run {folder} has no evaluation yet; finish it with `make run-pipeline RESUME={folder}`"
             )
         return _evaluated(name, label, attempt / RUN_EVALUATION)
-    if (folder / model_folder.EVALUATION).is_file() and not holds_weights(folder):
+    if (folder / model_folder.EVALUATION).is_file() and not ModelFolder(folder).has_weights:
         return _evaluated(name, label, folder)
     try:
         model = find_model(name)
@@ -185,7 +181,7 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         "input size": ", ".join(dict.fromkeys(itertools.chain.from_iterable(sizes))),
         "maps by": ", ".join(sorted({each.runtime or "TensorFlow" for each in scored.values()})),
     }
-    existing = path if holds_weights(path) else None
+    existing = path if ModelFolder(path).has_weights else None
     return Contestant(label, name, existing, measured, facts)
 
 

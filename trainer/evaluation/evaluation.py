@@ -14,7 +14,7 @@ from trainer.data.prepared_data import Manifest
 from trainer.evaluation.settings import metric_of
 from trainer.io import files
 from trainer.io.files import StrPath
-from trainer.network.model_folder import EVALUATION, LEFT_OUT, PER_IMAGE, ImageSize, ModelConfig
+from trainer.network.model_folder import EVALUATION, LEFT_OUT, PER_IMAGE, ModelConfig
 
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""
@@ -136,7 +136,7 @@ class Pages:
     """The images that a model predicted as pages."""
 
     n_images: int
-    image_size: ImageSize
+    image_size: list[int]
     """The model's input size for them."""
 
 
@@ -188,9 +188,9 @@ class ScoredDataset:
     """Fixations on the images that were scored."""
     n_observers: int = 0
     """The most observers of one of them. 0 if observers are not told apart."""
-    image_sizes: dict[str, ImageSize] = dataclasses.field(default_factory=dict)
+    image_sizes: dict[str, list[int]] = dataclasses.field(default_factory=dict)
     """Model -> its input size, at which it answered."""
-    map_size: ImageSize = dataclasses.field(default_factory=list)
+    map_size: list[int] = dataclasses.field(default_factory=list)
     """(height, width) of the frame in which maps were compared."""
     runtime: str = ""
     """What computed the maps, and in which precision."""

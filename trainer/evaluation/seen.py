@@ -4,7 +4,6 @@ A model's folder lists them (`model_folder.TRAINING_IMAGES`). A model of an earl
 the prepared data of its trainings tells, if it is at hand, and a sentence says so if it is not.
 """
 
-import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,9 @@ from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
 from trainer.data.splits import is_by_hash
 from trainer.errors import UserError, some
-from trainer.io import files
 from trainer.io.files import StrPath
 from trainer.models.provenance import Origin
-from trainer.network import model_folder
+from trainer.network.model_folder import ModelFolder
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,8 @@ class Seen:
         Raises:
             UserError: a file of the model or of the data is damaged.
         """
-        config = model_config(model)
-        listed = model_folder.training_images(model)
+        config = ModelFolder(model).known_config("train the model again")
+        listed = ModelFolder(model).training_images()
         keys = [*SPLITS, *map(hashes_of, SPLITS)]
         digests = {key: {each for images in listed.values() for each in images.get(key, ())} for key in keys}
         prepared = {}
@@ -55,7 +53,8 @@ class Seen:
                 prepared[manifest.fingerprint] = manifest.test_share
                 for key in keys:
                     digests[key] |= set(entry[manifest.fingerprint][key])
-        return cls({key: frozenset(each) for key, each in digests.items()}, frozenset(listed), prepared, config)
+        frozen = {key: frozenset(each) for key, each in digests.items()}
+        return cls(frozen, frozenset(listed), prepared, None if config is None else dict(config))
 
     def among(self, folder: StrPath, splits: Collection[str] = ()) -> set[str]:
         """Return the names of the held-out images of prepared data that the model has seen.
@@ -108,12 +107,6 @@ class Seen:
                     "images. Some of these images may be among them, so its scores may be too good."
                 )
         return ""
-
-
-def model_config(folder: StrPath) -> Any:
-    """Return the content of a model folder's MODEL_CONFIG. None without one."""
-    path = pathlib.Path(folder) / model_folder.MODEL_CONFIG
-    return files.read_json(path, "train the model again", model_folder.ModelConfig) if path.exists() else None
 
 
 def training_data(folders: Iterable[StrPath], config: Mapping[str, Any] | None) -> list[StrPath]:

@@ -7,7 +7,7 @@ import sys
 from trainer.models import provenance
 from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Origin
-from trainer.network.networks import network_of
+from trainer.network.model_folder import ModelFolder
 
 EVIDENCE = (
     "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "
@@ -59,17 +59,16 @@ class Answering:
         return said
 
     def _described(self, *more: str) -> str:
-        return (
-            f"{self.name} ({'; '.join(filter(None, [_described_origin(Origin.of_folder(self.folder)), *more]))})"
-        )
+        return f"{self.name} ({'; '.join(filter(None, [_described_origin(self.folder), *more]))})"
 
 
-def _described_origin(origin: Origin) -> str:
+def _described_origin(folder: pathlib.Path) -> str:
     """The network of a model and what it was trained on.
 
     Example: `MSI-Net, trained on salicon, then on osie`.
     """
-    title = network_of(origin.facts or {}).title
+    origin = Origin.of_folder(folder)
+    title = ModelFolder(folder).architecture.title
     if origin.is_sample:
         return f"{title}, {provenance.MARK}"
     return ", ".join(filter(None, [title, str(origin)]))

@@ -9,10 +9,8 @@ from trainer.errors import printable
 from trainer.machine.runtime import load_tensorflow
 from trainer.models.answering import Answering
 from trainer.network import export
-from trainer.network.model_folder import EXPORT_FORMATS, PICTURE
-from trainer.network.networks import image_size_of
+from trainer.network.model_folder import PICTURE, ModelFolder
 
-_, ONNX, ONNX_INT8, _ = EXPORT_FORMATS
 IMAGES = 3
 """Random images whose maps are compared."""
 PATCH_PX = 8
@@ -47,7 +45,7 @@ def write_saved_model(
 def write_onnx(
     answering: Answering,
     path: pathlib.Path,
-    format: str = ONNX_INT8,
+    int8: bool = True,
     flip_prediction: bool | None = None,
     kind: str = PICTURE,
 ) -> None:
@@ -56,7 +54,7 @@ def write_onnx(
     Args:
         answering: the model.
         path: of the file. Nothing half-written is left there.
-        format: ONNX or ONNX_INT8.
+        int8: whether its kernels have 8 bits, which the runtime expands.
         flip_prediction: whether it averages with the map of the mirrored image. None for the model's own setting.
         kind: of images, of KINDS, for which the model has a size.
 
@@ -67,7 +65,7 @@ def write_onnx(
         "description": printable(answering.description),
         "notice": answering.notice or answering.hint,
     }
-    export.export_onnx(answering.folder, path, kind, flip_prediction, format == ONNX_INT8, metadata)
+    export.export_onnx(answering.folder, path, kind, flip_prediction, int8, metadata)
 
 
 def write_compact(answering: Answering, path: pathlib.Path, flip_prediction: bool | None) -> str:
@@ -84,7 +82,7 @@ def write_compact(answering: Answering, path: pathlib.Path, flip_prediction: boo
     from trainer.network.inference import Inference
 
     folder = answering.folder
-    size = image_size_of(folder)
+    size = ModelFolder(folder).image_size
     height, width = (side // PATCH_PX for side in size)
     patches = np.random.default_rng(0).integers(0, 256, (IMAGES, height, width, 3))
     images = patches.repeat(PATCH_PX, axis=1).repeat(PATCH_PX, axis=2)

@@ -17,8 +17,8 @@ from trainer.machine import untrusted
 from trainer.machine.package_version import code_version
 from trainer.machine.untrusted import Limits
 from trainer.models.weight_files import LocalWeights
-from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, SizedConfig
-from trainer.network.networks import DEFAULT, architecture_of
+from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, ModelFolder, SizedConfig
+from trainer.network.networks import DEFAULT
 
 if TYPE_CHECKING:
     from trainer.network.matching import Matched
@@ -111,7 +111,7 @@ def convert_weights(
     from trainer.network.saved_model import write_model  # here and below: TensorFlow is loaded now
 
     contents = tensorflow_files.read_contents(local.path)
-    architecture = architecture_of(local.model) if local.model else DEFAULT
+    architecture = ModelFolder(local.model).architecture if local.model else DEFAULT
     network = build_network(architecture, (None, None), "float32")
     matched = load.assign_arrays(network, contents.arrays, source, whole=True)
     facts = {"source": source, "kind": contents.kind, "fingerprint": local.fingerprint}

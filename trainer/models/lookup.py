@@ -22,8 +22,7 @@ from trainer.models.registry_layout import (
     version_numbers,
     versions_text,
 )
-from trainer.network import model_folder
-from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS
+from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS, ModelFolder
 from trainer.places.abstract_place import Stored
 from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
@@ -45,10 +44,10 @@ def look_up_model(name: str = "", others: Iterable[str] = ()) -> pathlib.Path:
     if name == PRETRAINED:
         if not has_pretrained():
             missing = (
-                f"this installation has no model {PRETRAINED}, because {model_folder.PRETRAINED_FOLDER} is missing"
+                f"this installation has no model {PRETRAINED}, because {ModelFolder.pretrained().path} is missing"
             )
-            raise UserError(f"{missing}; {model_folder.GET_PRETRAINED}")
-        return model_folder.PRETRAINED_FOLDER
+            raise UserError(f"{missing}; {ModelFolder.pretrained().remedy}")
+        return ModelFolder.pretrained().path
     place = stored_at(name)
     if not place.is_local:
         return _find_remote(place)
@@ -78,7 +77,7 @@ def look_up_model(name: str = "", others: Iterable[str] = ()) -> pathlib.Path:
 
 def has_pretrained() -> bool:
     """Whether this installation has the model of the package, whole or damaged."""
-    return model_folder.PRETRAINED_FOLDER.is_dir()
+    return ModelFolder.pretrained().path.is_dir()
 
 
 def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
@@ -87,7 +86,7 @@ def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
     The folder's own name may contain an @. Example: `runs/a@b` is a folder, not version `b` of `runs/a`.
     """
     try:
-        if holds_weights(folder):
+        if ModelFolder(folder).has_weights:
             return folder
     except OSError as error:  # such as no permission, or a name that is too long
         raise UserError(f"cannot read {folder}: {error.strerror}") from None
@@ -146,9 +145,4 @@ def holds_model(folder: pathlib.Path) -> bool:
     Example: all of `runs/mine/model`, `models/msinet/3` and `models/msinet` do.
     """
     candidates = (folder, model_in(folder), *map(model_in, folder.glob("*")))
-    return any(map(holds_weights, candidates))
-
-
-def holds_weights(folder: pathlib.Path) -> bool:
-    """Whether a folder is a model's own folder, in compact form too."""
-    return (folder / WEIGHTS).is_file() or (folder / COMPACT_WEIGHTS).is_file()
+    return any(ModelFolder(each).has_weights for each in candidates)

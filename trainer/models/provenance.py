@@ -3,14 +3,12 @@
 import dataclasses
 import itertools
 import os
-import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from trainer.data.prepared_data import Manifest
 from trainer.data.settings import SAMPLE
-from trainer.io.files import read_json
-from trainer.network.model_folder import MODEL_CONFIG, ModelConfig
+from trainer.network.model_folder import ModelFolder
 
 SHAPES = "generated shapes"
 MARK = f"trained on {SHAPES}"
@@ -31,8 +29,7 @@ class Origin:
     @classmethod
     def of_folder(cls, folder: str | os.PathLike[str]) -> Self:
         """The origin of the model in a folder. A folder without MODEL_CONFIG tells nothing."""
-        path = pathlib.Path(folder) / MODEL_CONFIG
-        return cls(read_json(path, "name the folder of a whole model", ModelConfig) if path.exists() else None)
+        return cls(ModelFolder(folder).known_config("name the folder of a whole model"))
 
     @property
     def is_sample(self) -> bool:

@@ -35,7 +35,7 @@ from trainer.models.weight_files import (
     kind_of_weights,
     whole,
 )
-from trainer.network.model_folder import COMPACT_WEIGHTS, weights_in
+from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
 from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.file_names import SourceObject
@@ -66,7 +66,7 @@ class WeightSource:
             with author.unpacked_weights(self.source) as local:
                 yield local
         elif model := self._model:
-            yield LocalWeights(weights_in(model), model, _fingerprint_of_model(model))
+            yield LocalWeights(ModelFolder(model).weights, model, _fingerprint_of_model(model))
         elif remote := self._remote:
             with files.folder() as folder:
                 remote.folder.local(remote.weights, folder)
@@ -117,7 +117,7 @@ class WeightSource:
 
 
 def _fingerprint_of_model(model: pathlib.Path) -> str:
-    path = weights_in(model)
+    path = ModelFolder(model).weights
     return digest({path.name: checksum(path)})
 
 

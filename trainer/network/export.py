@@ -4,19 +4,11 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.io.files import read_json, replacing
+from trainer.io.files import replacing
 from trainer.network import compact
 from trainer.network.calibration import Calibration
-from trainer.network.model_folder import (
-    MODEL_CONFIG,
-    PICTURE,
-    SIGNATURES,
-    ModelConfig,
-    flips,
-    for_kind,
-    training_images,
-)
-from trainer.network.networks import image_sizes_of, network_of
+from trainer.network.model_folder import PICTURE, SIGNATURES, ModelFolder, flips, for_kind
+from trainer.network.networks import network_of
 from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_stored, read_weights
 
@@ -48,7 +40,7 @@ def export_saved_model(
     from trainer.network.saved_model import write_saved_model
 
     model = trained(load_model(folder).network, for_kind(_config(folder, flip_prediction), kind))
-    write_saved_model(model, image_size or image_sizes_of(folder)[kind], path, default, notice)
+    write_saved_model(model, image_size or ModelFolder(folder).image_sizes[kind], path, default, notice)
 
 
 def export_onnx(
@@ -73,7 +65,7 @@ def export_onnx(
         UserError: the model is damaged.
     """
     config = for_kind(_config(folder, flip_prediction), kind)
-    height, width = image_sizes_of(folder)[kind]
+    height, width = ModelFolder(folder).image_sizes[kind]
     form = compact.quantized if int8 else compact.expanded
     content = encode_onnx(
         network_of(config),
@@ -92,12 +84,13 @@ def export_compact(folder: pathlib.Path, path: pathlib.Path, flip_prediction: bo
     Raises:
         UserError: the model is damaged, or the export cannot be written.
     """
-    compact.write_compact(read_weights(folder), path, _config(folder, flip_prediction), training_images(folder))
+    config, seen = _config(folder, flip_prediction), ModelFolder(folder).training_images()
+    compact.write_compact(read_weights(folder), path, config, seen)
 
 
 def _config(folder: pathlib.Path, flip_prediction: bool | None) -> dict[str, Any]:
     """MODEL_CONFIG of the export."""
-    config: dict[str, Any] = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", ModelConfig)
+    config: dict[str, Any] = dict(ModelFolder(folder).config("give the folder of a whole model"))
     for each in (config, *config.get("kinds", {}).values()):
         if flip_prediction is not None and flip_prediction != flips(each):
             each["settings"] = {**each.get("settings", {}), "flip_prediction": flip_prediction}

@@ -1,18 +1,16 @@
 """Run the network of a model on a CPU with OpenVINO: the ONNX graph of its weights, without TensorFlow."""
 
 import os
-import pathlib
 import threading
 
 import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import UserError
-from trainer.io.files import read_json
 from trainer.machine import runtime
 from trainer.network import model_folder
 from trainer.network.calibration import Calibration
-from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, PICTURE, ModelConfig, for_kind
+from trainer.network.model_folder import PICTURE, ModelFolder, for_kind
 from trainer.network.networks import network_of
 from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_stored
@@ -45,8 +43,7 @@ class Inference:
         Raises:
             UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
         """
-        path = pathlib.Path(folder) / MODEL_CONFIG
-        config = for_kind(read_json(path, MODEL_REMEDY, ModelConfig), kind) if path.is_file() else {}
+        config = for_kind(ModelFolder(folder).known_config() or {}, kind)
         graph = encode_onnx(
             network_of(config), read_stored(folder), model_folder.flips(config), Calibration.of_config(config)
         )

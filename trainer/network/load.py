@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,15 +9,14 @@ import keras
 import tensorflow as tf
 
 from trainer.errors import UserError
-from trainer.io.files import read_json
 from trainer.network import model_folder
 from trainer.network.arrays import Array, Weights
 from trainer.network.calibration import Calibration
 from trainer.network.keras_networks import build_network
 from trainer.network.layers import Normalize
 from trainer.network.matching import Matched, match
-from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, ModelConfig
-from trainer.network.networks import NETWORKS, architecture_of
+from trainer.network.model_folder import ModelFolder
+from trainer.network.networks import NETWORKS
 from trainer.network.tensorflow_calibration import calibrated
 from trainer.network.weights import read_weights
 
@@ -35,10 +33,9 @@ def load_model(folder: str | os.PathLike[str]) -> "Trained":
     Raises:
         UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
     """
-    config = pathlib.Path(folder) / MODEL_CONFIG
-    model = build_network(architecture_of(config.parent), (None, None), "float32")
+    model = build_network(ModelFolder(folder).architecture, (None, None), "float32")
     load_weights(model, folder)
-    return trained(model, read_json(config, MODEL_REMEDY, ModelConfig) if config.is_file() else {})
+    return trained(model, ModelFolder(folder).known_config() or {})
 
 
 def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
@@ -47,7 +44,7 @@ def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
     Raises:
         UserError: as `trainer.network.weights.read_weights`, or the folder has a model of another network.
     """
-    architecture = architecture_of(pathlib.Path(folder))
+    architecture = ModelFolder(folder).architecture
     if architecture.name != model.name:
         raise UserError(
             f"{folder} has a model of {architecture.title}, which cannot be the start of another network, "

@@ -6,7 +6,10 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from trainer.io.files import StrPath, read_json
+from trainer.errors import check
+from trainer.io.files import StrPath, parse_json, read_json
+from trainer.network.architecture import Architecture
+from trainer.network.networks import network_of
 
 SAVED_MODEL = "saved_model"
 ASSETS_EXTRA = "assets.extra"
@@ -25,57 +28,15 @@ WEIGHTS_SHA256 = "weights_sha256"
 HISTORY = "history.jsonl"
 """One line for each epoch, an `Epoch`."""
 TRAINING_IMAGES = "training_images.json"
-"""The images that the model was trained on, see `training_images`."""
+"""The images that the model was trained on, see `ModelFolder.training_images`."""
 EVALUATION, PER_IMAGE = "evaluation.json", "per_image.csv"
 """Scores of the model and of each image. A registered model keeps the scores from the run that registered it."""
 LEFT_OUT = "left_out_observers.csv"
 """Scores of each image without one of its observers. Absent if it is not known who saw which images."""
-
-
-def weights_in(folder: pathlib.Path) -> pathlib.Path:
-    """The weights in a model's folder: COMPACT_WEIGHTS if there is no WEIGHTS but them, else WEIGHTS.
-
-    Example: an empty folder has WEIGHTS, so that a message names that file.
-    """
-    compact, whole = folder / COMPACT_WEIGHTS, folder / WEIGHTS
-    return compact if compact.is_file() and not whole.is_file() else whole
-
-
-def checkpoints_of(model: str) -> str:
-    """Folder or address of the checkpoints of the training that writes `model`, unless another one is given.
-
-    Example: `runs/mine/model/` has `runs/mine/model.checkpoints`.
-    """
-    return f"{model.rstrip('/')}.checkpoints"
-
-
+SIGNATURES = ("serving_default", "serve_bytes")
+"""Signatures of a SavedModel: for prepared images, and for encoded images."""
 MOST_DIGESTS_BYTES = 2**28
 """Largest TRAINING_IMAGES that is read: an image has 35 bytes, and its hash 267."""
-
-
-def training_images(model: StrPath) -> dict[str, dict[str, list[str]]]:
-    """The content of TRAINING_IMAGES in a model's folder. Empty without it, as for an imported model.
-
-    It is the fingerprint of each dataset that the model, its base model and so on were trained on -> `train`
-    or `valid` -> digests of the images' pixels. Beside them, `train_hashes` or `valid_hashes` have
-    `trainer.data.copies.hash_of` the images. Models of earlier versions do not have these.
-
-    Example: `{"0517": {"train": ["a3..."], "train_hashes": ["9c..."]}}`.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    path = pathlib.Path(model) / TRAINING_IMAGES
-    if not path.exists():
-        return {}
-    content: dict[str, dict[str, list[str]]] = read_json(
-        path, MODEL_REMEDY, dict[str, dict[str, list[str]]], MOST_DIGESTS_BYTES
-    )
-    return content
-
-
-ImageSize = list[int]
-"""Height and width of the network's input, pixels."""
 
 
 class Predicting(TypedDict, total=False):
@@ -117,7 +78,8 @@ PICTURE, PAGE = KINDS = "picture", "page"
 class KindConfig(TypedDict):
     """What a model has for one kind of images in place of the keys of its MODEL_CONFIG."""
 
-    image_size: ImageSize
+    image_size: list[int]
+    """Height and width of the network's input, pixels."""
     settings: Predicting
     calibration: "CalibrationNumbers | None"
 
@@ -125,7 +87,7 @@ class KindConfig(TypedDict):
 class ModelConfig(_Origin, total=False):
     """MODEL_CONFIG of any model, of an imported one too."""
 
-    image_size: ImageSize
+    image_size: list[int]
     best_epoch: int
     identity: dict[str, Any]
     calibration: "CalibrationNumbers | None"
@@ -136,7 +98,7 @@ class ModelConfig(_Origin, total=False):
 class SizedConfig(_Origin):
     """MODEL_CONFIG of a model that predicts at its own size."""
 
-    image_size: ImageSize
+    image_size: list[int]
     kinds: NotRequired[dict[str, KindConfig]]
 
 
@@ -172,6 +134,144 @@ class Epoch(TypedDict):
     best: bool
 
 
-EXPORT_FORMATS = ("saved-model", "onnx", "onnx-int8", "int8")
-SIGNATURES = ("serving_default", "serve_bytes")
-"""Signatures of a SavedModel: for prepared images, and for encoded images."""
+class ModelFolder:
+    """The folder of a model: the paths of its files, and what they hold.
+
+    Example: `ModelFolder("runs/mine/model").image_size` is (240, 320).
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = pathlib.Path(path)
+        """The folder, which need not exist."""
+        self.config_file = self.path / MODEL_CONFIG
+        self.history_file = self.path / HISTORY
+        self.images_file = self.path / TRAINING_IMAGES
+        self.saved_model = self.path / SAVED_MODEL
+
+    @classmethod
+    def pretrained(cls) -> "ModelFolder":
+        """The folder of the model that comes with this package. Some installations do not have it."""
+        return cls(PRETRAINED_FOLDER)
+
+    @property
+    def remedy(self) -> str:
+        """End of a message about missing or damaged files: how to get them."""
+        return GET_PRETRAINED if self.path == PRETRAINED_FOLDER else MODEL_REMEDY
+
+    @property
+    def weights(self) -> pathlib.Path:
+        """The weights: COMPACT_WEIGHTS if there is no WEIGHTS but them, else WEIGHTS.
+
+        Example: an empty folder has WEIGHTS, so that a message names that file.
+        """
+        compact, whole = self.path / COMPACT_WEIGHTS, self.path / WEIGHTS
+        return compact if compact.is_file() and not whole.is_file() else whole
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether this is the folder of a model, in compact form too."""
+        return self.weights.is_file()
+
+    @property
+    def checkpoints(self) -> str:
+        """Folder of the checkpoints of the training that writes this model, unless another one is given.
+
+        Example: `runs/mine/model` has `runs/mine/model.checkpoints`.
+        """
+        return f"{self.path}.checkpoints"
+
+    def files_to_register(self) -> list[pathlib.Path]:
+        """The files that a version of a registry has. Models of earlier versions and imported ones have no list
+        of images.
+        """
+        needed = [self.path / WEIGHTS, self.config_file, self.history_file]
+        return [*needed, self.images_file] if self.images_file.exists() else needed
+
+    def config(self, remedy: str = "") -> ModelConfig:
+        """The content of MODEL_CONFIG.
+
+        Args:
+            remedy: end of the message, if not `remedy` of the folder.
+
+        Raises:
+            UserError: the file is missing or damaged.
+        """
+        content: ModelConfig = read_json(self.config_file, remedy or self.remedy, ModelConfig)
+        return content
+
+    def known_config(self, remedy: str = "") -> ModelConfig | None:
+        """The content of MODEL_CONFIG. None without one. Arguments and errors are as in `config`."""
+        return self.config(remedy) if self.config_file.is_file() else None
+
+    def config_of_base(self) -> ModelConfig:
+        """The content of MODEL_CONFIG, with all that a training which starts from this model needs.
+
+        Raises:
+            UserError: the file is missing or damaged, or lacks a key, such as `best_epoch`.
+        """
+        content: ModelConfig = read_json(self.config_file, self.remedy, BaseConfig)
+        return content
+
+    def history(self, remedy: str) -> list[Epoch]:
+        """The epochs of the model's training. Empty without HISTORY, and for an imported model.
+
+        Raises:
+            UserError: the file is damaged. The message ends with the `remedy`.
+        """
+        path = self.history_file
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+        return [parse_json(line, str(path), remedy, Epoch) for line in lines]
+
+    def training_images(self) -> dict[str, dict[str, list[str]]]:
+        """The content of TRAINING_IMAGES. Empty without it, as for an imported model.
+
+        It is the fingerprint of each dataset that the model, its base model and so on were trained on -> `train`
+        or `valid` -> digests of the images' pixels. Beside them, `train_hashes` or `valid_hashes` have
+        `trainer.data.copies.hash_of` the images. Models of earlier versions do not have these.
+
+        Example: `{"0517": {"train": ["a3..."], "train_hashes": ["9c..."]}}`.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        if not self.images_file.exists():
+            return {}
+        content: dict[str, dict[str, list[str]]] = read_json(
+            self.images_file, MODEL_REMEDY, dict[str, dict[str, list[str]]], MOST_DIGESTS_BYTES
+        )
+        return content
+
+    @property
+    def architecture(self) -> Architecture:
+        """The network of the model. Without MODEL_CONFIG it is the default one.
+
+        Raises:
+            UserError: MODEL_CONFIG is damaged, or this version does not know the network.
+        """
+        return network_of(self.known_config() or {})
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """(H, W) of the input that the network was trained at, pixels. Raises as `image_sizes`."""
+        return self.image_sizes[PICTURE]
+
+    @property
+    def image_sizes(self) -> dict[str, tuple[int, int]]:
+        """Kind of images -> (H, W) of the input, pixels: of PICTURE, and of kinds with a size of their own.
+
+        Example: `{"picture": (240, 320), "page": (480, 640)}`.
+
+        Raises:
+            UserError: MODEL_CONFIG is missing or damaged, or a size does not fit the network.
+        """
+        config = read_json(self.config_file, MODEL_REMEDY, SizedConfig)
+        architecture, sizes = network_of(config), {}
+        for kind in (PICTURE, *config.get("kinds", {})):
+            size = for_kind(config, kind)["image_size"]
+            wanted = f"two multiples of {architecture.stride} above 0"
+            check(
+                architecture.fits(size),
+                f"{self.config_file} has the image_size {size}, but it must be {wanted}: {MODEL_REMEDY}",
+            )
+            sizes[kind] = size[0], size[1]
+        return sizes

@@ -1,15 +1,13 @@
 """The weights of a model's folder, as arrays. Needs no TensorFlow."""
 
 import os
-import pathlib
 
 from trainer.errors import UserError
 from trainer.machine import untrusted
-from trainer.network import compact, hdf5_files, model_folder
+from trainer.network import compact, hdf5_files
 from trainer.network.arrays import Weights
 from trainer.network.matching import match
-from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_REMEDY, weights_in
-from trainer.network.networks import architecture_of
+from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_REMEDY, ModelFolder
 
 
 def read_weights(folder: str | os.PathLike[str]) -> Weights:
@@ -25,14 +23,15 @@ def read_stored(folder: str | os.PathLike[str]) -> Weights:
     Raises:
         UserError: there are none, they are damaged, or they belong to another network.
     """
-    path = weights_in(pathlib.Path(folder))
+    model = ModelFolder(folder)
+    path = model.weights
     if not path.is_file():
         raise UserError(f"{path} does not exist; {MODEL_REMEDY}")
-    if path.parent == model_folder.PRETRAINED_FOLDER:
-        return compact.read_compact(path, compact.decode_compact, model_folder.GET_PRETRAINED)
+    if model.path == ModelFolder.pretrained().path:
+        return compact.read_compact(path, compact.decode_compact, model.remedy)
     if path.name == COMPACT_WEIGHTS:
         return compact.read_compact(path, lambda content: _decode_in_worker(content, str(path)))
-    architecture = architecture_of(path.parent)
+    architecture = model.architecture
     arrays = hdf5_files.read_in_worker(path, architecture.weight_shapes().values(), str(path))
     return match(architecture, arrays, str(path), whole=True).values
 

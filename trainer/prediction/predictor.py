@@ -12,8 +12,7 @@ import numpy.typing as npt
 from trainer.errors import check
 from trainer.network import preprocess
 from trainer.network.inference import Inference
-from trainer.network.model_folder import PAGE, PICTURE
-from trainer.network.networks import image_sizes_of
+from trainer.network.model_folder import PAGE, PICTURE, ModelFolder
 from trainer.prediction.heat import Map
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.screens import count_screens, rows_of_screens
@@ -30,7 +29,7 @@ class Predictor:
     def __init__(self, model_folder: str | os.PathLike[str], precision: str = "") -> None:
         """Load the network. `precision` and errors are as for `trainer.network.inference.Inference`."""
         self._folder, self._precision = pathlib.Path(model_folder), precision
-        self.image_sizes = image_sizes_of(self._folder)
+        self.image_sizes = ModelFolder(self._folder).image_sizes
         """Kind of images -> (H, W) of the network's input, pixels. PAGE only if its size is another one."""
         self._networks: dict[str, Inference] = {}
         self._compiling = threading.Lock()

@@ -29,6 +29,7 @@ from trainer.machine import package_version
 from trainer.metrics.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
+from trainer.network.model_folder import ModelFolder
 from trainer.pictures import Pixels
 from trainer.prediction.heat import blend
 from trainer.reports import ceiling_rows, gallery, pages, score_tables, sentences
@@ -194,14 +195,10 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manife
 
 def write_curve(model: Path, html: Path) -> None:
     """Write the page of a model folder's training history. `UserError` if it has none."""
-    path = pathlib.Path(model, model_folder.HISTORY)
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
-    history = [files.parse_json(line, str(path), "train the model again", model_folder.Epoch) for line in lines]
-    config = pathlib.Path(model, model_folder.MODEL_CONFIG)
-    settings = (
-        files.read_json(config, "train the model again", model_folder.ModelConfig) if config.exists() else {}
-    )
+    folder, remedy = ModelFolder(model), "train the model again"
+    history = folder.history(remedy)
+    check(bool(history), f"{folder.history_file} has no epoch; name the folder of a trained model")
+    settings: dict[str, Any] = dict(folder.known_config(remedy) or {})
     best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
     valid = [row["valid_loss"] for row in history]
     on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from trainer.data.settings import SAMPLE
 from trainer.errors import check, reported
 from trainer.machine import runtime
-from trainer.network.model_folder import HISTORY
+from trainer.network.model_folder import ModelFolder
 from trainer.places.places import stored_at
 from trainer.training import host
 
@@ -90,7 +90,7 @@ def train_a_step(scratch: pathlib.Path, accelerator: str, image_size: str) -> Fa
         if status := subprocess.run([sys.executable, "-m", "trainer", *words], env=variables).returncode:
             return Fact("training", f"`{command}` ended with status {status}", BAD, "its messages are above")
     seconds = time.monotonic() - started
-    loss = json.loads((scratch / "model" / HISTORY).read_text().splitlines()[-1])["loss"]
+    loss = ModelFolder(scratch / "model").history("train again")[-1]["loss"]
     value = f"one step on {IMAGES} images, loss {loss:.3f}, {seconds:.0f} s with the start"
     return Fact("training", value, means="a training works here")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from trainer.data.prepared_data import Manifest
 from trainer.errors import check
-from trainer.io.files import StrPath, is_taken, read_json
+from trainer.io.files import StrPath, is_taken
 from trainer.machine.runtime import load_tensorflow
 from trainer.models.model_names import NO_FILE
 from trainer.models.weight_sources import WeightSource
-from trainer.network.model_folder import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, weights_in
+from trainer.network.model_folder import ModelFolder
 from trainer.training import accelerators, exits
 from trainer.training.settings import TrainConfig
 
@@ -75,12 +75,12 @@ def check_training(
     if accelerator:
         accelerators.get_accelerator(accelerator)
     check(
-        not is_taken(pathlib.Path(output)) or (pathlib.Path(output) / MODEL_CONFIG).is_file(),
+        not is_taken(pathlib.Path(output)) or ModelFolder(output).config_file.is_file(),
         f"{output} exists already, and is not a model; remove it, or choose another folder",
     )
     if base_model is not None:
-        read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
-        path = weights_in(pathlib.Path(base_model))
-        check(path.is_file(), f"{path} does not exist; {MODEL_REMEDY}")
+        folder = ModelFolder(base_model)
+        folder.config_of_base()
+        check(folder.has_weights, f"{folder.weights} does not exist; {folder.remedy}")
     elif config.initial_weights not in NO_FILE:
         WeightSource(config.initial_weights).check_local()

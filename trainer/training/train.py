@@ -17,7 +17,7 @@ import tensorflow as tf
 from trainer.data.prepared import PreparedData
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError, check, first_line
-from trainer.io.files import StrPath, is_taken, read_json, replacing, write_json
+from trainer.io.files import StrPath, is_taken, replacing, write_json
 from trainer.machine import runtime
 from trainer.machine.package_version import code_version
 from trainer.models.model_names import NO_FILE
@@ -26,16 +26,8 @@ from trainer.network.architecture import Architecture
 from trainer.network.calibration import Calibration
 from trainer.network.keras_networks import build_network
 from trainer.network.load import assign_arrays, load_weights, trained
-from trainer.network.model_folder import (
-    HISTORY,
-    MODEL_CONFIG,
-    MODEL_REMEDY,
-    TRAINING_IMAGES,
-    BaseConfig,
-    ModelConfig,
-    training_images,
-)
-from trainer.network.networks import DEFAULT, network_of
+from trainer.network.model_folder import MODEL_CONFIG, ModelConfig, ModelFolder
+from trainer.network.networks import DEFAULT
 from trainer.network.saved_model import write_model
 from trainer.training import accelerators, exits, host, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
@@ -230,15 +222,16 @@ def train(
     """
     manifest = Manifest.load(dataset)
     devices = reset_and_connect(config, accelerator)
-    base = config_of(base_model)
-    job = Job.resolve(config, manifest, devices, accelerator, network_of(base or {}))
+    base = None if base_model is None else ModelFolder(base_model).config_of_base()
+    architecture = DEFAULT if base_model is None else ModelFolder(base_model).architecture
+    job = Job.resolve(config, manifest, devices, accelerator, architecture)
     fingerprint = fingerprint_initial_model(config, base_model)
     check(
         base_model is not None or initial_weights_fingerprint in ("", fingerprint),
         f"the weights at {config.initial_weights} changed since the run was planned (their digest was "
         f"{initial_weights_fingerprint}, now it is {fingerprint or 'none'}); run the pipeline again",
     )
-    prior = base and Calibration.of_config(base)
+    prior = Calibration.of_config(base or {})
     identity = run_identity(job, base, fingerprint)
     images = _images_seen(dataset, base_model)
     check_model_output(output, identity)
@@ -384,20 +377,12 @@ def fingerprint_initial_model(config: TrainConfig, base_model: StrPath | None) -
 # === The identity of a run ===
 
 
-def config_of(base_model: StrPath | None) -> BaseConfig | None:
-    """Read the MODEL_CONFIG of a base model. None without one."""
-    if base_model is None:
-        return None
-    content: BaseConfig = read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
-    return content
-
-
-def run_identity(job: Job, base: BaseConfig | None, initial_weights_fingerprint: str = "") -> dict[str, Any]:
+def run_identity(job: Job, base: ModelConfig | None, initial_weights_fingerprint: str = "") -> dict[str, Any]:
     """Describe what a checkpoint must share with a training to be resumed by it: all that its result depends on.
 
     Args:
         job: the settings, the data and the precision.
-        base: `config_of` the base model.
+        base: MODEL_CONFIG of the base model.
         initial_weights_fingerprint: `fingerprint_initial_model`.
     """
     config, manifest = job.config, job.manifest
@@ -423,13 +408,13 @@ def run_identity(job: Job, base: BaseConfig | None, initial_weights_fingerprint:
 
 
 def training_record(
-    job: Job, base: BaseConfig | None, identity: dict[str, Any], progress: Progress
+    job: Job, base: ModelConfig | None, identity: dict[str, Any], progress: Progress
 ) -> dict[str, Any]:
     """Describe a training that has ended, and its best epoch: the content of its model's MODEL_CONFIG.
 
     Args:
         job: the settings, the data and the precision.
-        base: `config_of` the base model.
+        base: MODEL_CONFIG of the base model.
         identity: its `run_identity`.
         progress: the state after its last epoch.
     """
@@ -455,8 +440,7 @@ def training_record(
 
 def check_model_output(output: StrPath, identity: dict[str, Any]) -> None:
     """Raise `UserError` if `output` exists and is not the model of the run with this identity."""
-    config = pathlib.Path(output) / MODEL_CONFIG
-    found: ModelConfig = read_json(config, "remove the folder", ModelConfig) if config.is_file() else {}
+    found = ModelFolder(output).known_config("remove the folder") or {}
     if is_taken(pathlib.Path(output)) and found.get("identity") != json.loads(json.dumps(identity)):
         raise UserError(
             f"{output} exists already, and is not the model of this run; remove it, or choose another folder"
@@ -509,7 +493,7 @@ def _leave(devices: Devices) -> None:
 
 def _images_seen(dataset: StrPath, base_model: StrPath | None) -> dict[str, dict[str, list[str]]]:
     """The content of TRAINING_IMAGES: what the base model has seen, and the images of this training."""
-    images = dict(training_images(base_model)) if base_model is not None else {}
+    images = {} if base_model is None else ModelFolder(base_model).training_images()
     for fingerprint, splits in PreparedData(dataset).images_to_train_on().items():
         before = images.get(fingerprint, {})
         images[fingerprint] = {
@@ -530,9 +514,9 @@ def _write(
     """Write the model folder: best weights, their SavedModel, the history, the images and the configuration."""
     with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
-        (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
+        ModelFolder(folder).history_file.write_text("".join(json.dumps(row) + "\n" for row in progress.history))
         if images:  # prepared data without IMAGES does not tell
-            write_json(folder / TRAINING_IMAGES, images)
+            write_json(ModelFolder(folder).images_file, images)
         write_model(model, folder, image_size, record, saved_model)
         shutil.rmtree(output, ignore_errors=True)  # the result of an earlier end of this run
     print(

@@ -399,7 +399,7 @@ def test_the_images_that_a_version_was_trained_on_are_kept_with_it(registry, mod
     files.write_json(model / model_folder.TRAINING_IMAGES, {"aa01": {"train": ["0f"], "valid": []}})
     add(registry, model, "msinet-2", promote=True, default=1)
     first, second = registry.versions("msinet")
-    assert model_folder.training_images(registry.default("msinet").model) == {
+    assert model_folder.ModelFolder(registry.default("msinet").model).training_images() == {
         "aa01": {"train": ["0f"], "valid": []}
     }
     assert (first.number, second.number) == (1, 2)

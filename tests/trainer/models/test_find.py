@@ -15,7 +15,7 @@ from trainer.models.answering import EVIDENCE
 from trainer.models.find import find_answering, find_model, find_opponent
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
 from trainer.models.weight_sources import WeightSource
-from trainer.network import compact, model_folder, networks
+from trainer.network import compact, model_folder
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS
 from trainer.network.weights import read_weights
 
@@ -205,4 +205,4 @@ def test_model_alone_is_compared_with_the_default_or_with_pretrained(capsys, shi
 def test_an_image_size_that_the_network_cannot_have_is_refused(tmp_path, size):
     write_json(tmp_path / MODEL_CONFIG, {"image_size": size})
     with pytest.raises(UserError, match="must be two multiples of 8 above 0"):
-        networks.image_size_of(tmp_path)
+        assert model_folder.ModelFolder(tmp_path).image_size

@@ -17,14 +17,19 @@ from trainer.models.answering import EVIDENCE
 from trainer.models.find import find_model
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
-from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS_SHA256
+from trainer.network.model_folder import (
+    COMPACT_WEIGHTS,
+    MODEL_CONFIG,
+    TRAINING_IMAGES,
+    WEIGHTS_SHA256,
+    ModelFolder,
+)
 from trainer.network.msinet import architecture
 from trainer.network.weights import read_weights
 from trainer.training.checkpoints import Progress
 from trainer.training.settings import TrainConfig
 from trainer.training.train import (
     Job,
-    config_of,
     fingerprint_initial_model,
     initial_model,
     run_identity,
@@ -103,7 +108,7 @@ def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, t
         np.testing.assert_array_equal(getattr(network.get_layer(layer), role), value)
     assert len(fingerprint_initial_model(config, None)) == 64
     job = Job(TrainConfig(), Manifest.load(write_prepared(tmp_path / "data")), None, "float32")
-    base = config_of(find_model("pretrained"))
+    base = ModelFolder(find_model("pretrained")).config_of_base()
     identity = run_identity(job, base)
     assert identity["base"]
     assert training_record(job, base, identity, Progress())["base_model"]["name"] == "pretrained"

@@ -22,7 +22,7 @@ from trainer.network.model_folder import (
     MODEL_CONFIG,
     TRAINING_IMAGES,
     WEIGHTS_SHA256,
-    training_images,
+    ModelFolder,
 )
 from trainer.network.msinet import architecture
 
@@ -178,7 +178,7 @@ def test_found_model_is_its_folder_and_its_weights_are_those_of_the_file(exporte
     for (layer, role), value in read.items():
         scale = stored[layer, SCALE] if role == "kernel" else 1
         np.testing.assert_array_equal(value, stored[layer, role] * scale)
-    assert training_images(exported) == SEEN
+    assert ModelFolder(exported).training_images() == SEEN
 
 
 # === As weights, and from Cloud Storage ===

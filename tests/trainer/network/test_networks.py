@@ -5,8 +5,8 @@ import pytest
 from trainer.errors import UserError
 from trainer.io.files import write_json
 from trainer.network.keras_networks import BUILDERS, build_network
-from trainer.network.model_folder import MODEL_CONFIG
-from trainer.network.networks import DEFAULT, NETWORKS, architecture_of, image_sizes_of, network_of
+from trainer.network.model_folder import MODEL_CONFIG, ModelFolder
+from trainer.network.networks import DEFAULT, NETWORKS, network_of
 
 
 @pytest.mark.parametrize("config", [{}, {"network": "msinet"}])
@@ -16,13 +16,13 @@ def test_a_model_that_names_no_network_is_msinet(config):
 
 def test_an_unknown_network_is_refused_with_the_known_ones(tmp_path):
     write_json(tmp_path / MODEL_CONFIG, {"network": "msinett", "image_size": [16, 16]})
-    for ask in (architecture_of, image_sizes_of):
+    for ask in (lambda folder: ModelFolder(folder).architecture, lambda folder: ModelFolder(folder).image_sizes):
         with pytest.raises(UserError, match=r"'msinett'.*msinet"):
             ask(tmp_path)
 
 
 def test_a_folder_without_configuration_has_the_default(tmp_path):
-    assert architecture_of(tmp_path) is DEFAULT
+    assert ModelFolder(tmp_path).architecture is DEFAULT
 
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)

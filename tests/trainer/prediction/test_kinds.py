@@ -16,8 +16,7 @@ from trainer.errors import UserError
 from trainer.io.files import write_json
 from trainer.network.calibration import Calibration
 from trainer.network.inference import Inference
-from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE
-from trainer.network.networks import image_sizes_of
+from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE, ModelFolder
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.predictor import Predictor
 
@@ -58,7 +57,7 @@ def test_the_shape_is_that_of_the_parts_that_are_predicted():
 
 
 def test_a_kind_has_its_own_size_averaging_and_calibration(folder):
-    assert image_sizes_of(folder) == {PICTURE: (64, 80), PAGE: (40, 72)}
+    assert ModelFolder(folder).image_sizes == {PICTURE: (64, 80), PAGE: (40, 72)}
     predictor = Predictor(folder)
     # A copy: a second network of the same seed has other weights if another thread draws random numbers meanwhile.
     plain = shutil.copytree(folder, folder.parent / "plain")
