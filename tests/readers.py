@@ -23,11 +23,11 @@ from tests.narrow import narrowed, unexported
 from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import write_json
-from trainer.models.importing import convert_weights
-from trainer.models.weight_files import LocalWeights
 from trainer.network import saved_model
+from trainer.network.importing import convert_weights
 from trainer.network.load import Trained
 from trainer.network.model_folder import MODEL_CONFIG
+from trainer.network.weight_files import LocalWeights
 
 PICTURES = ("photo.jpg", "photo.png", "photo.webp", "photo.gif", "photo.tif", "photo.bmp")
 FORMATS = {"jpg": "JPEG", "tif": "TIFF"}

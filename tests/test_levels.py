@@ -144,7 +144,7 @@ def test_predictions_need_nothing_that_downloads_or_imports_weights():
     """Whoever runs `predict` gives it a model: `author:NAME` is resolved where the command line is read."""
     reached = reached_from(import_graph(), ["trainer.commands.predict"])
     above = ("trainer.datasets", "trainer.evaluation", "trainer.training", "trainer.models.author")
-    assert {module for module in reached if module.startswith((*above, "trainer.models.importing"))} == set()
+    assert {module for module in reached if module.startswith((*above, "trainer.network.importing"))} == set()
 
 
 def test_what_never_runs_in_a_pod_is_in_the_pipeline_alone():

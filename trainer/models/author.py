@@ -26,7 +26,7 @@ from trainer.places.places import DrivePlace
 
 if TYPE_CHECKING:
     from trainer.datasets.cache import Download
-    from trainer.models.weight_files import LocalWeights
+    from trainer.network.weight_files import LocalWeights
 
 PREFIX = "author:"
 MODEL = "model"
@@ -129,7 +129,7 @@ def find_author_model(source: str) -> pathlib.Path:
         UserError: the name is unknown, or the weights cannot be downloaded or imported.
     """
     from trainer.datasets import cache
-    from trainer.models.importing import import_local
+    from trainer.network.importing import import_local
 
     row, archive, root = get_author_weights(source), fetched(source), archives_folder()
     # Another archive or another layout of models has another folder.
@@ -159,7 +159,7 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
         UserError: as `fetched`, or the archive is damaged or has other files.
     """
     from trainer.datasets import cache
-    from trainer.models.weight_files import LocalWeights, fingerprint_files
+    from trainer.network.weight_files import LocalWeights, fingerprint_files
 
     archive, row = fetched(source), get_author_weights(source)
     with files.folder() as folder:
@@ -198,7 +198,7 @@ def _chosen(members: Sequence[Member], row: AuthorWeights, archive: str) -> tupl
 
     Of several weights only the ones with the author's name count, such as `model_salicon_cpu`.
     """
-    from trainer.models.weight_files import INSIDE, PART, SAVED_MODEL
+    from trainer.network.weight_files import INSIDE, PART, SAVED_MODEL
 
     paths = {member.path: member for member in members}
 

@@ -20,11 +20,12 @@ from trainer.io import files
 from trainer.io.files import checksum, is_taken
 from trainer.models import author
 from trainer.models.find import find_model
-from trainer.models.importing import Imported, import_local
 from trainer.models.lookup import holds_model, nearest_model
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import PATH_OF_WEIGHTS
-from trainer.models.weight_files import (
+from trainer.network.importing import Imported, import_local
+from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
+from trainer.network.weight_files import (
     INSIDE,
     KINDS,
     PART,
@@ -35,7 +36,6 @@ from trainer.models.weight_files import (
     kind_of_weights,
     whole,
 )
-from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
 from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.file_names import SourceObject
@@ -50,7 +50,7 @@ class WeightSource:
     """
 
     source: str
-    """A path or a gs:// address of files that `trainer.models.tensorflow_files` reads, or a name that
+    """A path or a gs:// address of files that `trainer.network.tensorflow_files` reads, or a name that
     `trainer.models.find.find_model` finds."""
 
     @contextmanager
@@ -124,7 +124,7 @@ def _fingerprint_of_model(model: pathlib.Path) -> str:
 def import_model(
     source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
 ) -> Imported:
-    """Make a model's folder of the weights at `source`, as `trainer.models.importing.convert_weights` does.
+    """Make a model's folder of the weights at `source`, as `trainer.network.importing.convert_weights` does.
 
     Args:
         source: as in `WeightSource`.

@@ -22,9 +22,10 @@ from trainer.datasets import table as datasets
 from trainer.errors import UserError
 from trainer.io.files import read_json
 from trainer.machine import untrusted
-from trainer.models import author, tensorflow_files
+from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.weight_sources import WeightSource
+from trainer.network import tensorflow_files
 from trainer.network.load import load_model
 from trainer.network.model_folder import MODEL_CONFIG
 from trainer.network.msinet.keras_model import build_model

@@ -10,8 +10,7 @@ import tensorflow as tf
 from tests import reference_graph
 from tests import weight_files as written
 from trainer.errors import UserError
-from trainer.models import tensorflow_files
-from trainer.network import matching
+from trainer.network import matching, tensorflow_files
 from trainer.network.arrays import Array
 from trainer.network.msinet import architecture
 from trainer.network.networks import DEFAULT

@@ -69,7 +69,7 @@ class LocalWeights:
         kind, path = kind_of_weights(self.path)
         if kind is Kind.HDF5:
             return hdf5_files.read_in_worker(path, shapes, what)
-        function = "trainer.models.tensorflow_files.read_fitting_tensorflow"
+        function = "trainer.network.tensorflow_files.read_fitting_tensorflow"
         try:
             arrays: list[Array] = untrusted.call(
                 function, path, frozenset(shapes), file=what, remedy=hdf5_files.REMEDY, limits=LIMITS

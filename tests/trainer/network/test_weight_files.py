@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import ContentError, UserError
-from trainer.models import weight_files
-from trainer.network import hdf5_files, matching
+from trainer.network import hdf5_files, matching, weight_files
 from trainer.network.msinet import architecture
 from trainer.network.msinet.keras_model import build_model
 from trainer.network.networks import DEFAULT

@@ -4,7 +4,7 @@ import pytest
 from tensorflow.core.framework import graph_pb2, types_pb2
 
 from trainer.errors import ContentError
-from trainer.models import tensorflow_files
+from trainer.network import tensorflow_files
 
 FLOAT = types_pb2.DT_FLOAT
 

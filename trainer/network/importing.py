@@ -16,9 +16,9 @@ from trainer.io.files import read_json, replacing
 from trainer.machine import untrusted
 from trainer.machine.package_version import code_version
 from trainer.machine.untrusted import Limits
-from trainer.models.weight_files import LocalWeights
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, TRAINING_IMAGES, ModelFolder, SizedConfig
 from trainer.network.networks import DEFAULT
+from trainer.network.weight_files import LocalWeights
 
 if TYPE_CHECKING:
     from trainer.network.matching import Matched
@@ -105,8 +105,7 @@ def convert_weights(
         ContentError: the weights are damaged or belong to another network.
         UserError, OSError: the output cannot be written.
     """
-    from trainer.models import tensorflow_files
-    from trainer.network import load
+    from trainer.network import load, tensorflow_files
     from trainer.network.keras_networks import build_network
     from trainer.network.saved_model import write_model  # here and below: TensorFlow is loaded now
 

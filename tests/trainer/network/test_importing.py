@@ -11,10 +11,10 @@ from tests import weight_files as written
 from tests.gcs import upload
 from tests.narrow import narrowed, unexported
 from trainer.errors import UserError
-from trainer.models import tensorflow_files
-from trainer.models.importing import convert_weights
 from trainer.models.registry_layout import VERSION_EXTRA
 from trainer.models.weight_sources import WeightSource
+from trainer.network import tensorflow_files
+from trainer.network.importing import convert_weights
 from trainer.network.load import load_model
 from trainer.network.model_folder import HISTORY, MODEL_CONFIG, WEIGHTS
 
