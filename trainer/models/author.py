@@ -159,13 +159,12 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
         UserError: as `fetched`, or the archive is damaged or has other files.
     """
     from trainer.datasets import cache
-    from trainer.network.weight_files import LocalWeights, fingerprint_files
+    from trainer.network.weight_files import LocalWeights
 
     archive, row = fetched(source), get_author_weights(source)
     with files.folder() as folder:
         try:
-            path = _unpacked(archive, row, folder)
-            yield LocalWeights(path, None, fingerprint_files(str(path)))
+            yield LocalWeights(_unpacked(archive, row, folder))
         except ContentError as error:
             cache.forget([archive])
             raise ContentError(
@@ -198,30 +197,15 @@ def _chosen(members: Sequence[Member], row: AuthorWeights, archive: str) -> tupl
 
     Of several weights only the ones with the author's name count, such as `model_salicon_cpu`.
     """
-    from trainer.network.weight_files import INSIDE, PART, SAVED_MODEL
+    from trainer.network.weight_files import NamedWeights
 
     paths = {member.path: member for member in members}
-
-    def below(folder: str) -> list[Member]:
-        start = f"{folder}/"
-        inside = [member for path, member in paths.items() if path.startswith(start)]
-        return [member for member in inside if INSIDE.fullmatch(member.path.removeprefix(start))]
-
-    def parts(prefix: str) -> list[Member]:
-        return [member for path, member in paths.items() if PART.search(path) and PART.sub("", path) == prefix]
-
-    saved = {path.removesuffix(f"/{SAVED_MODEL}") for path in paths if path.endswith(f"/{SAVED_MODEL}")}
-    graphs = [path for path in paths if path.endswith(".pb") and path.rpartition("/")[0] not in saved]
-    checkpoints = [path.removesuffix(".index") for path in paths if path.endswith(".index")]
-    for found in (
-        {path: [paths[path]] for path in graphs},
-        {folder: below(folder) for folder in saved},
-        {prefix: parts(prefix) for prefix in checkpoints},
-    ):
-        named = {path: held for path, held in found.items() if row.stem in path.rpartition("/")[2]}
+    for found in NamedWeights.forms_among(paths):
+        named = [each for each in found if row.stem in each.name.rpartition("/")[2]]
         chosen = found if len(found) == 1 else named
         if len(chosen) == 1:
-            return next(iter(chosen.items()))
-        check(not found, f"{archive} has several weights ({some(list(found))}), and none is {row.stem} alone")
+            return chosen[0].name, [paths[path] for path in chosen[0].among(paths)]
+        names = [each.name for each in found]
+        check(not found, f"{archive} has several weights ({some(names)}), and none is {row.stem} alone")
     held = some([path.partition("/")[2] for path in paths]) or "no files"
     raise UserError(f"{archive} has neither a frozen graph, nor a SavedModel, nor a checkpoint: it has {held}")

@@ -17,7 +17,7 @@ from trainer.data.settings import parse_image_size
 from trainer.datasets.table import Dataset
 from trainer.errors import UserError, printable
 from trainer.io import files
-from trainer.io.files import checksum, is_taken
+from trainer.io.files import is_taken, local_path
 from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.lookup import holds_model, nearest_model
@@ -25,17 +25,7 @@ from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import PATH_OF_WEIGHTS
 from trainer.network.importing import Imported, import_local
 from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
-from trainer.network.weight_files import (
-    INSIDE,
-    KINDS,
-    PART,
-    LocalWeights,
-    belongs_to,
-    digest,
-    fingerprint_files,
-    kind_of_weights,
-    whole,
-)
+from trainer.network.weight_files import LocalWeights, NamedWeights
 from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.file_names import SourceObject
@@ -66,13 +56,13 @@ class WeightSource:
             with author.unpacked_weights(self.source) as local:
                 yield local
         elif model := self._model:
-            yield LocalWeights(ModelFolder(model).weights, model, _fingerprint_of_model(model))
+            yield LocalWeights(ModelFolder(model).weights, model)
         elif remote := self._remote:
             with files.folder() as folder:
                 remote.folder.local(remote.weights, folder)
-                yield LocalWeights(folder / remote.name, None, remote.fingerprint)
+                yield LocalWeights(folder / remote.named.name, None, remote.fingerprint)
         else:
-            yield LocalWeights(whole(self.source), None, fingerprint_files(self.source))
+            yield LocalWeights(_path(self.source))
 
     def fingerprint(self) -> str:
         """`LocalWeights.fingerprint` of the weights. Raises as `opened`.
@@ -84,8 +74,8 @@ class WeightSource:
             with author.unpacked_weights(self.source) as local:
                 return local.fingerprint
         if model := self._model:
-            return _fingerprint_of_model(model)
-        return self._remote.fingerprint if self._remote else fingerprint_files(self.source)
+            return LocalWeights(ModelFolder(model).weights).fingerprint
+        return self._remote.fingerprint if self._remote else LocalWeights(_path(self.source)).fingerprint
 
     def fetch_archive(self) -> None:
         """Download the archive of `author:NAME` unless it is in the cache, for errors before TensorFlow is loaded.
@@ -105,7 +95,7 @@ class WeightSource:
         if author.is_named(self.source):
             author.get_author_weights(self.source)
         elif _model(self.source, None) is None:
-            kind_of_weights(whole(self.source))
+            LocalWeights(_path(self.source)).check()
 
     @functools.cached_property
     def _remote(self) -> "_Remote | None":
@@ -114,11 +104,6 @@ class WeightSource:
     @functools.cached_property
     def _model(self) -> pathlib.Path | None:
         return _model(self.source, self._remote)
-
-
-def _fingerprint_of_model(model: pathlib.Path) -> str:
-    path = ModelFolder(model).weights
-    return digest({path.name: checksum(path)})
 
 
 def import_model(
@@ -152,8 +137,8 @@ class _Remote:
 
     folder: Stored
     """The folder or bucket that holds them."""
-    name: str
-    """Their name there. For a file of a checkpoint the common name of its files."""
+    named: NamedWeights
+    """Their name there."""
 
     @classmethod
     def at(cls, source: str) -> Self | None:
@@ -163,7 +148,7 @@ class _Remote:
             return None
         if not place.object_path:
             raise UserError(f"{source} is a whole bucket; name the weights in it, as gs://BUCKET/PATH")
-        return cls(place.parent, PART.sub("", place.name))
+        return cls(place.parent, NamedWeights.of_path(place.name))
 
     @functools.cached_property
     def siblings(self) -> list[SourceObject]:
@@ -172,28 +157,29 @@ class _Remote:
 
     @property
     def is_model(self) -> bool:
-        within = f"{self.name}/"
+        name = self.named.name
+        within = f"{name}/"
         paths = [file.name.removeprefix(within) for file in self.siblings if file.name.startswith(within)]
-        return "@" in self.name or COMPACT_WEIGHTS in paths or any(map(PATH_OF_WEIGHTS.fullmatch, paths))
+        return "@" in name or COMPACT_WEIGHTS in paths or any(map(PATH_OF_WEIGHTS.fullmatch, paths))
 
     @property
     def weights(self) -> list[SourceObject]:
         """The files, with their names relative to `folder`."""
-        within = f"{self.name}/"
-        files = [
-            file
-            for file in self.siblings
-            if belongs_to(file.name, self.name)
-            or (file.name.startswith(within) and INSIDE.fullmatch(file.name.removeprefix(within)))
-        ]
+        paths = set(self.named.among(file.name for file in self.siblings))
+        files = [file for file in self.siblings if file.name in paths]
         if not files:
-            address = f"{self.folder}/{self.name}"
+            address = f"{self.folder}/{self.named.name}"
             raise UserError(f"there are no weights at {address}; `gcloud storage ls {self.folder}` lists all")
         return files
 
     @property
     def fingerprint(self) -> str:
-        return digest({file.name.removeprefix(f"{self.name}/"): file.crc32c for file in self.weights})
+        return self.named.fingerprint({file.name: file.crc32c for file in self.weights})
+
+
+def _path(source: str) -> pathlib.Path:
+    """The path of a local source. For a file of a checkpoint the common name of its files."""
+    return local_path(NamedWeights.of_path(source).name)
 
 
 def _exists(path: pathlib.Path) -> bool:
@@ -207,7 +193,7 @@ def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
     """The folder of a model of this project. None if the source is weights in another form."""
     if source == PRETRAINED:
         return find_model(source)
-    path = whole(source)
+    path = _path(source)
     is_model = remote.is_model if remote else not _exists(path) or holds_model(path)
     if not is_model:
         return None
@@ -218,5 +204,5 @@ def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
             raise
         meant = nearest_model(source)
         raise UserError(
-            f"{printable(source)} does not exist{meant}; give {KINDS}, or a model's folder or name"
+            f"{printable(source)} does not exist{meant}; give {LocalWeights.FORMS}, or a model's folder or name"
         ) from None

@@ -1,29 +1,26 @@
 """Files of weights: which kind is at a path, what identifies their content, and how a worker reads them.
 
-`tensorflow_files`, and `hdf5_files` and `compact` of `trainer.network`, read the kinds. Loads neither TensorFlow
-nor Keras, because the pipeline uses this module too.
+`tensorflow_files`, `hdf5_files` and `compact` read the kinds. Loads neither TensorFlow nor Keras, because the
+pipeline uses this module too.
 """
 
 import dataclasses
 import enum
+import functools
 import hashlib
 import pathlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import ClassVar, Self
 
 from trainer.errors import UserError, printable
-from trainer.io.files import checksum, local_path
+from trainer.io.files import checksum
 from trainer.machine import untrusted
 from trainer.machine.untrusted import Limits
 from trainer.network import hdf5_files
 from trainer.network.arrays import Array, Shape
 from trainer.network.model_folder import COMPACT_WEIGHTS
 
-KINDS = (
-    "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), or "
-    "an HDF5 file of Keras (.weights.h5, .h5)"
-)
-"""The files that are read, for messages."""
 SAVED_MODEL = "saved_model.pb"
 PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
 """Endings of the names of a checkpoint's files."""
@@ -44,15 +41,85 @@ class Kind(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
+class NamedWeights:
+    """Weights by their name in a listing, such as the objects of a bucket or the members of an archive.
+
+    Example: `a/model.ckpt.index` and `a/model.ckpt.data-00000-of-00001` are `NamedWeights("a/model.ckpt")`.
+    """
+
+    name: str
+    """Path of a file or a folder, or the common name of a checkpoint's files."""
+
+    @classmethod
+    def of_path(cls, path: str) -> Self:
+        """The weights at a path. A file of a checkpoint stands for all of them.
+
+        Example: `model.ckpt.index` is a file of `model.ckpt`.
+        """
+        return cls(PART.sub("", path))
+
+    @classmethod
+    def forms_among(cls, paths: Collection[str]) -> "list[list[NamedWeights]]":
+        """All frozen graphs, all SavedModels, and all checkpoints in a listing."""
+        saved = [path.removesuffix(f"/{SAVED_MODEL}") for path in paths if path.endswith(f"/{SAVED_MODEL}")]
+        graphs = [path for path in paths if path.endswith(".pb") and path.rpartition("/")[0] not in saved]
+        checkpoints = [path.removesuffix(".index") for path in paths if path.endswith(".index")]
+        return [[cls(name) for name in names] for names in (graphs, saved, checkpoints)]
+
+    def among(self, paths: Iterable[str]) -> list[str]:
+        """The files in a listing that these weights consist of."""
+        within = f"{self.name}/"
+        return [
+            path
+            for path in paths
+            if path == self.name
+            or (PART.search(path) and PART.sub("", path) == self.name)
+            or (path.startswith(within) and INSIDE.fullmatch(path.removeprefix(within)))
+        ]
+
+    def fingerprint(self, checksums: Mapping[str, str]) -> str:
+        """A digest (hex) of the names and checksums of the files, the same wherever they are.
+
+        Args:
+            checksums: path of each file in the listing -> CRC32C, 8 hex digits.
+        """
+        lines = sorted(f"{path.removeprefix(f'{self.name}/')}\t{crc}\n" for path, crc in checksums.items())
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
 class LocalWeights:
     """Weights as local files."""
 
     path: pathlib.Path
     """A file, a folder, or the common name of a checkpoint's files."""
-    model: pathlib.Path | None
+    model: pathlib.Path | None = None
     """The folder of the model, if the weights belong to a model of this project."""
-    fingerprint: str
-    """A digest (hex) of the files' names and checksums, the same wherever they are."""
+    listed: str = ""
+    """Their fingerprint, if a listing tells it. Empty to compute it from the files."""
+
+    FORMS: ClassVar[str] = (
+        "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), "
+        "or an HDF5 file of Keras (.weights.h5, .h5)"
+    )
+    """The files that are read, for messages."""
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """`NamedWeights.fingerprint` of the files."""
+        if self.listed:
+            return self.listed
+        name = self.path.name
+        inside = [*self.path.glob("*"), *self.path.glob("variables/*")] if self.path.is_dir() else []
+        files = {f"{name}/{file.relative_to(self.path).as_posix()}": file for file in inside}
+        if not self.path.is_dir():
+            files = {file.name: file for file in self.path.parent.glob("*")}
+        chosen = [each for each in NamedWeights(name).among(files) if files[each].is_file()]
+        return NamedWeights(name).fingerprint({each: checksum(files[each]) for each in chosen})
+
+    def check(self) -> None:
+        """Raise `UserError` unless they are there, in a form that is read."""
+        kind_of_weights(self.path)
 
     def read(self, shapes: Collection[Shape], what: str) -> list[Array]:
         """Read the weights, of any kind, in the worker of `trainer.machine.untrusted`.
@@ -98,7 +165,7 @@ def kind_of_weights(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
     if prefix := _checkpoint_at(path):
         return Kind.CHECKPOINT, prefix
     if not path.exists():
-        raise UserError(f"{printable(str(path))} does not exist; give {KINDS}")
+        raise UserError(f"{printable(str(path))} does not exist; give {LocalWeights.FORMS}")
     if path.is_file() and path.suffix == ".pb":
         return Kind.GRAPH, path
     if path.is_file() and path.suffix in (".h5", ".hdf5"):
@@ -106,7 +173,7 @@ def kind_of_weights(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
     if path.is_file() and path.name == COMPACT_WEIGHTS:
         return Kind.COMPACT, path
     what = f"is a folder without {SAVED_MODEL}" if path.is_dir() else "cannot be read as weights"
-    raise UserError(f"{path} {what}; give {KINDS}")
+    raise UserError(f"{path} {what}; give {LocalWeights.FORMS}")
 
 
 def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
@@ -120,37 +187,3 @@ def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
     if len(indexes) > 1:
         raise UserError(f"{path} has several checkpoints; name one: {', '.join(file.stem for file in indexes)}")
     return indexes[0].with_suffix("") if indexes else None
-
-
-def fingerprint_files(source: str) -> str:
-    """Compute a digest (hex) of the names and checksums of the weight files at `source`, wherever that is."""
-    path = whole(source)
-    if not path.is_dir():
-        files = {file.name: file for file in path.parent.glob("*") if belongs_to(file.name, path.name)}
-    else:
-        contents = [*path.glob("*"), *path.glob("variables/*")]
-        files = {name: file for file in contents if INSIDE.fullmatch(name := file.relative_to(path).as_posix())}
-    return digest({name: checksum(file) for name, file in files.items() if file.is_file()})
-
-
-def digest(checksums: Mapping[str, str]) -> str:
-    """A digest (hex) of files: name -> CRC32C, 8 hex digits."""
-    lines = sorted(f"{name}\t{crc}\n" for name, crc in checksums.items())
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def whole(source: str) -> pathlib.Path:
-    """The path of a source. For a file of a checkpoint the common name of its files.
-
-    Example: `model.ckpt.index` becomes `model.ckpt`.
-    """
-    path = local_path(source)
-    return path.with_name(PART.sub("", path.name)) if PART.search(path.name) else path
-
-
-def belongs_to(file: str, name: str) -> bool:
-    """Whether `name` is the file's, or the name of the checkpoint to which the file belongs.
-
-    Example: `model.ckpt.data-00000-of-00001` belongs to `model.ckpt`.
-    """
-    return file == name or (PART.sub("", file) == name and bool(PART.search(file)))

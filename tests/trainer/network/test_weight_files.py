@@ -52,7 +52,7 @@ def path(tmp_path, content):
 def test_another_form_is_refused_with_the_forms_that_are_read(name, tmp_path):
     path = tmp_path / name
     path.touch()
-    with pytest.raises(UserError, match=f"^{path} .*{re.escape(weight_files.KINDS)}$"):
+    with pytest.raises(UserError, match=f"^{path} .*{re.escape(weight_files.LocalWeights.FORMS)}$"):
         weight_files.kind_of_weights(path)
 
 
@@ -103,7 +103,7 @@ def test_no_memory_is_taken_for_an_array_of_a_shape_that_no_layer_has(path, netw
     with h5py.File(path, "r+") as file:
         file.create_dataset(NAME, shape, "f4", chunks=tuple(min(side, 9) for side in shape))
     expected = architecture.weight_shapes()
-    found = weight_files.LocalWeights(path, None, "").read(expected.values(), "it")
+    found = weight_files.LocalWeights(path).read(expected.values(), "it")
     with pytest.raises(UserError, match=rf"{NAME} is \({shape[0]},.*, conv1_conv1_1/\w+ is"):
         matching.match(DEFAULT, found, "it")
 
@@ -113,7 +113,7 @@ def test_an_array_that_unpacks_to_more_than_the_memory_of_the_worker_is_refused(
     with h5py.File(path, "r+") as file:
         file.create_dataset(NAME, shape, "f4", chunks=(2**10, 2**10), compression="gzip")  # 16 GB of zeros
     with pytest.raises(ContentError, match="it takes more than 3 GB of memory to read"):
-        weight_files.LocalWeights(path, None, "").read([shape], "it")
+        weight_files.LocalWeights(path).read([shape], "it")
 
 
 def test_compressed_arrays_are_read(path):
