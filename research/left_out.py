@@ -49,8 +49,7 @@ def main() -> None:
     parsed = parser.parse_args()
     load_tensorflow()
     from trainer.data import tfrecords
-    from trainer.evaluation.confidence import WORSE, significance
-    from trainer.evaluation.per_image import CENTER_BIAS
+    from trainer.evaluation.evaluation import Role, Significance
     from trainer.evaluation.scoring import Scorer
     from trainer.training import fit_calibration
 
@@ -87,8 +86,8 @@ def main() -> None:
             table = scorer.score(test_set.name)
             for name in networks:
                 cells = []
-                for gain in table.gains(name, CENTER_BIAS, 0.95).values():
-                    mark = "**" if significance(gain) == WORSE else ""
+                for gain in table.gains(name, Role.CENTER_BIAS, 0.95).values():
+                    mark = "**" if gain.outcome == Significance.WORSE else ""
                     cells.append(f"{mark}{gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}){mark}")
                 rows.append(f"| {test_set.name}, {name} | {len(table.images)} | {' | '.join(cells)} |")
     print(f"| | images | {' | '.join(row.label for row in METRICS.values())} |")

@@ -17,7 +17,8 @@ from PIL import Image
 from tests.prepared import evaluation_of, write_prepared
 from trainer.data import prepared_data
 from trainer.evaluation import per_image
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
+from trainer.evaluation.evaluation import Role
+from trainer.evaluation.per_image import PerImage
 from trainer.io import files
 from trainer.machine import runtime
 from trainer.machine.runtime import LOADING, TPU_LOCKED_BYTES
@@ -106,15 +107,17 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
     random = np.random.default_rng(seed)
     columns = [{metric: random.random(8) for metric in METRICS} for _ in range(2)]
     table = PerImage(
-        [f"{index}.jpg" for index in range(8)], dict(zip((CANDIDATE, CENTER_BIAS), columns, strict=True))
+        [f"{index}.jpg" for index in range(8)], dict(zip((Role.CANDIDATE, Role.CENTER_BIAS), columns, strict=True))
     )
     per_image.append_scores(folder / model_folder.PER_IMAGE, "osie", table)
-    evaluation = evaluation_of({CANDIDATE: table.means(CANDIDATE)}, model_folders={CANDIDATE: "gone"})
+    evaluation = evaluation_of(
+        {Role.CANDIDATE: table.means(Role.CANDIDATE)}, model_folders={Role.CANDIDATE: "gone"}
+    )
     scored = dataclasses.replace(
         evaluation.deciding,
         folder="gone",
         manifest=prepared_data.Manifest.load(data),
-        image_sizes={CANDIDATE: [32, 40]},
+        image_sizes={Role.CANDIDATE: [32, 40]},
     )
     dataclasses.replace(evaluation, datasets={"osie": scored}).write(folder)
 

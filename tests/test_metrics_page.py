@@ -13,7 +13,7 @@ from tests.narrow import narrowed
 from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.per_image import CANDIDATE
+from trainer.evaluation.evaluation import Role
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.network.model_folder import PER_IMAGE
 
@@ -67,7 +67,7 @@ def test_code_of_the_page_answers_what_evaluate_writes(work, monkeypatch):
     monkeypatch.chdir(work)
     exec(code, {"print": lambda image, *scores: found.update({str(image): scores})})
     with (work / "evaluation" / PER_IMAGE).open(newline="") as file:
-        written = [row for row in csv.DictReader(file) if row["model"] == CANDIDATE]
+        written = [row for row in csv.DictReader(file) if row["model"] == Role.CANDIDATE]
     assert len(written) > 1
     for row in written:
         for (metric, tolerance), score in zip(TOLERANCES.items(), found[row["image"]], strict=True):

@@ -58,13 +58,14 @@ def score_sentence(scores: ScoredDataset | None, absent: str = NO_TEST_SET) -> s
     """
     if scores is None:
         return UNTESTED.format(absent)
-    from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS
+    from trainer.evaluation.evaluation import Role
     from trainer.metrics.metric_table import LEAD, METRICS
 
     models = scores.models
     return (
         f"It was chosen on the validation images. On the {scores.n_images} images of the test set, its "
-        f"{METRICS[LEAD].label} is {models[CANDIDATE][LEAD]:.4f} (centre bias: {models[CENTER_BIAS][LEAD]:.4f})."
+        f"{METRICS[LEAD].label} is {models[Role.CANDIDATE][LEAD]:.4f} "
+        f"(centre bias: {models[Role.CENTER_BIAS][LEAD]:.4f})."
     )
 
 

@@ -26,14 +26,16 @@ from trainer.data.prepared_data import Manifest
 from trainer.data.tfrecords import Example
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Values
-from trainer.evaluation.evaluation import CeilingScores, Choice, HeldOutScores, NoCeiling, Scores, Share
-from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage
+from trainer.evaluation.evaluation import CeilingScores, Choice, HeldOutScores, NoCeiling, Role, Scores, Share
+from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.scoring import Background, Size, content, resize_map, small_size
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.metrics.points import scale_points
 
+LEAVE_ONE_OUT, SPLIT_HALF = "leave_one_out", "split_half"
+"""Who predicts whom in the scores of people: all others one observer, or one half of them the other half."""
 PROTOCOLS = {LEAVE_ONE_OUT: tuple(metrics_that_need(FIXATIONS)), SPLIT_HALF: tuple(METRICS)}
 """Protocol -> its metrics. The few fixations of one observer make no density to compare with."""
 
@@ -273,7 +275,7 @@ class Ceiling:
         self._groups[example.index] = group
         image = Observed.of(example, background)
         maps = {model: resize_map(each, image.size) for model, each in predictions.items()}
-        maps[CENTER_BIAS] = image.center_bias
+        maps[Role.CENTER_BIAS] = image.center_bias
         self._rows[example.index] = {
             protocol: _score(image, protocol, example.index, fitted, maps) for protocol in PROTOCOLS
         }
@@ -312,11 +314,11 @@ class Ceiling:
         table = self._table(protocol)
 
         def share(model: str, metric: str) -> Share:
-            scores, start, end = (table.values(each, metric) for each in (model, CENTER_BIAS, OBSERVERS))
+            scores, start, end = (table.values(each, metric) for each in (model, Role.CENTER_BIAS, Role.OBSERVERS))
             higher = METRICS[metric].higher_is_better
             return confidence.share(scores, start, end, higher, level)
 
-        models = [model for model in table.scores if model not in (CENTER_BIAS, OBSERVERS)]
+        models = [model for model in table.scores if model not in (Role.CENTER_BIAS, Role.OBSERVERS)]
         return HeldOutScores(
             means={model: table.means(model) for model in table.scores},
             intervals={model: table.intervals(model, level) for model in table.scores},
@@ -330,14 +332,14 @@ class Ceiling:
 def _score(
     image: Observed, protocol: str, index: int, fitted: Fitted, maps: Mapping[str, Map]
 ) -> dict[str, Scores]:
-    """Model, centre bias or OBSERVERS -> the mean scores over the splits of one image."""
+    """Model, centre bias or Role.OBSERVERS -> the mean scores over the splits of one image."""
     choices = fitted.choices[protocol]
-    rows: dict[str, list[Scores]] = {model: [] for model in (*maps, OBSERVERS)}
+    rows: dict[str, list[Scores]] = {model: [] for model in (*maps, Role.OBSERVERS)}
     for split in image.observer_splits(protocol, (SCORING, index), MOST_SPLITS[protocol]):
         truth = image.truth(split.held_out, fitted.truth_blur if protocol == SPLIT_HALF else None)
         predicted = image.predict(split.predicting, set(choices.values()))
         theirs = {metric: predicted[choice] for metric, choice in choices.items()}
-        rows[OBSERVERS].append(score_maps(theirs, truth))
+        rows[Role.OBSERVERS].append(score_maps(theirs, truth))
         for model, prediction in maps.items():
             rows[model].append(score_maps(dict.fromkeys(choices, prediction), truth))
     return {

@@ -18,8 +18,17 @@ from trainer.data import prepared_data
 from trainer.data.prepared_data import Manifest
 from trainer.errors import UserError, check, check_choice
 from trainer.evaluation import confidence, gate, per_image, run_folders, sample_notices
-from trainer.evaluation.evaluation import CONFIDENCE, Evaluation, Gain, Intervals, ScoredDataset, Scores
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, LeftOut, PerImage
+from trainer.evaluation.evaluation import (
+    CONFIDENCE,
+    Evaluation,
+    Gain,
+    Intervals,
+    Role,
+    ScoredDataset,
+    Scores,
+    Significance,
+)
+from trainer.evaluation.per_image import LeftOut, PerImage
 from trainer.io.files import local_path
 from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
@@ -36,7 +45,7 @@ KINDS = (
 )
 RUN_EVALUATION = "evaluate-model/evaluation"
 """Relative to the folder of a run's attempt."""
-RESERVED = {per_image.CENTER_BIAS, per_image.UNIFORM, "stimulus", "density"}
+RESERVED = {Role.CENTER_BIAS, Role.UNIFORM, "stimulus", "density"}
 """Reserved names: in tables and pictures they label something other than a model."""
 EVALUATE_AGAIN = "evaluate the model again"
 EVALUATE_TOGETHER = (
@@ -45,10 +54,10 @@ EVALUATE_TOGETHER = (
 N_DIFFERING = 6
 """Number of images to show, those with the largest differences between the models."""
 PHRASES = {
-    confidence.BETTER: "significantly better",
-    confidence.WORSE: "significantly worse",
-    confidence.NOT_SIGNIFICANT: "not significantly different",
-    confidence.SAME: "the same",
+    Significance.BETTER: "significantly better",
+    Significance.WORSE: "significantly worse",
+    Significance.NOT_SIGNIFICANT: "not significantly different",
+    Significance.SAME: "the same",
 }
 
 Files = dict[str, dict[str, pathlib.Path]]
@@ -162,8 +171,8 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
     tables, scored = per_image.read_scores(folder / model_folder.PER_IMAGE, EVALUATE_AGAIN), evaluation.datasets
     has = {
         "folder": all(result.folder for result in scored.values()),
-        "image_sizes": all(CANDIDATE in result.image_sizes for result in scored.values()),
-        "model_folders": CANDIDATE in evaluation.model_folders,
+        "image_sizes": all(Role.CANDIDATE in result.image_sizes for result in scored.values()),
+        "model_folders": Role.CANDIDATE in evaluation.model_folders,
         **{dataset: dataset in tables for dataset in scored},
     }
     for key, is_there in has.items():
@@ -172,7 +181,7 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         dataset: ModelScores(tables[dataset], result.manifest, _same_data(result), result.origin_of_bias)
         for dataset, result in scored.items()
     }
-    path = model or pathlib.Path(evaluation.model_folders[CANDIDATE])
+    path = model or pathlib.Path(evaluation.model_folders[Role.CANDIDATE])
     sizes = [_sizes(each) for each in scored.values()]
     facts = {
         "evaluation": str(folder),
@@ -187,8 +196,8 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
 
 def _sizes(result: ScoredDataset) -> list[str]:
     """The input sizes of the candidate on a dataset, such as `240 x 320`. The size for pages comes last."""
-    pages = result.pages.get(CANDIDATE)
-    seen = [result.image_sizes[CANDIDATE], *([pages.image_size] if pages else [])]
+    pages = result.pages.get(Role.CANDIDATE)
+    seen = [result.image_sizes[Role.CANDIDATE], *([pages.image_size] if pages else [])]
     return [wording.size_text(size) for size in seen]
 
 
@@ -228,7 +237,7 @@ class SharedScores:
     """The scores of all models on one dataset."""
 
     table: PerImage
-    """Label -> scores. Also CENTER_BIAS if it is the same for all models, and known in each metric."""
+    """Label -> scores. Also Role.CENTER_BIAS if it is the same for all models, and known in each metric."""
     notes: list[str]
     """Sentences on how the scores were chosen, and what was left out."""
     folder: pathlib.Path | None
@@ -274,7 +283,7 @@ def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
     first, *others = measured.values()
     common = set(first.table.images).intersection(*(other.table.images for other in others))
     images = [image for image in first.table.images if image in common]
-    tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
+    tables = {label: each.table.only(images).scores.get(Role.CANDIDATE, {}) for label, each in measured.items()}
     # The centre bias is made of the training images, and a setting can limit their number.
     data = list(dict.fromkeys(_origin(each) for each in measured.values()))
     left_out = metrics_that_need(BASELINE) if len(data) > 1 else ()
@@ -287,11 +296,11 @@ def _shared(measured: Mapping[str, ModelScores]) -> SharedScores:
     notes = _notes(measured, len(images), data)
     folder = None
     if len(data) == 1 and kept:
-        bias = first.table.only(images).scores.get(CENTER_BIAS, {})
+        bias = first.table.only(images).scores.get(Role.CENTER_BIAS, {})
         if missing := [METRICS[metric].label for metric in kept if metric not in bias]:
             notes.append(f"Left out: the centre bias, of which no {', '.join(missing)} is stored.")
         else:
-            scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
+            scores[Role.CENTER_BIAS] = {metric: bias[metric] for metric in kept}
         folder = next((each.folder for each in measured.values() if each.folder is not None), None)
     kept_tables = [each.table.only(images) for each in measured.values()]
     fewest = min(kept_tables, key=lambda table: table.n_units)
@@ -313,11 +322,11 @@ def _left_out(tables: Mapping[str, PerImage]) -> LeftOut | None:
     for each in parts.values():
         if not (np.array_equal(each.images, first.images) and np.array_equal(each.observers, first.observers)):
             return None
-    scores = {label: each.scores[CANDIDATE] for label, each in parts.items()}
+    scores = {label: each.scores[Role.CANDIDATE] for label, each in parts.items()}
     common = set(METRICS).intersection(*scores.values())
     columns = {
         label: {metric: of[metric] for metric in common}
-        for label, of in (scores | {CENTER_BIAS: first.scores[CENTER_BIAS]}).items()
+        for label, of in (scores | {Role.CENTER_BIAS: first.scores[Role.CENTER_BIAS]}).items()
     }
     return LeftOut(first.observers, columns, first.images)
 
@@ -376,7 +385,7 @@ def evaluate_again(
     shared = {}
     for name, folder in datasets.items():
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
-        del table.scores[UNIFORM]
+        del table.scores[Role.UNIFORM]
         notes = [sample_notices.ALL_SCORES] if Origin(vars(manifests[name])).is_sample else []
         shared[name] = SharedScores(table, notes, folder)
     return _tests_first(shared)
@@ -421,8 +430,18 @@ class Difference(Gain):
 
     p_adjusted: float
     """The p-value, corrected for the number of comparisons (Holm)."""
-    significance: str
-    """The words of `confidence.significance` for `p_adjusted`."""
+    significance: Significance
+    """The `outcome` by `p_adjusted`."""
+
+    @property
+    def outcome(self) -> Significance:
+        """The significance by the corrected p-value."""
+        return self.significance
+
+    @property
+    def p_shown(self) -> float:
+        """The corrected p-value."""
+        return self.p_adjusted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -435,7 +454,7 @@ class DatasetComparison:
     metric: str
     """The metric of `verdicts` and `differing`."""
     means: dict[str, Scores]
-    """Label -> metric -> mean over the images. CENTER_BIAS comes after the models."""
+    """Label -> metric -> mean over the images. Role.CENTER_BIAS comes after the models."""
     intervals: dict[str, Intervals]
     """Label -> metric -> confidence interval of the mean. None for too few images."""
     differences: dict[str, dict[str, Difference]]
@@ -465,7 +484,7 @@ def compare_models(
         UserError: not all models were measured in this metric.
     """
     table = shared.table
-    labels = [label for label in table.scores if label != CENTER_BIAS]
+    labels = [label for label in table.scores if label != Role.CENTER_BIAS]
     measured = list(table.scores[labels[0]])
     if metric:
         check_choice(f"metric of {dataset}", metric, measured)
@@ -494,9 +513,9 @@ def _differences(table: PerImage, labels: list[str], level: float) -> dict[str, 
         adjusted = confidence.holm([gains[label][metric].p_value for label in others])
         for label, p_adjusted in zip(others, adjusted, strict=True):
             gain = gains[label][metric]
-            significance = confidence.significance(gain)
-            if significance != confidence.SAME and p_adjusted >= 1 - level:
-                significance = confidence.NOT_SIGNIFICANT
+            significance = gain.outcome
+            if significance != Significance.SAME and p_adjusted >= 1 - level:
+                significance = Significance.NOT_SIGNIFICANT
             differences[label][metric] = Difference(
                 **dataclasses.asdict(gain), p_adjusted=p_adjusted, significance=significance
             )
@@ -518,7 +537,7 @@ def _differing(table: PerImage, labels: list[str], metric: str) -> dict[str, dic
 def _verdict(label: str, first: str, differences: dict[str, Difference], metric: str, level: float) -> str:
     """Whether a model is better than the first one: in one metric with the numbers, in the others by name."""
     gain, name = differences[metric], METRICS[metric].label
-    if gain.significance == confidence.SAME:
+    if gain.significance == Significance.SAME:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
         too_few = wording.too_few(gain.n_images, level, gain.of_groups, confidence.MIN_IMAGES)
@@ -530,7 +549,7 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
         f"p {p_value if '<' in p_value else f'= {p_value}'}; better on {gain.better_on:,} of "
         f"{wording.count_text(gain.n_images, gain.of_groups)}"
     )
-    preposition = "from" if gain.significance == confidence.NOT_SIGNIFICANT else "than"
+    preposition = "from" if gain.significance == Significance.NOT_SIGNIFICANT else "than"
     sentence = f"{label} is {PHRASES[gain.significance]} {preposition} {first} in {name} ({numbers})."
     others = {
         phrase: [

@@ -45,7 +45,6 @@ BETS, BISECTIONS = (1e-3, 1e9), 60
 """Bets that are searched, and the steps."""
 DECISIONS_A_YEAR = 52
 """Weekly retraining decides so often whether its candidate becomes the default."""
-BETTER, WORSE, NOT_SIGNIFICANT, SAME = "better", "worse", "not significant", "the same"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,12 +271,3 @@ def _standard_error(scores: Values, people: People | None) -> tuple[float, float
 def _are_equal(scores: Values) -> bool:
     # scipy divides by the spread, and rounding alone must not count as one.
     return bool(np.ptp(scores) <= 1e-12 * np.abs(scores).max())
-
-
-def significance(gain: Gain) -> str:
-    """BETTER or WORSE if the interval excludes 0, else NOT_SIGNIFICANT. SAME if no image has a difference."""
-    if not (gain.better_on or gain.worse_on):
-        return SAME
-    if gain.low is not None and gain.low > 0:
-        return BETTER
-    return WORSE if gain.high is not None and gain.high < 0 else NOT_SIGNIFICANT

@@ -19,7 +19,7 @@ from trainer.data.prepared_data import Manifest
 from trainer.data.statistics import Shift
 from trainer.errors import some
 from trainer.evaluation import per_image, witness
-from trainer.evaluation.per_image import CANDIDATE, CHAMPION
+from trainer.evaluation.evaluation import Role
 from trainer.evaluation.recorded import Compared, Line
 from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
@@ -130,7 +130,7 @@ def _scores(folder: StrPath, manifest: Manifest, default: StrPath, compared: Com
     if not table.is_file():
         return NO_SCORES
     decided_on = next(iter(per_image.read_scores(table, "restore it").values()))  # what decides is written first
-    then = dict(zip(decided_on.images, decided_on.scores[CANDIDATE][LEAD].tolist(), strict=True))
+    then = dict(zip(decided_on.images, decided_on.scores[Role.CANDIDATE][LEAD].tolist(), strict=True))
     split = manifest.held_out
     held_out = {line.image for line in compared.now if line.split == split}
     pairs = {
@@ -159,9 +159,9 @@ def _score(
     from trainer.evaluation.scoring import Scorer  # loads TensorFlow
 
     left_out = set(held_out) - set(names)
-    predictors = {CHAMPION: _predictor(str(default))}
+    predictors: dict[str, Any] = {Role.CHAMPION: _predictor(str(default))}
     table = Scorer(pathlib.Path(folder), manifest, predictors, left_out=left_out).score("score the data")
-    return dict(zip(table.images, table.scores[CHAMPION][LEAD].tolist(), strict=True))
+    return dict(zip(table.images, table.scores[Role.CHAMPION][LEAD].tolist(), strict=True))
 
 
 @functools.lru_cache(2)

@@ -27,9 +27,11 @@ from trainer.evaluation.evaluation import (
     Known,
     Pages,
     Picture,
+    Role,
     ScoredDataset,
+    Significance,
 )
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
+from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import FORGET, KEEP, EvaluateConfig, metric_of
 from trainer.io import files
@@ -41,7 +43,7 @@ from trainer.network import model_folder
 from trainer.network.model_folder import PAGE, PICTURE
 
 PICTURES_PER_GROUP = 3
-NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}
+NAMES: dict[str, str] = {Role.CANDIDATE: "candidate", Role.CHAMPION: "current default"}
 """The names of the models in sentences."""
 
 
@@ -82,7 +84,9 @@ def evaluate(
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
     """
     manifests, decides = _check(config, datasets, pathlib.Path(output))
-    folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
+    folders: dict[str, StrPath] = {Role.CANDIDATE: candidate}
+    if champion is not None:
+        folders[Role.CHAMPION] = champion
     models = {model: Seen.by(folder, [*datasets.values(), *trained_on]) for model, folder in folders.items()}
     left_out = {name: _left_out(datasets[name], manifest, models) for name, manifest in manifests.items()}
     n_images = manifests[decides].counts[manifests[decides].held_out]
@@ -149,7 +153,7 @@ def _left_out(folder: StrPath, manifest: prepared_data.Manifest, models: Mapping
     """
     names = {model: each.among(folder) for model, each in models.items()}
     if manifest.is_test_set:
-        seen.check_some_unseen(folder, names[CANDIDATE])
+        seen.check_some_unseen(folder, names[Role.CANDIDATE])
     return sorted(set().union(*names.values()))
 
 
@@ -182,14 +186,14 @@ def _score(
     per_image.append_scores(output / model_folder.PER_IMAGE, data.name, table)
     groups = _ranked(table) | _extremes(table) | ({} if decision is None else _extreme_gains(config, table))
     result = _summary(config, data, bias, table, _draw(scorer, table, groups, output, data.name))
-    if decision is not None and CHAMPION in table.scores:
+    if decision is not None and Role.CHAMPION in table.scores:
         result = _with_decisive(config, table, result, decision)
     return dataclasses.replace(
         result,
         n_fixations=scorer.n_fixations,
         n_observers=scorer.n_observers,
         image_sizes={model: list(each.image_sizes[PICTURE]) for model, each in predictors.items()},
-        runtime=predictors[CANDIDATE].runtime,
+        runtime=predictors[Role.CANDIDATE].runtime,
         pages={
             model: Pages(count, list(predictors[model].image_sizes[PAGE]))
             for model, count in scorer.n_pages.items()
@@ -219,13 +223,15 @@ def _on_known(
 
     manifest = prepared_data.Manifest.load(folder)
     # Images that the candidate was trained on flatter it, so they are left out if enough others are there.
-    trained_on = models[CANDIDATE].among(folder, splits=("train",))
+    trained_on = models[Role.CANDIDATE].among(folder, splits=("train",))
     enough = manifest.counts[manifest.held_out] - len(trained_on) >= confidence.MIN_DECIDING
     table = Scorer(folder, manifest, predictors, left_out=trained_on if enough else ()).score(
         "evaluate known images"
     )
     metric = metric_of(config.gate)
-    gain = table.gains(CANDIDATE, CHAMPION, KNOWN_LEVEL)[metric if metric in table.scores[CANDIDATE] else LEAD]
+    gain = table.gains(Role.CANDIDATE, Role.CHAMPION, KNOWN_LEVEL)[
+        metric if metric in table.scores[Role.CANDIDATE] else LEAD
+    ]
     shared = recorded.compare(recorded.read_lines(data), recorded.read_lines(folder))
     return Known.of(gain, len(table.images), len(shared.comparable), len(shared.changed))
 
@@ -256,8 +262,8 @@ def _summary(
     from trainer.data.tfrecords import Original
 
     level, source = gate.shown_confidence(config), prepared_data.Manifest.load(bias)
-    models = [model for model in (CENTER_BIAS, CHAMPION) if model in table.scores]
-    against = {model: table.gains(CANDIDATE, model, level) for model in models}
+    models = [model for model in (Role.CENTER_BIAS, Role.CHAMPION) if model in table.scores]
+    against = {model: table.gains(Role.CANDIDATE, model, level) for model in models}
     return ScoredDataset(
         folder=str(data.folder.absolute()),
         has_fixations=data.manifest.has_fixations,
@@ -266,9 +272,9 @@ def _summary(
         left_out=data.left_out,
         models={model: table.means(model) for model in table.scores},
         intervals={model: table.intervals(model, level) for model in table.scores},
-        gains=against.get(CHAMPION, {}),
+        gains=against.get(Role.CHAMPION, {}),
         worse={
-            model: [metric for metric, gain in each.items() if confidence.significance(gain) == confidence.WORSE]
+            model: [metric for metric, gain in each.items() if gain.outcome == Significance.WORSE]
             for model, each in against.items()
         },
         n_images=len(table.images),
@@ -284,20 +290,20 @@ def _with_decisive(config: EvaluateConfig, table: PerImage, result: ScoredDatase
 
     It holds for other images and the same people, at the level of this decision.
     """
-    metric = gate.measured_metric(config.gate, table.scores[CANDIDATE])
-    models = table.values(CANDIDATE, metric), table.values(CHAMPION, metric)
+    metric = gate.measured_metric(config.gate, table.scores[Role.CANDIDATE])
+    models = table.values(Role.CANDIDATE, metric), table.values(Role.CHAMPION, metric)
     higher, level = METRICS[metric].higher_is_better, gate.gate_level(config, decision)
     gain = confidence.gain(*models, higher, level, of_groups=table.is_grouped)
     gains = confidence.gains_of(*models, higher)
     low, high = confidence.deciding_interval(gains, gain.level) or (None, None)
     decisive: Gain = dataclasses.replace(gain, low=low, high=high)
     spread = None if low is None else float(gains.std(ddof=1))
-    others = [each for each in result.worse[CHAMPION] if each != metric]
-    is_worse = confidence.significance(decisive) == confidence.WORSE
+    others = [each for each in result.worse[Role.CHAMPION] if each != metric]
+    is_worse = decisive.outcome == Significance.WORSE
     return dataclasses.replace(
         result,
         gains=result.gains | {metric: decisive},
-        worse=result.worse | {CHAMPION: [*([metric] if is_worse else []), *others]},
+        worse=result.worse | {Role.CHAMPION: [*([metric] if is_worse else []), *others]},
         decisive_gain=decisive,
         spread=spread,
         could_find=None if spread is None else confidence.detectable_gain(spread, len(gains), gain.level),
@@ -324,10 +330,10 @@ def _conclude(
     n_unseen = n_units if n_seen < n_all else 0
     undecided = reasons.too_few_to_decide(wording.images_of(decides), n_all, n_seen, n_unseen, config)
     model_configs = {model: each.model_config for model, each in models.items()}
-    reservation = gate.reservation(deciding.manifest, model_configs.get(CHAMPION))
-    if CHAMPION in models and not reservation:
-        reservation = models[CANDIDATE].caution(NAMES[CANDIDATE], deciding.manifest).removesuffix(".")
-    default = (model_configs.get(CHAMPION) or {}).get("name", "")
+    reservation = gate.reservation(deciding.manifest, model_configs.get(Role.CHAMPION))
+    if Role.CHAMPION in models and not reservation:
+        reservation = models[Role.CANDIDATE].caution(NAMES[Role.CANDIDATE], deciding.manifest).removesuffix(".")
+    default = (model_configs.get(Role.CHAMPION) or {}).get("name", "")
     decision = gate.decide(
         config, deciding.models, deciding.decisive_gain, reservation, undecided, default, on_known, questions
     )
@@ -367,7 +373,7 @@ def _conclude(
 
 def _ranked(table: PerImage) -> dict[str, list[str]]:
     """The best, median and worst images by the candidate's KLD, each image in one group only."""
-    klds = dict(zip(table.images, table.scores[CANDIDATE][LEAD], strict=True))
+    klds = dict(zip(table.images, table.scores[Role.CANDIDATE][LEAD], strict=True))
     names = sorted(klds, key=lambda name: klds[name])
     count, middle = min(PICTURES_PER_GROUP, len(names)), len(names) // 2
     start = max(0, middle - count // 2)
@@ -382,7 +388,7 @@ def _ranked(table: PerImage) -> dict[str, list[str]]:
 def _extremes(table: PerImage) -> dict[str, list[str]]:
     """The candidate's best and its worst image in each metric but KLD, as groups such as `best nss`."""
     groups: dict[str, list[str]] = {}
-    for metric, scores in table.scores[CANDIDATE].items():
+    for metric, scores in table.scores[Role.CANDIDATE].items():
         if metric != LEAD:
             ends = table.images[int(np.nanargmin(scores))], table.images[int(np.nanargmax(scores))]
             worst, best = ends if METRICS[metric].higher_is_better else ends[::-1]
@@ -392,10 +398,10 @@ def _extremes(table: PerImage) -> dict[str, list[str]]:
 
 def _extreme_gains(config: EvaluateConfig, table: PerImage) -> dict[str, list[str]]:
     """The images with the largest gains over the current default and those with the largest losses."""
-    if CHAMPION not in table.scores:
+    if Role.CHAMPION not in table.scores:
         return {}
-    metric = gate.measured_metric(config.gate, table.scores[CANDIDATE])
-    ours, theirs = (table.scores[model][metric] for model in (CANDIDATE, CHAMPION))
+    metric = gate.measured_metric(config.gate, table.scores[Role.CANDIDATE])
+    ours, theirs = (table.scores[model][metric] for model in (Role.CANDIDATE, Role.CHAMPION))
     gains = np.nan_to_num(confidence.gains_of(ours, theirs, METRICS[metric].higher_is_better))
     ascending = np.argsort(gains, kind="stable")
     return {
@@ -416,7 +422,11 @@ def _draw(
         Picture(
             group,
             name,
-            {model: table.of_image(model, name) for model in (CANDIDATE, CHAMPION) if model in table.scores},
+            {
+                model: table.of_image(model, name)
+                for model in (Role.CANDIDATE, Role.CHAMPION)
+                if model in table.scores
+            },
             {panel: (inside / file.name).as_posix() for panel, file in pictures[name].items()},
         )
         for group, members in groups.items()

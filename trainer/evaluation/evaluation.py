@@ -42,6 +42,28 @@ Intervals = dict[str, Interval | None]
 """Metric -> confidence interval of the mean. None for too few images."""
 
 
+class Role(enum.StrEnum):
+    """What has scores in an evaluation: two models, two baselines, and people. Keys of its files."""
+
+    CANDIDATE = "candidate"
+    CHAMPION = "champion"
+    """The current default model."""
+    CENTER_BIAS = "centre_bias"
+    UNIFORM = "uniform"
+    """A map with the same value everywhere."""
+    OBSERVERS = "observers"
+
+
+class Significance(enum.StrEnum):
+    """What an interval says of a gain."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NOT_SIGNIFICANT = "not significant"
+    SAME = "the same"
+    """No image has a difference."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Gain:
     """How much better one model is than another on the same images. Positive is better in every metric.
@@ -62,6 +84,21 @@ class Gain:
     """Confidence level of the interval."""
     of_groups: bool = dataclasses.field(default=False, kw_only=True)
     """Whether images belong together, so that `n_images` counts groups, and an image of its own as one."""
+
+    @property
+    def outcome(self) -> Significance:
+        """BETTER or WORSE if the interval excludes 0."""
+        if not (self.better_on or self.worse_on):
+            return Significance.SAME
+        if self.low is not None and self.low > 0:
+            return Significance.BETTER
+        is_worse = self.high is not None and self.high < 0
+        return Significance.WORSE if is_worse else Significance.NOT_SIGNIFICANT
+
+    @property
+    def p_shown(self) -> float:
+        """The p-value for readers, corrected if this is one of several comparisons."""
+        return self.p_value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +134,7 @@ class HeldOutScores:
     """The scores of models and of people against the same held-out people."""
 
     means: dict[str, Scores]
-    """Model, centre bias or `per_image.OBSERVERS` -> mean scores."""
+    """Model, centre bias or `Role.OBSERVERS` -> mean scores."""
     intervals: dict[str, Intervals]
     shares: dict[str, dict[str, Share]]
     """Model -> metric -> how far it comes from the centre bias to people."""

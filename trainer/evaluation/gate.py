@@ -9,8 +9,7 @@ from trainer.data.prepared_data import Manifest
 from trainer.data.settings import SAMPLE
 from trainer.errors import GateError, UserError, check
 from trainer.evaluation import confidence, reasons
-from trainer.evaluation.evaluation import CONFIDENCE, Ending, Evaluation, Gain, Known, Scores
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION
+from trainer.evaluation.evaluation import CONFIDENCE, Ending, Evaluation, Gain, Known, Role, Scores
 from trainer.evaluation.settings import EvaluateConfig, metric_of
 from trainer.io.files import StrPath
 from trainer.metrics.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -88,11 +87,11 @@ def decide(
     Raises:
         UserError: the gate's metric could not be computed.
     """
-    ours, bias = models[CANDIDATE], models[CENTER_BIAS]
+    ours, bias = models[Role.CANDIDATE], models[Role.CENTER_BIAS]
     current = f"current default, `{default}`," if default else "current default"
     beats, comparison = None, "no default model was compared with it"
-    if CHAMPION in models and gain is not None:
-        beats, comparison = _compare(config, ours, models[CHAMPION], gain)
+    if Role.CHAMPION in models and gain is not None:
+        beats, comparison = _compare(config, ours, models[Role.CHAMPION], gain)
     if all(_is_worse(metric, ours, bias) for metric in BASELINE_METRICS):
         numbers = " and in ".join(reasons.against(metric, ours, bias) for metric in BASELINE_METRICS)
         reason = f"The candidate is worse than the centre bias in {numbers}."
@@ -106,7 +105,7 @@ def decide(
         if promote and questions:
             reason += f" The data raise a question: {' '.join(questions)}"
         return Decision(True, beats, promote, reason, Ending.PROMOTED if promote else Ending.CHALLENGER)
-    if undecided and not reservation and CHAMPION in models:
+    if undecided and not reservation and Role.CHAMPION in models:
         return Decision(True, None, False, f"Not decided, so the {current} stays: {undecided}.", Ending.UNDECIDED)
     if reservation or beats is False:
         return Decision(

@@ -17,13 +17,6 @@ from trainer.evaluation.evaluation import Gain, Intervals, Scores
 from trainer.metrics.metric_table import METRICS
 from trainer.network.model_folder import LEFT_OUT
 
-CANDIDATE, CHAMPION, CENTER_BIAS, UNIFORM = "candidate", "champion", "centre_bias", "uniform"
-"""The models of an evaluation."""
-OBSERVERS = "observers"
-"""The name of the scores of people, next to the models' names."""
-LEAVE_ONE_OUT, SPLIT_HALF = "leave_one_out", "split_half"
-"""Who predicts whom in the scores of people: all others one observer, or one half of them the other half."""
-
 
 @dataclasses.dataclass(frozen=True)
 class LeftOut:

@@ -2,7 +2,7 @@
 
 from trainer import wording
 from trainer.evaluation import confidence
-from trainer.evaluation.evaluation import Gain, Known, ScoredDataset, Scores
+from trainer.evaluation.evaluation import Gain, Known, ScoredDataset, Scores, Significance
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.metrics.metric_table import METRICS
 
@@ -82,7 +82,7 @@ def difference_of(config: EvaluateConfig, gain: Gain) -> str:
     if not gain.mean:
         return "no difference"
     margin = config.gate_margin
-    difference = f"{confidence.BETTER if gain.mean > 0 else confidence.WORSE} by {abs(gain.mean):.4f}"
+    difference = f"{Significance.BETTER if gain.mean > 0 else Significance.WORSE} by {abs(gain.mean):.4f}"
     if not config.gate_confidence:
         return f"{difference} (gate_margin is {margin:g})" if margin else difference
     if gain.low is None or gain.high is None:
@@ -91,6 +91,6 @@ def difference_of(config: EvaluateConfig, gain: Gain) -> str:
     interval = f"{wording.percent(gain.level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
     if margin:
         interval += f"; all of it must be above {margin:g}"
-    if confidence.significance(gain) == confidence.NOT_SIGNIFICANT:
+    if gain.outcome == Significance.NOT_SIGNIFICANT:
         return f"{difference}, but not significantly ({interval})"
     return f"significantly {difference} ({interval})"

@@ -24,8 +24,8 @@ from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.data.tfrecords import Example, Original
 from trainer.errors import UserError
-from trainer.evaluation.evaluation import Scores
-from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, LeftOut, PerImage
+from trainer.evaluation.evaluation import Role, Scores
+from trainer.evaluation.per_image import LeftOut, PerImage
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
@@ -291,7 +291,7 @@ class Scorer:
             self._each(example, original.group, predictions, background)
         compared = {model: _compared(each) for model, each in predictions.items()}
         truth: dict[str, Any] = {DENSITY: original.density}
-        compared[CENTER_BIAS] = background.center_bias(example, original.density.shape)
+        compared[Role.CENTER_BIAS] = background.center_bias(example, original.density.shape)
         scores = _means(_values(compared, truth))
         if not len(example.fixations):
             return original, scores, None
@@ -299,7 +299,7 @@ class Scorer:
         truth = {FIXATIONS: example.fixations, BASELINE: background.center_bias(example, size)}
         if (others := background.other_counts(example, size)).any():
             truth[OTHER_COUNTS] = others
-        values = _values({**predictions, CENTER_BIAS: truth[BASELINE]}, truth)
+        values = _values({**predictions, Role.CENTER_BIAS: truth[BASELINE]}, truth)
         scores = {model: scores[model] | more for model, more in _means(values).items()}
         if not self._manifest.has_known_observers:
             return original, scores, None
@@ -341,8 +341,8 @@ def _values(
     """Model -> `metrics.values` of all metrics for which `truth` suffices, of the maps and of a uniform one."""
     names = [name for name, row in METRICS.items() if truth.keys() >= set(row.needs)]
     values = {model: {name: metrics.values(name, each, truth) for name in names} for model, each in maps.items()}
-    uniform, known = np.ones_like(maps[CENTER_BIAS]), metrics.OF_UNIFORM
-    values[UNIFORM] = {
+    uniform, known = np.ones_like(maps[Role.CENTER_BIAS]), metrics.OF_UNIFORM
+    values[Role.UNIFORM] = {
         name: known[name] if name in known else metrics.values(name, uniform, truth) for name in names
     }
     return values
@@ -401,7 +401,7 @@ def _without_each(
             name: np.array([row[model][name] if row else np.nan for row in rows])
             for name in metrics_that_need(DENSITY)
         }
-        for model in (*maps, UNIFORM)
+        for model in (*maps, Role.UNIFORM)
     }
 
 

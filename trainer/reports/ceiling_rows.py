@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainer import wording
-from trainer.evaluation.evaluation import CeilingScores, Share
-from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
+from trainer.evaluation.evaluation import CeilingScores, Role, Share
 from trainer.metrics.metric_table import FIXATIONS, METRICS
 from trainer.reports.score_tables import heading, interval_text, number
 
@@ -17,8 +16,8 @@ WIDEST = (-0.5, 2.0)
 """Shares beyond these are drawn at the end of a bar."""
 MARGIN = 0.18
 """Free space at both ends of a bar for the texts under 0 and 1, as a share of the space between them."""
-HELD_OUT = {LEAVE_ONE_OUT: "one, by all others", SPLIT_HALF: "half, by the other half"}
-"""Protocol of the ceiling -> who of the observers is held out, and by whom they are predicted."""
+ONE_HELD_OUT, HALF_HELD_OUT = "one, by all others", "half, by the other half"
+"""Who of the observers is held out, and by whom they are predicted."""
 FEW_IMAGES = 10
 """Shares of the way over fewer images get a warning."""
 LARGEST_PERCENT = 1000
@@ -29,22 +28,23 @@ def ceiling_rows(ceiling: CeilingScores) -> Rows:
     """Make a row for each metric of a dataset's ceiling.
 
     Returns:
-        Rows with the heading of the metric, `metric`, `held_out` (as HELD_OUT), `start` and `end` (the scores of
-        centre bias and people as text), `interval` (of people's score) and `shares`: model -> `Share`.
+        Rows with the heading of the metric, `metric`, `held_out` (ONE_HELD_OUT or HALF_HELD_OUT),
+        `start` and `end` (the scores of centre bias and people as text), `interval` (of people's score) and
+        `shares`: model -> `Share`.
     """
     rows = []
     for metric, row in METRICS.items():
-        protocol = LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF
-        scores = ceiling.leave_one_out if protocol == LEAVE_ONE_OUT else ceiling.split_half
-        if metric in scores.means[OBSERVERS]:
+        by_halves = FIXATIONS not in row.needs
+        scores = ceiling.split_half if by_halves else ceiling.leave_one_out
+        if metric in scores.means[Role.OBSERVERS]:
             rows.append(
                 {
                     **heading(metric),
                     "metric": metric,
-                    "held_out": HELD_OUT[protocol],
-                    "start": number(scores.means[CENTER_BIAS][metric]),
-                    "end": number(scores.means[OBSERVERS][metric]),
-                    "interval": interval_text(metric, scores.intervals[OBSERVERS][metric]),
+                    "held_out": HALF_HELD_OUT if by_halves else ONE_HELD_OUT,
+                    "start": number(scores.means[Role.CENTER_BIAS][metric]),
+                    "end": number(scores.means[Role.OBSERVERS][metric]),
+                    "interval": interval_text(metric, scores.intervals[Role.OBSERVERS][metric]),
                     "shares": {model: shares[metric] for model, shares in scores.shares.items()},
                 }
             )

@@ -15,15 +15,23 @@ from trainer import wording
 from trainer.data import prepared_data
 from trainer.data.prepared import PreparedData
 from trainer.errors import check, format_duration, now
-from trainer.evaluation import confidence, per_image, reasons, run_folders, sample_notices, seen
+from trainer.evaluation import per_image, reasons, run_folders, sample_notices, seen
 from trainer.evaluation.compare import (
     Contestant,
     DatasetComparison,
     SharedScores,
     draw_images,
 )
-from trainer.evaluation.evaluation import CeilingScores, Ending, Evaluation, Gain, ScoredDataset
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
+from trainer.evaluation.evaluation import (
+    CeilingScores,
+    Ending,
+    Evaluation,
+    Gain,
+    Role,
+    ScoredDataset,
+    Significance,
+)
+from trainer.evaluation.per_image import PerImage
 from trainer.io import files
 from trainer.machine import package_version
 from trainer.metrics.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
@@ -39,10 +47,10 @@ if TYPE_CHECKING:
     from trainer.data.recordings.readings import AmbiguousReadingsError
 
 THAN = {
-    confidence.BETTER: "significantly better than",
-    confidence.WORSE: "significantly worse than",
-    confidence.NOT_SIGNIFICANT: "not significantly different from",
-    confidence.SAME: "the same as",
+    Significance.BETTER: "significantly better than",
+    Significance.WORSE: "significantly worse than",
+    Significance.NOT_SIGNIFICANT: "not significantly different from",
+    Significance.SAME: "the same as",
 }
 """Significance -> words that compare the candidate in a sentence."""
 MODELS = {
@@ -59,10 +67,10 @@ GROUPS = {"best": "Best", "median": "Median", "worst": "Worst", "gains": "Larges
 COMPARED_COLORS = (pages.BLUE, pages.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Colours of the models, by Okabe and Ito. A seventh model has the first colour again."""
 VERDICTS = {
-    confidence.BETTER: ("good", "Significantly better"),
-    confidence.WORSE: ("bad", "Significantly worse"),
-    confidence.NOT_SIGNIFICANT: ("plain", "No significant difference"),
-    confidence.SAME: ("plain", "The same"),
+    Significance.BETTER: ("good", "Significantly better"),
+    Significance.WORSE: ("bad", "Significantly worse"),
+    Significance.NOT_SIGNIFICANT: ("plain", "No significant difference"),
+    Significance.SAME: ("plain", "The same"),
 }
 """Significance -> colour and headline."""
 HEADLINES: dict[str, tuple[str, str]] = {
@@ -279,7 +287,7 @@ def _head(folder: pathlib.Path, evaluation: Evaluation) -> pages.Facts:
     # On this machine, people know a run by its folder's name.
     homes = (parent.name for parent in folder.absolute().parents if (parent / run_folders.RUN_FILE).is_file())
     facts = {
-        "Model": str(Origin(evaluation.model_configs[CANDIDATE])),
+        "Model": str(Origin(evaluation.model_configs[Role.CANDIDATE])),
         "Data": _data({name: (each.n_images, each.n_units) for name, each in evaluation.datasets.items()}),
         "Run": next(homes, evaluation.run),
         "Date": evaluation.date,
@@ -313,19 +321,20 @@ def _sentence(evaluation: Evaluation, table: PerImage) -> str:
     """
     result, metric, level = evaluation.deciding, evaluation.metric, evaluation.shown_confidence
     means, row = result.models, METRICS[metric]
-    interval = score_tables.interval_text(metric, result.intervals[CANDIDATE][metric])
-    gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
-    if CHAMPION in means:
-        gains[CHAMPION] = result.gains[metric]
+    interval = score_tables.interval_text(metric, result.intervals[Role.CANDIDATE][metric])
+    gains = {Role.CENTER_BIAS: table.gains(Role.CANDIDATE, Role.CENTER_BIAS, level)[metric]}
+    if Role.CHAMPION in means:
+        gains[Role.CHAMPION] = result.gains[metric]
     comparisons = [
         f"{_than(gain)} that of {sentences.OTHERS[model]} ({number(means[model][metric])})"
         for model, gain in gains.items()
     ]
-    scores = table.scores[CANDIDATE][metric]
+    scores = table.scores[Role.CANDIDATE][metric]
     worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
     sentence = (
         f"On {_data({evaluation.decides: (result.n_images, result.n_units)})}, the candidate's {row.label} is "
-        f"{number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
+        f"{number(means[Role.CANDIDATE][metric])}{f' ({interval})' if interval else ''}, "
+        f"{' and '.join(comparisons)}; "
         f"the worst image is {table.images[worst]} ({number(scores[worst])})."
     )
     return " ".join([sentence, *sentences.where_worse(result)])
@@ -334,7 +343,7 @@ def _sentence(evaluation: Evaluation, table: PerImage) -> str:
 def _than(gain: Gain) -> str:
     if gain.low is None and gain.mean:
         return "better than" if gain.mean > 0 else "worse than"
-    return THAN[confidence.significance(gain)]
+    return THAN[gain.outcome]
 
 
 def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: Evaluation) -> dict[str, Any]:
@@ -362,10 +371,14 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, evaluation: 
         "gallery": gallery.describe_gallery(
             _examples(folder, result, gate_metric),
             table,
-            {model: MODELS[model][0].lower() for model in (CANDIDATE, CHAMPION) if model in table.scores},
+            {
+                model: MODELS[model][0].lower()
+                for model in (Role.CANDIDATE, Role.CHAMPION)
+                if model in table.scores
+            },
             LEAD,
             gallery.BEST,
-            (PANELS["density"], PANELS[CANDIDATE]),
+            (PANELS["density"], PANELS[Role.CANDIDATE]),
             PANELS,
         ),
     }
@@ -466,8 +479,8 @@ def _describe_compared(
 ) -> dict[str, Any]:
     """Return the values of the template for one dataset."""
     labels = {model: (model, color) for model, color in colors.items()}
-    if CENTER_BIAS in result.means:
-        labels[CENTER_BIAS] = ("Centre bias", "")
+    if Role.CENTER_BIAS in result.means:
+        labels[Role.CENTER_BIAS] = ("Centre bias", "")
     return {
         "name": name,
         "title": score_tables.title(name),

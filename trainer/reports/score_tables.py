@@ -4,27 +4,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainer import wording
-from trainer.evaluation import confidence
-from trainer.evaluation.compare import Difference
-from trainer.evaluation.evaluation import (
-    Evaluation,
-    Gain,
-)
-from trainer.evaluation.per_image import (
-    CANDIDATE,
-    CENTER_BIAS,
-    CHAMPION,
-    UNIFORM,
-    PerImage,
-)
+from trainer.evaluation.evaluation import Evaluation, Gain, Role, Significance
+from trainer.evaluation.per_image import PerImage
 from trainer.metrics.metric_table import METRICS
 from trainer.reports import pages
 
 TONES = {
-    confidence.BETTER: "good",
-    confidence.WORSE: "bad",
-    confidence.NOT_SIGNIFICANT: "soft",
-    confidence.SAME: "soft",
+    Significance.BETTER: "good",
+    Significance.WORSE: "bad",
+    Significance.NOT_SIGNIFICANT: "soft",
+    Significance.SAME: "soft",
 }
 """Significance -> colour."""
 Intervals = Mapping[str, Sequence[float] | None]
@@ -90,8 +79,8 @@ def comparable(evaluation: Evaluation) -> dict[str, float]:
     current default, and `gain_kld` the mean gain over it, with its interval in `gain_kld_low` and `gain_kld_high`.
     """
     deciding = evaluation.deciding
-    values = {**deciding.models[CANDIDATE], "images": deciding.n_images}
-    values |= {f"default_{metric}": score for metric, score in deciding.models.get(CHAMPION, {}).items()}
+    values = {**deciding.models[Role.CANDIDATE], "images": deciding.n_images}
+    values |= {f"default_{metric}": score for metric, score in deciding.models.get(Role.CHAMPION, {}).items()}
     for metric, gain in deciding.gains.items():
         ends = {"": gain.mean, "_low": gain.low, "_high": gain.high}
         values |= {f"gain_{metric}{end}": value for end, value in ends.items() if value is not None}
@@ -114,7 +103,7 @@ def decision_page(evaluation: Evaluation) -> str:
     ]
     lines += ["", f"| | {' | '.join(MODELS[each].replace(chr(10), ' ') for each in models)} |"]
     lines.append("|---" * (1 + len(models)) + "|")
-    for metric in models[CANDIDATE]:
+    for metric in models[Role.CANDIDATE]:
         scores = [number(model[metric]) if metric in model else "" for model in models.values()]
         lines.append(f"| {metric_label(metric)} | {' | '.join(scores)} |")
     return "\n".join(lines) + "\n"
@@ -138,7 +127,7 @@ def describe_scores(
     colors = {model: color for model, (_, color) in labels.items() if color}
     metrics = [metric for metric in METRICS if metric in means[next(iter(labels))]]
     # One network beats the baselines nearly everywhere, so a mark would say nothing.
-    marks_best = len(means.keys() - {CENTER_BIAS, UNIFORM}) > 1
+    marks_best = len(means.keys() - {Role.CENTER_BIAS, Role.UNIFORM}) > 1
     groups = f"{wording.count_text(table.n_units, of_groups=True)} of " if table.is_grouped else ""
     return {
         "n_images": f"{groups}{len(table.images):,} held-out images",
@@ -177,9 +166,6 @@ def _score_row(
 
 def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
     """Return a row of a table of gains, with the interval as a bar around 0."""
-    significance, p_value = confidence.significance(gain), gain.p_value
-    if isinstance(gain, Difference):
-        significance, p_value = gain.significance, gain.p_adjusted
     ends = [gain.mean] if gain.low is None or gain.high is None else [gain.low, gain.mean, gain.high]
     extent = 1.1 * max(map(abs, ends)) or 1.0
     places = [round(50 + 50 * end / extent, 2) for end in ends]
@@ -191,9 +177,9 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
         "left": places[0],
         "width": round(places[-1] - places[0], 2),
         "dot": places[len(places) // 2],
-        "significance": significance,
-        "tone": TONES[significance],
-        "p": wording.p_value_text(p_value),
+        "significance": gain.outcome,
+        "tone": TONES[gain.outcome],
+        "p": wording.p_value_text(gain.p_shown),
         "better_on": f"{gain.better_on:,} of {gain.n_images:,}",
     }
 

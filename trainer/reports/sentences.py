@@ -2,11 +2,10 @@
 
 from trainer import wording
 from trainer.evaluation import reasons, sample_notices
-from trainer.evaluation.evaluation import Evaluation, ScoredDataset
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION
+from trainer.evaluation.evaluation import Evaluation, Role, ScoredDataset
 from trainer.metrics.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
-OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
+OTHERS: dict[str, str] = {Role.CENTER_BIAS: "the centre bias", Role.CHAMPION: "the current default"}
 """The names of the models that the candidate is compared with, in sentences."""
 REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
 
@@ -21,7 +20,7 @@ def reason_of(evaluation: Evaluation, registers: bool) -> str:
 
 def is_undecided(evaluation: Evaluation, registers: bool) -> bool:
     """Whether an evaluation decides nothing: outside of a run it knows no default model unless one is given."""
-    is_alone = not registers and not evaluation.run and CHAMPION not in evaluation.model_configs
+    is_alone = not registers and not evaluation.run and Role.CHAMPION not in evaluation.model_configs
     return is_alone and evaluation.passed_baseline
 
 
@@ -66,7 +65,7 @@ def how_measured(result: ScoredDataset) -> str:
     )
     blurred = manifest.ground_truth == "points"
     maps = f"fixations blurred by {manifest.blur_sigma_px:g} pixels" if blurred else "the dataset's own maps"
-    names = {CANDIDATE: "the candidate", **OTHERS}
+    names: dict[str, str] = {Role.CANDIDATE: "the candidate", **OTHERS}
     sizes = [
         f"{names[model]} at {wording.size_text(size)}{_pages_text(result, model)}"
         for model, size in result.image_sizes.items()

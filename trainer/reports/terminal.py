@@ -16,12 +16,8 @@ from trainer.evaluation.compare import DatasetComparison
 from trainer.evaluation.evaluation import (
     CeilingScores,
     Evaluation,
+    Role,
     ScoredDataset,
-)
-from trainer.evaluation.per_image import (
-    CANDIDATE,
-    CENTER_BIAS,
-    UNIFORM,
 )
 from trainer.reports.ceiling_rows import ceiling_notes, ceiling_rows, ceiling_scope, share_text
 from trainer.reports.score_tables import (
@@ -50,14 +46,14 @@ def print_evaluation(evaluation: Evaluation, console: Console, registers: bool =
     for dataset, result in evaluation.datasets.items():
         means, gains = dict(result.models), result.gains
         if gains:  # 80 characters have no room for the uniform map, or the default's interval, beside the gain
-            del means[UNIFORM]
-        columns, rows = _score_cells(means, {CANDIDATE: result.intervals[CANDIDATE]})
+            del means[Role.UNIFORM]
+        columns, rows = _score_cells(means, {Role.CANDIDATE: result.intervals[Role.CANDIDATE]})
         for metric, gain in gains.items():
             ends = "" if gain.low is None else f"{gain.low:+.3f} to {gain.high:+.3f}"
             rows[metric] += [f"{gain.mean:+.3f}", ends]
         columns += ["gain", "interval"] if gains else []
         _print(console, _heading(dataset, result.n_images, result.n_units, level), columns, rows)
-        covers = coverage(result.over_people, means[CANDIDATE])
+        covers = coverage(result.over_people, means[Role.CANDIDATE])
         console.print(Text(f"{covers} {UNCORRECTED}"), soft_wrap=True)
         console.print(Text(how_measured(result), style="dim"), soft_wrap=True)
         for text in (*where_worse(result), decisive_text(result, evaluation.metric)):
@@ -108,7 +104,7 @@ def print_comparison(results: Mapping[str, DatasetComparison], level: float, con
     """Print for each dataset the scores, the gains over the first model, the notes and the verdicts."""
     for dataset, result in results.items():
         # 80 characters have room for the intervals of two models.
-        intervals = {label: ends for label, ends in result.intervals.items() if label != CENTER_BIAS}
+        intervals = {label: ends for label, ends in result.intervals.items() if label != Role.CENTER_BIAS}
         _print(
             console,
             _heading(dataset, result.n_images, result.n_units, level),

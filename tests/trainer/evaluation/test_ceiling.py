@@ -10,8 +10,8 @@ from scipy.ndimage import gaussian_filter
 from tests.prepared import write_prepared
 from trainer.data import prepared_data, tfrecords
 from trainer.evaluation import ceiling
-from trainer.evaluation.evaluation import Choice
-from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
+from trainer.evaluation.ceiling import LEAVE_ONE_OUT, SPLIT_HALF
+from trainer.evaluation.evaluation import Choice, Role
 from trainer.evaluation.scoring import Background, content
 from trainer.metrics.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.metrics.metrics import score
@@ -63,11 +63,11 @@ def test_every_metric_has_scores_intervals_and_a_share(result):
     assert list(result.leave_one_out.shares["candidate"]) == metrics_that_need(FIXATIONS)
     for protocol, metrics in ceiling.PROTOCOLS.items():
         scores = getattr(result, protocol)
-        assert set(scores.means) == set(scores.intervals) == {"candidate", CENTER_BIAS, OBSERVERS}
+        assert set(scores.means) == set(scores.intervals) == {"candidate", Role.CENTER_BIAS, Role.OBSERVERS}
         assert set(scores.shares) == {"candidate"}
-        assert set(scores.choices) == set(metrics) == set(scores.means[OBSERVERS])
+        assert set(scores.choices) == set(metrics) == set(scores.means[Role.OBSERVERS])
         for metric in metrics:
-            start, end = (scores.means[model][metric] for model in (CENTER_BIAS, OBSERVERS))
+            start, end = (scores.means[model][metric] for model in (Role.CENTER_BIAS, Role.OBSERVERS))
             share = scores.shares["candidate"][metric].share
             if share is not None:
                 model = scores.means["candidate"][metric]
@@ -103,8 +103,8 @@ def test_each_half_of_a_test_set_is_scored_with_the_choices_of_the_other(folder,
         }
         image = ceiling.Observed.of(example, background)
         scores = ceiling._score(image, SPLIT_HALF, example.index, fitted, {})
-        klds.append(scores[OBSERVERS]["kld"])
-    assert result.split_half.means[OBSERVERS]["kld"] == pytest.approx(np.mean(klds))
+        klds.append(scores[Role.OBSERVERS]["kld"])
+    assert result.split_half.means[Role.OBSERVERS]["kld"] == pytest.approx(np.mean(klds))
 
 
 def test_images_of_mixed_sizes_and_with_one_observer_are_counted(tmp_path):
@@ -113,7 +113,7 @@ def test_images_of_mixed_sizes_and_with_one_observer_are_counted(tmp_path):
     data = write(tmp_path / "data", lambda *place: number.get(place, 5), sizes, n_train=3, n_valid=6)
     result = described(data, models=["candidate"])
     assert (result.n_images, result.n_too_few, result.n_observers) == (4, 2, (2, 5.0, 5))
-    assert set(result.split_half.means[OBSERVERS]) == set(METRICS)
+    assert set(result.split_half.means[Role.OBSERVERS]) == set(METRICS)
     assert ceiling_scope(result) == "4 images with 2 to 5 observers each (2 with fewer than two left out)"
 
 

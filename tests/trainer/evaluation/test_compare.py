@@ -22,8 +22,8 @@ from trainer.evaluation.compare import (
     find_shared,
 )
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.evaluation import Evaluation
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
+from trainer.evaluation.evaluation import Evaluation, Role
+from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
 from trainer.metrics.metric_table import METRICS
@@ -226,7 +226,7 @@ def measured(
     images="abcd", offset=0.0, size=(48, 64), fingerprint="0123abcd", folder=None, metrics=STORED, n_train=9
 ):
     values = np.array([ord(image) + offset for image in images], float)
-    scores = {model: dict.fromkeys(metrics, values) for model in (CANDIDATE, CENTER_BIAS)}
+    scores = {model: dict.fromkeys(metrics, values) for model in (Role.CANDIDATE, Role.CENTER_BIAS)}
     manifest = manifest_of(image_size=size, fingerprint=fingerprint, counts={"train": n_train})
     return ModelScores(PerImage(list(images), scores), manifest, folder, (fingerprint, n_train))
 
@@ -244,7 +244,7 @@ def test_equal_images_need_no_note():
     assert shared.notes == []
     assert shared.folder == place
     assert shared.table.images == list("abcd")
-    assert list(shared.table.scores) == ["m0", "m1", CENTER_BIAS]
+    assert list(shared.table.scores) == ["m0", "m1", Role.CENTER_BIAS]
     np.testing.assert_array_equal(shared.table.scores["m1"]["kld"] - shared.table.scores["m0"]["kld"], np.ones(4))
 
 

@@ -22,8 +22,7 @@ from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence, gate, per_image, scoring
 from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.evaluation import Evaluation
-from trainer.evaluation.per_image import CENTER_BIAS
+from trainer.evaluation.evaluation import Evaluation, Role
 from trainer.evaluation.seen import training_data
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io import files
@@ -393,7 +392,7 @@ def test_models_with_other_training_data_are_compared_on_the_same_test_images(mo
     again = compared["osie-test"]
     assert again.table.images == [f"{index}.png" for index in range(5)]
     alone = evaluate_again(contestants, {"osie-test": data["osie-test"]})["osie-test"]
-    assert set(alone.table.scores[CENTER_BIAS]) == set(METRICS)
+    assert set(alone.table.scores[Role.CENTER_BIAS]) == set(METRICS)
 
 
 def test_a_test_set_alone_is_scored_against_its_own_centre_bias(models, data, tmp_path):

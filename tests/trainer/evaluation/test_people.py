@@ -17,7 +17,8 @@ from trainer.api import load
 from trainer.data import prepared_data, tfrecords
 from trainer.evaluation import confidence, per_image
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.per_image import CANDIDATE, CHAMPION, LeftOut, PerImage
+from trainer.evaluation.evaluation import Role
+from trainer.evaluation.per_image import LeftOut, PerImage
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -129,7 +130,7 @@ def table(evaluation):
 
 
 def test_scores_without_an_observer_are_those_of_the_other_fixations(table, dataset, models):
-    without, model = table.left_out.scores[CANDIDATE], load(str(models["good"]))
+    without, model = table.left_out.scores[Role.CANDIDATE], load(str(models["good"]))
     for place, (example, original) in enumerate(itertools.islice(tfrecords.read_held_out(dataset), 3)):
         size, rows = example.original_size, slice(5 * place, 5 * place + 5)
         restored = model.predict(np.asarray(Image.open(io.BytesIO(original.file))))
@@ -153,10 +154,12 @@ def test_reports_say_what_intervals_hold_for_and_the_gate_decides_over_images_al
     output, content = evaluation
     salicon = content.datasets["salicon"]
     assert salicon.over_people == list(METRICS)
-    of_images = confidence.gain(table.values(CANDIDATE, "cc"), table.values(CHAMPION, "cc"), higher_is_better=True)
+    of_images = confidence.gain(
+        table.values(Role.CANDIDATE, "cc"), table.values(Role.CHAMPION, "cc"), higher_is_better=True
+    )
     of_both, decisive = salicon.gains["cc"], salicon.decisive_gain
     assert of_both.high - of_both.low > of_images.high - of_images.low
-    gains = table.values(CHAMPION, "kld") - table.values(CANDIDATE, "kld")
+    gains = table.values(Role.CHAMPION, "kld") - table.values(Role.CANDIDATE, "kld")
     assert (decisive.mean, decisive.low, decisive.high) == (gains.mean(), None, None)  # of ten images
     assert salicon.gains["kld"] == decisive  # there is one interval of this gain
     write_report(output, tmp_path / "report.html")
@@ -177,10 +180,12 @@ def test_they_are_stored_and_read_again(table, tmp_path):
     per_image.append_scores(tmp_path / "scores.csv", "two", table.only(table.images[3:5]))
     read = per_image.read_scores(tmp_path / "scores.csv", "")
     for metric in METRICS:
-        assert read["one"].people(metric, CANDIDATE, CHAMPION) == table.people(metric, CANDIDATE, CHAMPION)
+        assert read["one"].people(metric, Role.CANDIDATE, Role.CHAMPION) == table.people(
+            metric, Role.CANDIDATE, Role.CHAMPION
+        )
     assert read["two"].left_out.images.tolist() == [0] * 5 + [1] * 5
     np.testing.assert_array_equal(
-        read["two"].left_out.scores[CANDIDATE]["kld"], table.left_out.scores[CANDIDATE]["kld"][15:25]
+        read["two"].left_out.scores[Role.CANDIDATE]["kld"], table.left_out.scores[Role.CANDIDATE]["kld"][15:25]
     )
 
 

@@ -14,7 +14,6 @@ from PIL import Image
 
 from trainer import wording
 from trainer.data import prepared_data
-from trainer.evaluation.per_image import LEAVE_ONE_OUT, SPLIT_HALF
 from trainer.metrics.metric_table import DENSITY, METRICS, metrics_that_need
 from trainer.network import model_folder
 from trainer.reports import ceiling_rows, report, score_tables
@@ -192,5 +191,5 @@ def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path)
     rows = re.findall(r'class="reach-name"><b>([^<]+)</b>.*?<small>([^<]+)</small>', text)
     for label, protocol in rows:
         by_halves = label in {METRICS[metric].label for metric in metrics_that_need(DENSITY)}
-        assert protocol == ceiling_rows.HELD_OUT[SPLIT_HALF if by_halves else LEAVE_ONE_OUT]
+        assert protocol == (ceiling_rows.HALF_HELD_OUT if by_halves else ceiling_rows.ONE_HELD_OUT)
     assert len(rows) == len(METRICS)
