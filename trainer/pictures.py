@@ -157,11 +157,11 @@ class Picture:
             megapixels = f"{width * height / 10**6:,.0f} megapixels"
             allowed = f"{max_pixels / 10**6:,g}"
             raise ContentError(
-                f"{shape}, {megapixels}; at most {allowed} are allowed: shrink it (or raise the limit with "
+                f"{shape}, {megapixels}. At most {allowed} are allowed: shrink it (or raise the limit with "
                 "`predict --most-megapixels`)"
             )
         if max(width, height) > MAX_SIDE_PX:
-            raise ContentError(f"{shape}; a side has at most {MAX_SIDE_PX:,}: cut it into parts")
+            raise ContentError(f"{shape}. A side has at most {MAX_SIDE_PX:,}: cut it into parts")
         if self._picture.format == "PNG" and "exif" not in self._picture.info and b"eXIf" in data:
             self._load()
 
@@ -204,13 +204,13 @@ def open_header(data: bytes) -> ImageFile:
 
 def _open(data: bytes, origin: str) -> ImageFile:
     if not data:
-        raise ContentError(f"{origin} is empty (0 bytes); {REMEDY}")
+        raise ContentError(f"{origin} is empty (0 bytes): {REMEDY}")
     try:
         return open_header(data)
     except UnidentifiedImageError:
         other = OTHER_FORMATS.get(data[8:12], "") if data[4:8] == b"ftyp" else ""
         if other:
-            raise ContentError(f"{origin} is {other}, which is not read; save it as PNG") from None
+            raise ContentError(f"{origin} is {other}, which is not read. Save it as PNG") from None
         raise ContentError(f"{origin} is not a {FORMATS.names}, or its header is damaged") from None
     except Exception as error:
         raise _undecodable(origin, error) from None
@@ -220,8 +220,8 @@ def _undecodable(origin: str, error: Exception, format: str | None = None) -> Co
     """The error about a file from which Pillow decodes no pixels."""
     reason = first_line(error)
     if format == "PNG" or "truncated" in reason.lower():  # Pillow has a dozen texts for a cut or damaged PNG
-        return ContentError(f"{origin} is cut short or damaged; {REMEDY}")
-    return ContentError(f"{origin} does not decode{f' as {format}' if format else ''} ({reason}); {REMEDY}")
+        return ContentError(f"{origin} is cut short or damaged: {REMEDY}")
+    return ContentError(f"{origin} does not decode{f' as {format}' if format else ''} ({reason}): {REMEDY}")
 
 
 def orientation_of(picture: Image.Image) -> int:

@@ -114,7 +114,7 @@ def test_downloads_are_what_predict_writes(client, predictor):
         ("/overlay.png?opacity=2", encoded(picture(9, 9)), 400, "opacity"),
         ("/overlay.png?view=nice", encoded(picture(9, 9)), 400, "view must be one of heat, focus"),
         ("/map?screen=tv", encoded(picture(9, 9)), 400, "screen must be one of whole, desktop, phone"),
-        ("/map", encoded(picture(210, 210)), 422, "megapixels; at most 0.04 are allowed"),
+        ("/map", encoded(picture(210, 210)), 422, "megapixels. At most 0.04 are allowed"),
         ("/map", bytes(380_000), 413, "more than 0.3 MB"),
         ("/map", (bytes(200_000), bytes(200_000)), 413, "more than 0.3 MB"),
     ],

@@ -76,7 +76,7 @@ def check_mounted(path: pathlib.Path) -> None:
         below = path.absolute().relative_to(MOUNT)
         if not (MOUNT / below.parts[0]).exists():
             raise ContentError(
-                f"{path} is on Cloud Storage, which is not mounted at {MOUNT} here; use gs://{below.as_posix()}, "
+                f"{path} is on Cloud Storage, which is not mounted at {MOUNT} here. Use gs://{below.as_posix()}, "
                 "or a copy on this machine where a command takes local folders alone"
             )
 
@@ -198,10 +198,10 @@ def _explained(path: pathlib.Path, kind: type[UserError] | None = None) -> Itera
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             remedy = "free some, or use another disk (TMPDIR names that of temporary files)"
-            raise UserError(f"no space left to write {path} ({error.strerror}); {remedy}") from None
+            raise UserError(f"no space left to write {path} ({error.strerror}): {remedy}") from None
         if kind is None:
             raise
-        raise kind(f"cannot write {path} ({error.strerror or error}); name another place") from None
+        raise kind(f"cannot write {path} ({error.strerror or error}). Name another place") from None
 
 
 def _move(partial: pathlib.Path, path: pathlib.Path, last: str) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, NamedTuple
 
-from trainer.errors import ContentError, UserError, first_line
+from trainer.errors import ContentError, FailedError, UserError, first_line
 
 GIGABYTE = 10**9
 REMEDY = "get it again from where it was published"
@@ -108,9 +108,9 @@ def _ended(status: int, limits: Limits, file: str, remedy: str) -> UserError:
     if status == -signal.SIGPROF:
         return ContentError(f"{file} takes more than {limits.seconds:g} s of processor time to read: {remedy}")
     if -status in (signal.SIGKILL, signal.SIGTERM):
-        return UserError(
+        return FailedError(
             f"what read {file} was ended from outside ({name}), perhaps because this machine has too little "
-            "memory; free some, and try again"
+            "memory. Free some, and try again"
         )
     return ContentError(f"{file} crashes what reads it ({name}): {remedy}")
 

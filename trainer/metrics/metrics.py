@@ -66,7 +66,7 @@ def shuffled_auc_of_counts(prediction: npt.ArrayLike, fixations: Points, other_c
     counts = _as_map("other_counts", other_counts, prediction.shape)
     if counts.min() < 0 or not counts.any():
         raise ValueError(
-            f"other_counts sum to {counts.sum():g} with a minimum of {counts.min():g}; they need a positive sum "
+            f"other_counts sum to {counts.sum():g} with a minimum of {counts.min():g}. They need a positive sum "
             "and no negative value"
         )
     counts = _rescaled(counts)
@@ -159,9 +159,9 @@ def _roc_areas(positives: Values, negatives: Values, weights: Values | None = No
 def _as_map(name: str, values: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> Map:
     values = np.asarray(values, np.float64)
     if values.ndim != 2 or not values.size:
-        raise ValueError(f"{name} has shape {values.shape}; it must be (height, width)")
+        raise ValueError(f"{name} has shape {values.shape}. It must be (height, width)")
     if shape is not None and values.shape != shape:
-        raise ValueError(f"{name} has shape {values.shape}, the prediction {shape}; they must be equal")
+        raise ValueError(f"{name} has shape {values.shape}, the prediction {shape}. They must be equal")
     if not np.isfinite(values).all():
         n_bad = values.size - np.count_nonzero(np.isfinite(values))
         raise ValueError(f"{name} has {n_bad} of {values.size} values that are not finite")
@@ -172,7 +172,7 @@ def _pair(prediction: npt.ArrayLike, truth: npt.ArrayLike, name: str = "density"
     prediction = _as_map("prediction", prediction)
     truth = _as_map(name, truth, prediction.shape)
     if not truth.any():
-        raise ValueError(f"{name} of shape {truth.shape} is zero everywhere; it needs a positive value")
+        raise ValueError(f"{name} of shape {truth.shape} is zero everywhere. It needs a positive value")
     return prediction, truth
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import UserError, check
+from trainer.errors import SettingError, check
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 from trainer.metrics.points import blur, count_points
@@ -55,8 +55,8 @@ def score(
             Both `density` and `blur_px` are given.
     """
     size = np.shape(saliency_map)
-    check(len(size) == 2, f"saliency_map has shape {size}; it must be (height, width)")
-    check(density is None or blur_px is None, "give either density or blur_px, which makes one")
+    check(len(size) == 2, f"saliency_map has shape {size}. It must be (height, width)", SettingError)
+    check(density is None or blur_px is None, "give either density or blur_px, which makes one", SettingError)
     try:
         truth: dict[str, Any] = {FIXATIONS: _pixels("fixations", fixations)}
         if other_fixations is not None:
@@ -69,7 +69,7 @@ def score(
         if density is not None:
             scores |= _scores(saliency_map, {DENSITY: density})
     except ValueError as error:
-        raise UserError(str(error)) from None
+        raise SettingError(str(error)) from None
     return {name: scores[name] for name in METRICS if name in scores}
 
 
@@ -82,11 +82,15 @@ def _scores(saliency_map: npt.ArrayLike, truth: dict[str, Any]) -> dict[str, flo
 def _pixels(name: str, points: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """The pixels that contain points (n, 2)."""
     given = np.asarray(points, np.float64)
-    check(bool(np.isfinite(given).all()), f"{name} have values that are not finite; leave out those of blinks")
+    check(
+        bool(np.isfinite(given).all()),
+        f"{name} have values that are not finite. Leave out those of blinks",
+        SettingError,
+    )
     return np.floor(given).astype(np.int64)
 
 
 def _blurred(fixations: npt.NDArray[np.int64], size: tuple[int, ...], sigma_px: float) -> npt.NDArray[np.uint8]:
-    check(0 < sigma_px < np.inf, f"blur_px is {sigma_px:g}; it must be above 0, such as 35")
+    check(0 < sigma_px < np.inf, f"blur_px is {sigma_px:g}. It must be above 0, such as 35", SettingError)
     height, width = size
     return blur(fixations, (height, width), sigma_px)

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, cast
 
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError, PlaceError, UserError
 from trainer.io import files
 from trainer.machine.progress import Tracker
 from trainer.places import file_names
@@ -74,7 +74,7 @@ class Member:
         if self.size_bytes is not None and self.size_bytes > most_bytes:
             raise ContentError(
                 f"{self.origin} has {self.size_bytes:,} bytes, more than a file of its kind needs (at most "
-                f"{most_bytes:,}); replace it, or remove it with its other files"
+                f"{most_bytes:,}). Replace it, or remove it with its other files"
             )
         return self.read()
 
@@ -133,9 +133,9 @@ def _path(archive: str, member: str) -> str:
 
 
 def _not_plain(name: str, archive: str) -> UserError:
-    return UserError(
-        f"{archive} has a member {name!r}, whose path leads out of the archive, or which is a link or a device; "
-        "do not trust it, pack it again with plain files only"
+    return ContentError(
+        f"{archive} has a member {name!r}, whose path leads out of the archive, or which is a link or a device. "
+        "Do not trust it, pack it again with plain files only"
     )
 
 
@@ -194,7 +194,7 @@ def _name_of(info: zipfile.ZipInfo) -> str:
 
 
 def _damaged(origin: str, error: Exception, archive: str) -> DamagedArchiveError:
-    return DamagedArchiveError(f"{origin} is incomplete or damaged ({error}); copy or download it again", archive)
+    return DamagedArchiveError(f"{origin} is incomplete or damaged ({error}). Copy or download it again", archive)
 
 
 # === TAR ===
@@ -230,9 +230,9 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                 check_path(name, origin)
                 room = files.room_bytes(folder)
                 if info.size > room:
-                    raise UserError(
+                    raise PlaceError(
                         f"{origin} has a file {name} that unpacks to {info.size / 1e9:,.3g} GB, but "
-                        f"the disk has room for {room / 1e9:,.3g} GB more; free some, or write to another disk"
+                        f"the disk has room for {room / 1e9:,.3g} GB more. Free some, or write to another disk"
                     )
                 # tarfile's own filter for such members is not in the Python 3.11.2 of Debian 12.
                 with (

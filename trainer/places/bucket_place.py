@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, Self
 
-from trainer.errors import UserError
+from trainer.errors import ConflictError, ContentError, PlaceError
 from trainer.io import files
 from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.places import buckets
@@ -154,9 +154,9 @@ class BucketPlace(Stored):
         folder.mkdir(parents=True, exist_ok=True)
         total_bytes, room = sum(entry.size_bytes for entry in objects), files.room_bytes(folder)
         if total_bytes > room:
-            raise UserError(
+            raise PlaceError(
                 f"{self} has {total_bytes / 1e9:,.3g} GB, but the disk of {folder} has room for "
-                f"{room / 1e9:,.3g} GB; free some, or write to another disk"
+                f"{room / 1e9:,.3g} GB. Free some, or write to another disk"
             )
         with Tracker(f"download {self}", round(total_bytes / 10**6), "MB") as tracker:
             for entry in objects:
@@ -168,9 +168,9 @@ class BucketPlace(Stored):
         for entry in objects:
             actual = files.checksum(folder / entry.name)
             if actual != entry.crc32c:
-                raise UserError(
+                raise ConflictError(
                     f"{entry.name} of {self} arrived with checksum {actual}, listed is {entry.crc32c}: "
-                    "it changed meanwhile or was damaged in transit; try again"
+                    "it changed meanwhile or was damaged in transit. Try again"
                 )
         return folder
 
@@ -306,9 +306,9 @@ class BucketPlace(Stored):
         check_name(name, self.text)
         crc32c = buckets.checksum_of(blob.crc32c)
         if blob.size is None or not crc32c:
-            raise UserError(
+            raise ContentError(
                 f"{self} has an object {name[:80]!r} without a size or a sound checksum, as if it was encrypted "
-                "with a customer-supplied key; rewrite it without one, or with a key of Cloud KMS"
+                "with a customer-supplied key. Rewrite it without one, or with a key of Cloud KMS"
             )
         return SourceObject(name, blob.size, crc32c)
 

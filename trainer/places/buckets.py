@@ -14,7 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
-from trainer.errors import ConflictError, NotFoundError, UnreachableError, UserError, first_line, shown
+from trainer.errors import (
+    ConflictError,
+    NotFoundError,
+    SettingError,
+    UnreachableError,
+    UserError,
+    first_line,
+    shown,
+)
 from trainer.machine.progress import map_ahead, open_pool
 
 REMOTE = "gs://"
@@ -229,7 +237,7 @@ def split(source: str) -> tuple[str, str]:
     """Bucket and path of a `gs://` address. Example: `runs` and `a/b` for `gs://runs/a/b/`."""
     bucket, _, path = source.removeprefix(REMOTE).partition("/")
     if not bucket:
-        raise UserError(f"source {source!r} names no bucket; write gs://BUCKET/PATH")
+        raise SettingError(f"source {source!r} names no bucket. Write gs://BUCKET/PATH")
     return bucket, path.rstrip("/")
 
 
@@ -265,7 +273,7 @@ def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any)
 
 def nothing_at(address: str) -> UserError:
     bucket = split(address)[0]
-    return UserError(f"there is nothing at {address}; `gcloud storage ls {REMOTE}{bucket}` lists the bucket")
+    return NotFoundError(f"there is nothing at {address}. `gcloud storage ls {REMOTE}{bucket}` lists the bucket")
 
 
 @contextmanager
@@ -281,12 +289,12 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
         yield
     except exceptions.NotFound:
         raise MissingError(
-            f"{source}: there is no bucket {bucket!r}, or no such object in it; check the address"
+            f"{source}: there is no bucket {bucket!r}, or no such object in it. Check the address"
         ) from None
     except (exceptions.Forbidden, exceptions.Unauthorized, auth.InvalidOperation, auth.RefreshError) as error:
         # InvalidOperation follows a 401 without credentials, because there is nothing to renew.
         verb, role = ("write", "User") if write else ("read", "Viewer")
-        raise UserError(
+        raise NotFoundError(
             f"no permission to {verb} {source} ({first_line(error)}): {LOGIN}, or have its owner give "
             f"your account the role Storage Object {role} on the bucket {bucket!r}"
         ) from None
@@ -299,7 +307,7 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
     ) as error:
         cause = error.cause if isinstance(error, exceptions.RetryError) else error
         raise UnreachableError(
-            f"cannot reach Cloud Storage for {source} ({in_short(cause)}); check the network"
+            f"cannot reach Cloud Storage for {source} ({in_short(cause)}). Check the network"
         ) from None
     except (exceptions.GoogleAPICallError, DataCorruption, ValueError) as error:
         if isinstance(error, exceptions.BadRequest) and NO_USER_PROJECT in str(error):
@@ -322,7 +330,7 @@ class ChangedObjectError(ConflictError):
     """An object that another process has replaced, created or removed meanwhile."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(f"{address} was changed by another process meanwhile; try again")
+        super().__init__(f"{address} was changed by another process meanwhile. Try again")
 
 
 @billed

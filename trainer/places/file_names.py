@@ -5,7 +5,7 @@ import posixpath
 import unicodedata
 from collections.abc import Iterable
 
-from trainer.errors import UserError
+from trainer.errors import ContentError, UserError
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 """Suffixes of the archives that can be read."""
@@ -27,25 +27,25 @@ def is_junk(name: str) -> bool:
 def check_name(name: str, origin: str) -> None:
     """Raise `UserError` for the name of a file in `origin` that is not UTF-8 or has control characters."""
     if {unicodedata.category(character) for character in name} & {"Cc", "Cs"}:
-        raise UserError(f"{origin} has a file {name[:80]!r} whose name has no printable form; rename it")
+        raise ContentError(f"{origin} has a file {name[:80]!r} whose name has no printable form. Rename it")
 
 
 def check_path(name: str, origin: str) -> None:
     """Raise `UserError` for a name in `origin` by which no file below a folder can be written, such as `../a`."""
     check_name(name, origin)
     if posixpath.normpath(name) != name or name.startswith("/") or name.partition("/")[0] == "..":
-        raise UserError(f"{origin} has a file named {name[:80]!r}, which leads out of it; rename it")
+        raise ContentError(f"{origin} has a file named {name[:80]!r}, which leads out of it. Rename it")
     n_bytes = max(len(part.encode()) for part in name.split("/"))
     if n_bytes > NAME_BYTES or len(name.encode()) > PATH_BYTES:
-        raise UserError(
+        raise ContentError(
             f"{origin} has a file named {name[:80]!r}..., which is longer than folders allow ({NAME_BYTES} bytes "
-            f"for each part of a path, {PATH_BYTES:,} for all); rename it"
+            f"for each part of a path, {PATH_BYTES:,} for all). Rename it"
         )
 
 
 def both_kinds(name: str, origin: str) -> UserError:
     """The error for a source in which a file and a folder have the same name."""
-    return UserError(f"{origin} has a file {name[:80]!r}, and files below a folder of this name; rename one")
+    return ContentError(f"{origin} has a file {name[:80]!r}, and files below a folder of this name. Rename one")
 
 
 def folders_of(names: Iterable[str]) -> set[str]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO
 
-from trainer.errors import UserError
+from trainer.errors import ContentError, NotFoundError, PlaceError
 from trainer.io import files
 from trainer.places.abstract_place import Stored
 from trainer.places.file_names import ARCHIVES, SourceObject, archive_suffix, check_name, is_junk
@@ -88,7 +88,7 @@ class LocalPlace(Stored):
         try:
             yield
         except OSError as error:
-            raise UserError(f"cannot {verb} {self.path(name)}: {error.strerror or error}") from None
+            raise PlaceError(f"cannot {verb} {self.path(name)}: {error.strerror or error}") from None
 
 
 def paths_at(path: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -101,15 +101,17 @@ def paths_at(path: pathlib.Path) -> dict[str, pathlib.Path]:
         OSError: a folder cannot be read.
     """
     if not path.exists():
-        raise UserError(f"source {path} does not exist; give a folder, an archive, a gs:// address, or `sample`")
+        raise NotFoundError(
+            f"source {path} does not exist. Give a folder, an archive, a gs:// address, or `sample`"
+        )
     if path.is_dir():
         paths = dict(_walk(path))
     elif archive_suffix(path.name):
         paths = {path.name: path}
     else:
-        raise UserError(f"source {path} is neither a folder nor an archive ({', '.join(ARCHIVES)})")
+        raise ContentError(f"source {path} is neither a folder nor an archive ({', '.join(ARCHIVES)})")
     if not paths:
-        raise UserError(f"source {path} is an empty folder; put the dataset's archives or folders into it")
+        raise ContentError(f"source {path} is an empty folder. Put the dataset's archives or folders into it")
     return paths
 
 
@@ -123,7 +125,7 @@ def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
         folders[:] = [name for name in folders if not is_junk(name)]
         for path in (pathlib.Path(parent, name) for name in names if not is_junk(name)):
             if not path.is_file():
-                raise UserError(f"{path} is no regular file, or a link to none; remove it, or get its content")
+                raise ContentError(f"{path} is no regular file, or a link to none. Remove it, or get its content")
             name = path.relative_to(folder).as_posix()
             check_name(name, str(folder))
             yield name, path

@@ -10,7 +10,7 @@ import re
 import urllib.parse
 from collections.abc import Collection
 
-from trainer.errors import SettingError, UserError, check, shown
+from trainer.errors import SettingError, check, shown
 from trainer.io import files
 from trainer.io.files import StrPath
 from trainer.places.abstract_place import Place, Stored
@@ -73,19 +73,27 @@ class WebPlace(Place):
             parts = urllib.parse.urlsplit(self.text)
             host = parts.hostname
         except ValueError as error:
-            raise UserError(f"{self.shown} is no address ({error}); check it") from None
-        check(host not in DRIVE_HOSTS, f"{self.shown} is no link to a file on Google Drive; share an archive")
+            raise SettingError(f"{self.shown} is no address ({error}). Check it") from None
         check(
-            parts.scheme in ("https", "http") and bool(host),
-            f"source {self.shown!r} is no address that can be fetched; give https://, gs:// or {DRIVE}ID, several "
-            "with spaces between them, or one local path",
+            host not in DRIVE_HOSTS,
+            f"{self.shown} is no link to a file on Google Drive. Share an archive",
+            SettingError,
         )
         check(
-            "@" not in parts.netloc, f"the address of {host} has a password, which would be recorded; download it"
+            parts.scheme in ("https", "http") and bool(host),
+            f"source {self.shown!r} is no address that can be fetched. Give https://, gs:// or {DRIVE}ID, several "
+            "with spaces between them, or one local path",
+            SettingError,
+        )
+        check(
+            "@" not in parts.netloc,
+            f"the address of {host} has a password, which would be recorded. Download it",
+            SettingError,
         )
         check(
             parts.scheme == "https" or allow_http,
-            f"{self.shown}: http is fetched only with private_sources=true; use an https:// address",
+            f"{self.shown}: http is fetched only with private_sources=true. Use an https:// address",
+            SettingError,
         )
 
 
@@ -108,10 +116,10 @@ def unmounted(place: Stored) -> Stored:
 def bucket_at(address: str, what: str) -> BucketPlace:
     """The bucket, or the folder in one, at an address. Raises `SettingError` about `what` for another syntax.
 
-    Example: `bucket_at("gs://Runs", "registry")` raises "registry is 'gs://Runs'; write it as ...".
+    Example: `bucket_at("gs://Runs", "registry")` raises "registry is 'gs://Runs'. Write it as ...".
     """
     is_valid = re.fullmatch(rf"{REMOTE}[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
-    check(is_valid, f"{what} is {address!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER", SettingError)
+    check(is_valid, f"{what} is {address!r}. Write it as gs://BUCKET or gs://BUCKET/FOLDER", SettingError)
     return BucketPlace(address)
 
 
@@ -163,7 +171,7 @@ def _is_odd(url: str) -> bool:
 
 def check_characters(url: str, where: str) -> None:
     """Raise `UserError` for characters that programs read differently, such as a backslash before the host."""
-    check(not _is_odd(url), f"{where}: the address has characters that none may have; check it")
+    check(not _is_odd(url), f"{where}: the address has characters that none may have. Check it", SettingError)
 
 
 def without_queries(text: str) -> str:

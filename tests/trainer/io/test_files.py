@@ -15,6 +15,7 @@ import tempfile
 import numpy as np
 import pytest
 
+from tests import refusals
 from trainer.data import prepared_data
 from trainer.errors import ContentError, PlaceError, UserError
 from trainer.io import files
@@ -53,13 +54,13 @@ def test_a_path_that_cannot_be_written_is_reported_before_anything_is(tmp_path, 
 def test_existing_folder_is_reported(tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "mine").touch()
-    with pytest.raises(PlaceError, match="taken"), replacing(tmp_path / "taken") as partial:
+    with refusals.refused(PlaceError, "taken"), replacing(tmp_path / "taken") as partial:
         partial.write_text("new")
     assert [path.name for path in tmp_path.rglob("*")] == ["taken", "mine"]
 
 
 def test_errors_of_other_files_are_not_place_errors(tmp_path):
-    with pytest.raises(FileNotFoundError, match="elsewhere"), replacing(tmp_path / "out"):
+    with refusals.refused(FileNotFoundError, "elsewhere"), replacing(tmp_path / "out"):
         (tmp_path / "elsewhere").read_text()
     assert not list(tmp_path.iterdir())
 
@@ -184,21 +185,20 @@ def test_error_while_a_folder_is_copied_leaves_nothing(mount, monkeypatch):
         raise OSError([(str(source), str(target), "the bucket is gone")])  # without a number, as of shutil.Error
 
     monkeypatch.setattr(shutil, "copyfile", fail)
-    with pytest.raises(PlaceError, match="the bucket is gone"), replacing(mount / "data") as partial:
+    with refusals.refused(PlaceError, "the bucket is gone"), replacing(mount / "data") as partial:
         write_folder(partial)
     assert not listed(mount.parent.parent)
 
 
 def test_existing_folder_on_a_mounted_bucket_stays(mount):
     write_folder(mount / "data")
-    with pytest.raises(PlaceError, match="data"), replacing(mount / "data") as partial:
+    with refusals.refused(PlaceError, "data"), replacing(mount / "data") as partial:
         write_folder(partial)
     assert listed(mount / "data") == ["a-last", "b", "sub/c"]
 
 
 def test_full_local_disk_is_named_for_an_output_on_a_mounted_bucket(mount):
-    message = r"no space left to write .*/gcs/bucket/data .*TMPDIR"
-    with pytest.raises(UserError, match=message), replacing(mount / "data") as partial:
+    with refusals.refused(UserError, mount / "data", "TMPDIR"), replacing(mount / "data") as partial:
         refused(errno.ENOSPC)(partial)
     assert not listed(mount.parent.parent)
 
@@ -259,7 +259,7 @@ def test_map_that_has_no_room_ends_prediction_with_a_sentence(tmp_path):
 )
 def test_a_path_below_the_mount_is_named_by_its_address_where_nothing_is_mounted(read, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
-    with pytest.raises(ContentError, match=r"is not mounted at .*/gcs here; use gs://bucket/data/set[/, ]"):
+    with refusals.refused(ContentError, tmp_path / "gcs", "gs://bucket/data/set"):
         read(f"{tmp_path}/gcs/bucket/data/set")
     (tmp_path / "gcs" / "bucket").mkdir(parents=True)
     with (
@@ -274,7 +274,7 @@ def test_nothing_is_written_below_the_mount_where_nothing_is_mounted(tmp_path, m
     """Whoever may make the folder would find the results on no bucket."""
     monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
     output = tmp_path / "gcs" / "bucket" / "maps"
-    with pytest.raises(ContentError, match="use gs://bucket/maps"), files.replacing(output):
+    with refusals.refused(ContentError, "gs://bucket/maps"), files.replacing(output):
         pass
     assert not (tmp_path / "gcs").exists()
     output.parent.mkdir(parents=True)
@@ -303,7 +303,7 @@ def test_what_is_no_plain_file_or_too_large_is_not_read(name, tmp_path, monkeypa
             read(pathlib.Path(place))
     for length in (1000, 1001):
         (tmp_path / "file").write_text(sound.ljust(length))
-        with contextlib.nullcontext() if length == 1000 else pytest.raises(ContentError, match="1,000 bytes"):
+        with contextlib.nullcontext() if length == 1000 else refusals.refused(ContentError, "1,000"):
             assert read(tmp_path / "file") == {}
 
 
@@ -371,7 +371,7 @@ def test_a_file_full_of_wrong_values_takes_memory_like_a_sound_one(wrong, tmp_pa
     ],
 )
 def test_the_first_wrong_value_is_named(kind, value, key):
-    with pytest.raises(ContentError, match=rf"it is damaged \({key}[:.]"):
+    with refusals.refused(ContentError, f"({key}"):
         checked_json(value, "it", "", kind)
 
 

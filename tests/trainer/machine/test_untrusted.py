@@ -20,9 +20,10 @@ import h5py
 import polars
 import pytest
 
+from tests.refusals import refused
 from trainer.data.recordings import tables
 from trainer.data.source_layout import read_matlab, read_matlab_set
-from trainer.errors import ContentError, UserError
+from trainer.errors import ContentError, FailedError, UserError
 from trainer.machine import untrusted
 from trainer.machine.untrusted import Limits
 from trainer.places.archive_files import Member
@@ -76,7 +77,7 @@ def ends(pid):
 def test_results_and_errors_come_back_from_one_process():
     value, pid = doubled(21)
     assert (value, pid != os.getpid()) == (42, True)
-    with pytest.raises(UserError, match=r"^no$"):
+    with refused(UserError, "no"):
         run("from trainer.errors import UserError; raise UserError('no')")
     with pytest.raises(FileNotFoundError) as caught:
         run("open('/nowhere/at/all')")
@@ -85,37 +86,36 @@ def test_results_and_errors_come_back_from_one_process():
 
 
 def test_any_other_error_names_the_file_and_keeps_its_traceback():
-    with pytest.raises(ContentError, match=r"^x\.mat cannot be read \(KeyError: 'a'\): do it again") as caught:
+    with refused(ContentError, "x.mat", "KeyError: 'a'", "do it again") as caught:
         run("{}['a']")
     assert "Traceback" in caught.value.__notes__[0]
     assert doubled(1)[0] == 2
 
 
 @pytest.mark.parametrize(
-    ("code", "limits", "message"),
+    ("code", "limits", "named"),
     [
-        ("import signal; signal.raise_signal(signal.SIGSEGV)", None, r"x\.mat crashes .*SIGSEGV"),
-        ("import os; os.abort()", None, r"x\.mat crashes .*SIGABRT"),
-        (ENDLESS, Limits(seconds=0.5), r"x\.mat takes more than 0\.5 s"),
-        ("import itertools; sum(itertools.count())", Limits(seconds=0.5), r"x\.mat takes more than 0\.5 s"),
+        ("import signal; signal.raise_signal(signal.SIGSEGV)", None, "SIGSEGV"),
+        ("import os; os.abort()", None, "SIGABRT"),
+        (ENDLESS, Limits(seconds=0.5), "0.5 s"),
+        ("import itertools; sum(itertools.count())", Limits(seconds=0.5), "0.5 s"),
         pytest.param(
             *("[bytes(10**7) for _ in range(10**6)]", Limits(memory_bytes=5 * 10**8)),
-            r"x\.mat takes more than 0\.5 GB of memory",
+            "0.5 GB",
             marks=pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit"),
         ),
-        ("open('file', 'wb').write(bytes(10**6))", Limits(written_bytes=10**5), r"x\.mat unpacks to more than 0"),
+        ("open('file', 'wb').write(bytes(10**6))", Limits(written_bytes=10**5), "0.0001 GB"),
     ],
 )
-def test_a_crash_and_each_limit_name_the_file(code, limits, message, tmp_path):
-    with pytest.raises(ContentError, match=message):
+def test_a_crash_and_each_limit_name_the_file(code, limits, named, tmp_path):
+    with refused(ContentError, "x.mat", named):
         run(code.replace("'file'", repr(str(tmp_path / "file"))), limits)
     assert doubled(1)[0] == 2
 
 
 def test_an_end_from_outside_does_not_blame_the_content():
-    with pytest.raises(UserError, match=r"x\.mat was ended from outside \(SIGKILL\)") as caught:
+    with refused(FailedError, "x.mat", "SIGKILL"):
         run("import os; os.kill(os.getpid(), 9)")
-    assert not isinstance(caught.value, ContentError)
 
 
 def test_a_worker_that_ended_between_two_calls_is_replaced():

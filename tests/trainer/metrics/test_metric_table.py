@@ -6,7 +6,8 @@ import pathlib
 
 import pytest
 
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import SettingError
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import DECIDING, DENSITY, FIXATIONS, METRICS
@@ -24,7 +25,7 @@ def test_row_names_the_arguments_of_its_function(name):
 def test_a_metric_of_another_map_than_that_of_users_decides_nothing():
     (other,) = METRICS.keys() - DECIDING
     assert METRICS[other].label == "sAUC/CB"
-    with pytest.raises(UserError, match=other):
+    with refused(SettingError, other):
         EvaluateConfig(gate=other)
     for name in DECIDING:
         EvaluateConfig(gate=name)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.refusals import refused
 from trainer.metrics import metric_table, metrics
 from trainer.metrics.metric_table import METRICS
 from trainer.metrics.points import count_points, scale_points
@@ -167,30 +168,30 @@ def test_points_scale_to_the_pixel_they_fall_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("points", "message"),
+    ("points", "named"),
     [
-        (np.zeros((0, 2), int), "fixations are empty"),
-        (np.array([[3, 16], [1, 1], [-1, 0]]), r"2 of 3 fixations are outside the \(12, 16\) map.*\(3, 16\)"),
-        (np.array([1, 2]), r"shape \(2,\)"),
-        (np.array([[1.5, 2.0]]), "float64"),
+        (np.zeros((0, 2), int), ("fixations",)),
+        (np.array([[3, 16], [1, 1], [-1, 0]]), ("2 of 3", "(12, 16)", "(3, 16)")),
+        (np.array([1, 2]), ("(2,)",)),
+        (np.array([[1.5, 2.0]]), ("float64",)),
     ],
 )
-def test_invalid_points_are_an_error(points: np.ndarray, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_invalid_points_are_an_error(points: np.ndarray, named: tuple[str, ...]) -> None:
+    with refused(ValueError, *named):
         metrics.nss(MAP, points)
 
 
 @pytest.mark.parametrize(
-    ("prediction", "density", "message"),
+    ("prediction", "density", "named"),
     [
-        (MAP, DENSITY[:5], r"density has shape \(5, 16\), the prediction \(12, 16\)"),
-        (MAP, np.zeros((12, 16)), "zero everywhere"),
-        (np.full((12, 16), np.nan), DENSITY, "192 of 192 values that are not finite"),
-        (MAP[..., None], DENSITY, r"shape \(12, 16, 1\)"),
-        (MAP[:0], DENSITY[:0], r"shape \(0, 16\)"),
+        (MAP, DENSITY[:5], ("density", "(5, 16)", "(12, 16)")),
+        (MAP, np.zeros((12, 16)), ("density", "(12, 16)")),
+        (np.full((12, 16), np.nan), DENSITY, ("192 of 192",)),
+        (MAP[..., None], DENSITY, ("(12, 16, 1)",)),
+        (MAP[:0], DENSITY[:0], ("(0, 16)",)),
     ],
 )
-def test_invalid_maps_are_an_error(prediction: np.ndarray, density: np.ndarray, message: str) -> None:
+def test_invalid_maps_are_an_error(prediction: np.ndarray, density: np.ndarray, named: tuple[str, ...]) -> None:
     for metric in (metrics.kld, metrics.cc, metrics.sim):
-        with pytest.raises(ValueError, match=message):
+        with refused(ValueError, *named):
             metric(prediction, density)

@@ -8,9 +8,10 @@ import zipfile
 import pytest
 
 from tests.gcs import upload
+from tests.refusals import refused
 from tests.small_sources import files as files_in
 from tests.small_sources import write_tar, write_zip
-from trainer.errors import UserError
+from trainer.errors import ContentError, PlaceError
 from trainer.io import files
 from trainer.places import archive_files
 from trainer.places.file_names import archive_suffix
@@ -58,7 +59,7 @@ def test_one_archive_in_a_bucket_is_unpacked_and_not_kept(archive, tmp_path, buc
 def test_a_truncated_archive_is_named(archive, tmp_path, keep):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(archive_files.DamagedArchiveError, match=archive.name):
+    with refused(archive_files.DamagedArchiveError, archive.name):
         read(archive, tmp_path / "scratch")
 
 
@@ -84,28 +85,28 @@ def flip(at):
 def test_a_tarball_cut_between_members_and_wrong_checksums_are_named(name, change, tmp_path):
     archive = (write_zip if name == "x.zip" else write_tar)(tmp_path / name, CONTENT)
     change(archive)
-    with pytest.raises(archive_files.DamagedArchiveError, match=name):
+    with refused(archive_files.DamagedArchiveError, name):
         read(archive, tmp_path / "scratch")
 
 
 @pytest.mark.parametrize("names", [["x" * 256], ["a/" * 2000 + "b"], ["a", "a/b"], ["a/b", "a"], ["a", "a/b/c"]])
 def test_members_of_a_tarball_that_a_folder_cannot_have_are_named(tmp_path, names):
     archive = write_tar(tmp_path / "set" / "x.tar", dict.fromkeys(names, b"x"))
-    with pytest.raises(UserError, match=r"x\.tar has a file"):
+    with refused(ContentError, "x.tar"):
         read(archive, tmp_path / "scratch")
 
 
 @pytest.mark.parametrize("name", ["../out.png", "stimuli/../../out.png", "/out.png", "..\\out.png", "C:\\out.png"])
 def test_a_member_of_a_zip_whose_path_climbs_out_is_refused(tmp_path, name):
     archive = write_zip(tmp_path / "set" / "x.zip", {name: b"x"})
-    with pytest.raises(UserError, match=r"out\.png"):
+    with refused(ContentError, "out.png"):
         read(archive, tmp_path / "scratch")
 
 
 @pytest.mark.parametrize("name", ["../out.png", "stimuli/../../out.png", "../scratch/unpacked-0-other/out.png"])
 def test_a_member_of_a_tarball_whose_path_climbs_out_is_refused(tmp_path, name):
     archive = write_tar(tmp_path / "set" / "x.tar.gz", {name: b"x"})
-    with pytest.raises(UserError, match=r"out\.png"):
+    with refused(ContentError, "out.png"):
         read(archive, tmp_path / "scratch")
     assert set(files_in(tmp_path)) == {"set/x.tar.gz"}
 
@@ -121,7 +122,7 @@ def test_a_link_or_device_in_a_tarball_is_refused(tmp_path, kind):
     entry = tarfile.TarInfo("stimuli/2.png")
     entry.type, entry.linkname = kind, "stimuli/1.png"
     archive = write_tar(tmp_path / "set" / "x.tar", CONTENT, extra=[entry])
-    with pytest.raises(UserError, match=r"x\.tar has a member 'stimuli/2\.png'"):
+    with refused(ContentError, "x.tar", "stimuli/2.png"):
         read(archive, tmp_path / "scratch")
 
 
@@ -129,7 +130,7 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path):
     entry = zipfile.ZipInfo("stimuli/2.png")
     entry.external_attr = (stat.S_IFLNK | 0o777) << 16
     archive = write_zip(tmp_path / "x.zip", {entry: b"/etc/passwd"})
-    with pytest.raises(UserError, match=r"x\.zip has a member 'stimuli/2\.png'"):
+    with refused(ContentError, "x.zip", "stimuli/2.png"):
         read(archive, tmp_path / "scratch")
 
 
@@ -140,7 +141,7 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path):
 def test_a_name_that_no_file_should_have_is_refused(tmp_path, name):
     with tarfile.open(tmp_path / "x.tar", "w") as tar:
         tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    with pytest.raises(UserError, match=r"x\.tar"):
+    with refused(ContentError, "x.tar"):
         read(tmp_path / "x.tar", tmp_path / "scratch")
 
 
@@ -168,7 +169,7 @@ def test_names_of_a_zip_are_utf_8_if_they_can_be_and_else_cp437(tmp_path):
 def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
     archive = write_zip(tmp_path / "x.zip", {"1.png": bytes(5000)})
     with archive_files.open_source(stored_at(archive), stored_at(archive).objects(), tmp_path) as (member,):
-        with pytest.raises(UserError, match=r"1\.png in x\.zip"):
+        with refused(ContentError, "1.png", "x.zip"):
             member.content(4999)
         assert member.content(5000) == bytes(5000)
 
@@ -176,7 +177,7 @@ def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
 def test_a_tarball_is_unpacked_only_where_there_is_room(tmp_path, monkeypatch):
     archive = write_tar(tmp_path / "x.tar", {"1.png": bytes(5000)})
     monkeypatch.setattr(files, "LEFT_BYTES", 10**18)
-    with pytest.raises(UserError, match=r"1\.png"):
+    with refused(PlaceError, "x.tar", "1.png"):
         read(archive, tmp_path / "scratch")
 
 
@@ -185,7 +186,7 @@ def test_an_archive_that_was_packed_once_more_on_its_way_is_read(tmp_path):
     archive.write_bytes(gzip.compress(archive.read_bytes()))
     assert read(archive, tmp_path / "scratch") == {f"x/{name}": data for name, data in CONTENT.items()}
     archive.write_bytes(archive.read_bytes()[:-10])
-    with pytest.raises(UserError, match=r"x\.tgz"):
+    with refused(archive_files.DamagedArchiveError, "x.tgz"):
         read(archive, tmp_path / "scratch")
 
 

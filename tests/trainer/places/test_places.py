@@ -3,7 +3,8 @@
 import pytest
 
 from tests.gcs import upload
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import SettingError
 from trainer.io import files
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import ChangedObjectError, MissingError
@@ -111,7 +112,7 @@ def test_names_of_a_folder_and_of_what_is_in_it():
 
 @pytest.mark.parametrize("address", ["gs://", "gs://Bucket/x", "gs:///x", "/models"])
 def test_the_address_of_no_bucket_is_refused(address):
-    with pytest.raises(UserError, match="registry"):
+    with refused(SettingError, "registry", address):
         bucket_at(address, "registry")
     assert bucket_at("gs://bucket/x", "registry") == BucketPlace("gs://bucket/x")
 
