@@ -14,10 +14,10 @@ def import_model(
     The digest is the key for caching.
     """
     from trainer.errors import ConflictError, check, reported
-    from trainer.models.weight_sources import import_model as import_weights
+    from trainer.models.weight_sources import WeightSource
 
     with reported():
-        imported = import_weights(base_model_uri, model.path, dataset, image_size)
+        imported = WeightSource(base_model_uri).import_to(model.path, dataset, image_size)
         print(imported.report)
         check(
             imported.fingerprint == fingerprint,

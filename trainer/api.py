@@ -25,8 +25,6 @@ import numpy.typing as npt
 from trainer.errors import UserError, check, look_up
 from trainer.metrics.score_map import score
 from trainer.models.answering import Answering
-from trainer.models.export import write_onnx
-from trainer.models.find import choose_model
 from trainer.network.model_folder import KINDS, ModelFolder
 from trainer.pictures import Pixels, read_picture
 from trainer.prediction.heat import CHANGE, HEAT, blend, blend_change, draw_grey, tint
@@ -104,7 +102,7 @@ def find(name: str = "") -> "Model":
         >>> find("pretrained").image_size
         (320, 320)
     """
-    return Model(choose_model(name))
+    return Model(Answering.named(name))
 
 
 class Model:
@@ -241,7 +239,7 @@ class Model:
         Raises:
             UserError: the weights are damaged, or nothing can be written to `path`.
         """
-        write_onnx(self._answering, pathlib.Path(path))
+        self._answering.export_onnx(pathlib.Path(path))
 
 
 def measure(saliency: npt.NDArray[np.floating], *wanted: Region | str) -> list[Measure]:

@@ -54,18 +54,13 @@ from lifecycle.registry.versions import (
 from trainer.errors import ContentError, NotFoundError, PlaceError, check
 from trainer.evaluation.version_record import VersionRecord
 from trainer.io import files
-from trainer.models import registry_layout
 from trainer.models.model_names import CHALLENGER, DEFAULT, REGISTRY
 from trainer.models.registry_layout import (
     ALIASES,
-    NEEDED,
     PRETRAINED_VERSION,
     VERSION,
     VERSION_EXTRA,
-    is_claim,
-    model_at,
-    model_in,
-    versions_text,
+    version_numbers,
 )
 from trainer.network.model_folder import ModelFolder
 from trainer.places.bucket_place import BucketPlace
@@ -199,17 +194,17 @@ class NumberedRegistry(abc.ABC):
         check(
             number in models,
             f"model {name!r} has no version {number} in {self.address} "
-            f"(versions: {versions_text(known) or 'none'}). Set the default to another with "
+            f"(versions: {', '.join(map(str, known)) or 'none'}). Set the default to another with "
             "`python -m pipeline registry set-default VERSION`, or without a version remove "
-            f"{registry_layout.ALIASES}",
+            f"{ALIASES}",
             NotFoundError,
         )
         version_dir = f"{self.address}/{name}/{number}"
-        missing = ", ".join(file for file in (VERSION, *NEEDED) if file not in models[number])
+        missing = ", ".join(file for file in (VERSION, *ModelFolder.NEEDED) if file not in models[number])
         if missing:
             raise ContentError(
-                f"version {number} of model {name!r} is incomplete: {model_at(version_dir)} has no {missing}. "
-                f"Restore it, or remove {version_dir}"
+                f"version {number} of model {name!r} is incomplete: {version_dir}/{VERSION_EXTRA} has no "
+                f"{missing}. Restore it, or remove {version_dir}"
             )
         return Version(number, self._folder(version_dir), version_dir, self._record(version_dir))
 
@@ -359,14 +354,14 @@ class BucketRegistry(NumberedRegistry):
         return {
             number: {path.removeprefix(f"{VERSION_EXTRA}/") for path in sizes}
             for number, sizes in self._files(name).items()
-            if not is_claim(sizes)
+            if sizes.get(RECORD) != 0
         }
 
     def _folder(self, version_dir: str) -> pathlib.Path:
         return mounted(version_dir)
 
     def _record(self, version_dir: str) -> dict[str, Any]:
-        address = f"{model_at(version_dir)}/{VERSION}"
+        address = f"{version_dir}/{RECORD}"
         content = self.root.with_text(address).read_object()
         return parse_record(content, address, version_dir)
 
@@ -440,13 +435,13 @@ class LocalRegistry(NumberedRegistry):
 
     def _models(self, name: str) -> FilesByVersion:
         def names(number: int) -> set[str]:
-            folder = model_in(self.root / name / str(number))
+            folder = self.root / name / str(number) / VERSION_EXTRA
             return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
-        return {number: names(number) for number in registry_layout.version_numbers(self.root / name)}
+        return {number: names(number) for number in version_numbers(self.root / name)}
 
     def _folder(self, version_dir: str) -> pathlib.Path:
-        return model_in(pathlib.Path(version_dir))
+        return pathlib.Path(version_dir, VERSION_EXTRA)
 
     def _record(self, version_dir: str) -> dict[str, Any]:
         path = self._folder(version_dir) / VERSION
@@ -470,11 +465,9 @@ class LocalRegistry(NumberedRegistry):
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
         number = max(self._models(name), default=0) + 1
-        with files.replacing(
-            self.root / name / str(number), last=f"{registry_layout.VERSION_EXTRA}/{VERSION}"
-        ) as partial:
+        with files.replacing(self.root / name / str(number), last=RECORD) as partial:
             shutil.copytree(ModelFolder(model).saved_model, partial)
-            extra = model_in(partial)
+            extra = partial / VERSION_EXTRA
             extra.mkdir(exist_ok=True)
             for file in files_of(model, evaluation).values():
                 shutil.copy(file, extra)

@@ -23,7 +23,7 @@ from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import UNKNOWN
 from trainer.machine import package_version
 from trainer.models import model_names
-from trainer.models.lookup import look_up_model
+from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Origin
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
@@ -195,7 +195,7 @@ def judge_of(default: Version | None) -> pathlib.Path:
     generated shapes.
     """
     is_useful = default and not Origin(default.model_config).is_sample
-    return default.model if default and is_useful else look_up_model(PRETRAINED)
+    return default.model if default and is_useful else find_model(PRETRAINED)
 
 
 def evaluate_candidate(

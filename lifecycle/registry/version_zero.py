@@ -6,7 +6,7 @@ No registry holds version 0, since the package has it: but not as a SavedModel, 
 import functools
 
 from trainer.io import files
-from trainer.models.lookup import look_up_model
+from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
 from trainer.network.model_folder import ModelFolder
 
@@ -24,6 +24,6 @@ def exported_pretrained() -> ModelFolder:
     load_tensorflow()
     from trainer.network.export import export_saved_model
 
-    source, folder = look_up_model(PRETRAINED), ModelFolder(files.folder_for_now())
+    source, folder = find_model(PRETRAINED), ModelFolder(files.folder_for_now())
     export_saved_model(source, folder.saved_model)
     return folder

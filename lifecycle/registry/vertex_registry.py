@@ -59,10 +59,10 @@ from lifecycle.vertex import api as vertex_api
 from trainer.errors import AmbiguousError, MismatchError, NotFoundError, SettingError, UserError, check
 from trainer.evaluation.evaluation import SHIPPED_MAP
 from trainer.evaluation.version_record import VersionRecord
-from trainer.models.lookup import look_up_model
+from trainer.models.find import find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
 from trainer.models.provenance import Origin
-from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA, versions_text
+from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA
 from trainer.network.model_folder import ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.buckets import ChangedObjectError
@@ -221,7 +221,7 @@ class VertexRegistry(Address):
             check(
                 version in numbers,
                 f"model {name!r} has no version {version} in {self.project}, {self.location} "
-                f"(versions: {versions_text(numbers) or 'none'})",
+                f"(versions: {', '.join(map(str, numbers)) or 'none'})",
                 NotFoundError,
             )
             if alias != DEFAULT:
@@ -281,7 +281,7 @@ class VertexRegistry(Address):
 
         Its SavedModel and its SHIPPED_MAP are kept beside the folders of the other versions.
         """
-        source = look_up_model(PRETRAINED)
+        source = find_model(PRETRAINED)
         weights = label(ModelFolder(source).config()["weights_sha256"][:12])
         for entry in entries:
             if entry.labels.get(SHIPPED) == weights:

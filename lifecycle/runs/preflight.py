@@ -28,7 +28,6 @@ from trainer.data.settings import FetchConfig, HeldOutConfig
 from trainer.errors import Checks, NotFoundError, PlaceError, UserError, check
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.machine import runtime
-from trainer.models.model_names import NO_FILE
 from trainer.places.places import stored_at
 from trainer.settings.fields import Value
 from trainer.training.settings import TrainConfig
@@ -186,8 +185,7 @@ def _find_start(values: Mapping[str, Value]) -> _Start:
     if uri := str(values["base_model_uri"]):
         base_model, version = resolve_base_model(uri, str(values["registry"]))
         return _Start(base_model, WeightSource(base_model).fingerprint(), version)
-    source = str(values["initial_weights"])
-    return _Start(weights_digest="" if source in NO_FILE else WeightSource(source).fingerprint())
+    return _Start(weights_digest=WeightSource(str(values["initial_weights"])).fingerprint())
 
 
 def _say_who_is_root(plans: Mapping[str, TrainingPlan]) -> None:

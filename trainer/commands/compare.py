@@ -14,6 +14,7 @@ evaluates all models again.
 
 import argparse
 import dataclasses
+import sys
 from typing import Any
 
 from trainer.errors import check
@@ -67,12 +68,13 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
 
     from trainer.data.prepared import PreparedData
     from trainer.evaluation.compare import compare_models, evaluate_again, find_contestants, find_shared
-    from trainer.models.find import find_opponent
+    from trainer.models.answering import Answering
     from trainer.reports.terminal import print_comparison
 
     models = parsed.models
-    if len(models) == 1:
-        models = [*filter(None, [find_opponent(models[0])]), *models]
+    if len(models) == 1 and (opponent := Answering.opponent_of(models[0])):
+        print(f"model: {models[0]} is compared with {opponent}", file=sys.stderr, flush=True)
+        models = [opponent.name, *models]
     contestants = find_contestants(models)
     if parsed.dataset_dir:
         shared = evaluate_again(contestants, PreparedData.by_name(parsed.dataset_dir))

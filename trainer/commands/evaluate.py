@@ -40,7 +40,8 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.find import find_answering, find_model
+    from trainer.models.answering import Answering
+    from trainer.models.find import find_model
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
     test_share = settings(FetchConfig, parsed).test_share
@@ -48,7 +49,10 @@ def execute(parsed: argparse.Namespace) -> None:
         bool(held_out.test_dataset or not test_share),
         f"test_share is {test_share:g}, but test_dataset is empty; name the dataset that it is a share of",
     )
-    model, champion = find_answering(parsed.model).folder, parsed.champion and find_model(parsed.champion)
+    model, champion = (
+        Answering.named(parsed.model).announced().folder,
+        parsed.champion and find_model(parsed.champion),
+    )
 
     # After what a mistake in a name ends: these load SciPy and Matplotlib.
     from rich.console import Console

@@ -68,11 +68,10 @@ def execute(parsed: argparse.Namespace) -> None:
     if parsed.format == COMPACT and parsed.kind != PICTURE:
         raise UserError(f"the format {COMPACT} predicts each kind of images as the model does; leave out --kind")
     from trainer.data.settings import parse_image_size
-    from trainer.models import export
-    from trainer.models.find import find_answering
+    from trainer.models.answering import Answering
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
-    answering = find_answering(parsed.model)
+    answering = Answering.named(parsed.model).announced()
     sizes = ModelFolder(answering.folder).image_sizes
     if parsed.kind not in sizes:
         raise UserError(f"{answering.name} has no size of its own for a {parsed.kind}; leave out --kind")
@@ -82,11 +81,11 @@ def execute(parsed: argparse.Namespace) -> None:
     answering.tell()
     if parsed.format == SAVED_MODEL:
         signature = parsed.default_signature
-        export.write_saved_model(answering, path, size, signature, parsed.flip_prediction, parsed.kind)
+        answering.export_saved_model(path, size, signature, parsed.flip_prediction, parsed.kind)
     elif parsed.format == COMPACT:
-        print(export.write_compact(answering, path, parsed.flip_prediction))
+        print(answering.export_compact(path, parsed.flip_prediction))
     else:
-        export.write_onnx(answering, path, parsed.format == ONNX_INT8, parsed.flip_prediction, parsed.kind)
+        answering.export_onnx(path, parsed.format == ONNX_INT8, parsed.flip_prediction, parsed.kind)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")

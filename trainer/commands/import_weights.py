@@ -42,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.weight_sources import import_model
+    from trainer.models.weight_sources import WeightSource
 
-    imported = import_model(parsed.source, parsed.output_dir, parsed.dataset, parsed.image_size)
+    imported = WeightSource(parsed.source).import_to(parsed.output_dir, parsed.dataset, parsed.image_size)
     print(visible(imported.report))
     print(f"wrote the model to {parsed.output_dir}")

@@ -32,7 +32,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    write_maps(parsed, lambda are_beside: _find(parsed, are_beside), parsed.find_answering)
+    write_maps(parsed, lambda are_beside: _find(parsed, are_beside), parsed.choose_model)
 
 
 def _find(parsed: argparse.Namespace, are_beside: bool) -> "tuple[Sequence[Input], Sequence[str]]":

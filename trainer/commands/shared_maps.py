@@ -54,7 +54,7 @@ def write_maps(parsed: argparse.Namespace, find: "FindImages", choose: "Callable
         parsed: the command line.
         find: lists the images, and the files that were skipped. Its argument says whether results are written
             without a folder for them.
-        choose: returns the model of a name, and says on stderr which one answers, such as `find_answering`.
+        choose: returns the model of a name, such as `Answering.named`.
 
     Raises:
         UserError: a flag or an image is wrong, before anything is written. Or nothing more can be written.
@@ -84,7 +84,7 @@ def _write_maps(
     maps = Maps(inputs, parsed.output_dir, formats, config, regions)
     for image in inputs if parsed.json else ():
         image.protect([parsed.json])
-    answering = choose(parsed.model)
+    answering = choose(parsed.model).announced()
     notice = answering.tell()
     from trainer.prediction.predictor import Predictor
 

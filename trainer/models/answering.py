@@ -1,19 +1,37 @@
-"""A model that answers, and what it says about itself. Loads no TensorFlow."""
+"""The model that answers: which one it is, what it says about itself, and its exports. Loads no TensorFlow.
 
+What is slow to import is imported in the method that needs it: only a SavedModel needs TensorFlow.
+"""
+
+import contextlib
 import dataclasses
 import pathlib
 import sys
+from typing import Self
 
+from trainer.errors import UserError, printable
+from trainer.machine.runtime import load_tensorflow
 from trainer.models import provenance
-from trainer.models.model_names import PRETRAINED
+from trainer.models.find import find_model
+from trainer.models.lookup import has_pretrained
+from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.provenance import Origin
-from trainer.network.model_folder import ModelFolder
+from trainer.models.registry_layout import PRETRAINED_VERSION, read_aliases, version_numbers
+from trainer.network.model_folder import PICTURE, ModelFolder
+from trainer.places.places import stored_at
 
 EVIDENCE = (
     "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "
     "a fixation), posters (0.46) and most photographs (0.3 to 0.6), and less on charts."
 )
 """What PRETRAINED must say about its maps. docs/model-card.md has the figures."""
+
+
+REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
+IMAGES = 3
+"""Random images whose maps are compared."""
+PATCH_PX = 8
+"""Sides of the uniform patches that the random images consist of."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +46,53 @@ class Answering:
     """The version of the registry. Empty for a model that was asked for."""
     reason: str = ""
     """Why the model answers in place of a registered one, for the terminal. Empty if it does not."""
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The model of this name, or for an empty one the default.
+
+        The registry in the working directory has the default: PRETRAINED until a version is better. It is
+        PRETRAINED too if there is no registry, or if its default was last trained on the sample set.
+
+        Raises:
+            UserError: as `find_model`.
+        """
+        return cls(name, find_model(name)) if name else cls._default()
+
+    @classmethod
+    def opponent_of(cls, name: str) -> Self | None:
+        """Another model to compare with the model `name`. None if there is none.
+
+        It is the default. Where the default itself was named, it is PRETRAINED.
+        """
+        own = None
+        if stored_at(name).is_local:
+            with contextlib.suppress(UserError):  # such as a run, which `compare` finds
+                own = find_model(name)
+        others = [cls.named(PRETRAINED)] if has_pretrained() else []
+        if others or version_numbers(REGISTERED):
+            others.insert(0, cls._default())
+        return next((other for other in others if own is None or not other.folder.samefile(own)), None)
+
+    @classmethod
+    def _default(cls) -> Self:
+        reason = ""
+        if not version_numbers(REGISTERED):
+            reason = f"there is no model in {REGISTERED}"
+        elif read_aliases(REGISTERED).get(DEFAULT, PRETRAINED_VERSION) == PRETRAINED_VERSION:
+            reason = f"the default of {REGISTERED} is version {PRETRAINED_VERSION}"
+        if reason and has_pretrained():
+            return cls(PRETRAINED, find_model(PRETRAINED), reason=reason)
+        folder = find_model("")
+        if Origin.of_folder(folder).is_sample and has_pretrained():
+            reason = f"the default of {REGISTERED} was {provenance.MARK}"
+            return cls(PRETRAINED, find_model(PRETRAINED), reason=reason)
+        return cls(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
+
+    def announced(self) -> Self:
+        """The model itself, after stderr says which one answers."""
+        print(f"model: {self}", file=sys.stderr, flush=True)
+        return self
 
     def __str__(self) -> str:
         """The model's name, what it was trained on, and why it answers.
@@ -57,6 +122,86 @@ class Answering:
         if said:
             print(f"note: {said}", file=sys.stderr, flush=True)
         return said
+
+    def export_saved_model(
+        self,
+        path: pathlib.Path,
+        size: tuple[int, int],
+        signature: str,
+        flip_prediction: bool | None,
+        kind: str,
+    ) -> None:
+        """Write the model as a SavedModel for servers. Loads TensorFlow.
+
+        Args:
+            path: of the folder to write.
+            size: (H, W) to which it fits encoded images, pixels.
+            signature: of SIGNATURES, for requests that name none.
+            flip_prediction: as in `export_onnx`.
+            kind: as in `export_onnx`.
+
+        Raises:
+            UserError: the model is damaged, nothing can be written, or the export gives other maps than the
+                network.
+        """
+        from trainer.network import export
+
+        load_tensorflow()
+        export.export_saved_model(self.folder, path, kind, flip_prediction, size, signature, self.notice)
+
+    def export_onnx(
+        self,
+        path: pathlib.Path,
+        int8: bool = True,
+        flip_prediction: bool | None = None,
+        kind: str = PICTURE,
+    ) -> None:
+        """Write the network as an ONNX file, with what its users must know as metadata.
+
+        Args:
+            path: of the file. Nothing half-written is left there.
+            int8: whether its kernels have 8 bits, which the runtime expands.
+            flip_prediction: whether it averages with the map of the mirrored image. None for the model's own
+                setting.
+            kind: of images, of KINDS, for which the model has a size.
+
+        Raises:
+            UserError: the model's weights or its configuration are damaged.
+        """
+        from trainer.network import export
+
+        metadata = {
+            "description": printable(self.description),
+            "notice": self.notice or self.hint,
+        }
+        export.export_onnx(self.folder, path, kind, flip_prediction, int8, metadata)
+
+    def export_compact(self, path: pathlib.Path, flip_prediction: bool | None) -> str:
+        """Write the compact form of the model into the folder `path`.
+
+        Returns:
+            A sentence about what the 8 bits change in the maps of random images.
+
+        Raises:
+            UserError: the model's weights or its configuration are damaged.
+        """
+        import numpy as np
+
+        from trainer.network import export
+        from trainer.network.inference import Inference
+
+        folder = self.folder
+        size = ModelFolder(folder).image_size
+        height, width = (side // PATCH_PX for side in size)
+        patches = np.random.default_rng(0).integers(0, 256, (IMAGES, height, width, 3))
+        images = patches.repeat(PATCH_PX, axis=1).repeat(PATCH_PX, axis=2)
+        before = Inference(folder, size, "float32")(images)
+        export.export_compact(folder, path, flip_prediction)
+        differences = np.abs(before - Inference(path, size, "float32")(images))
+        return (
+            f"the maps of {IMAGES} random images differ from those in float32 by at most {differences.max():.2g}, "
+            f"and by {differences.mean():.2g} on average, on 0..1"
+        )
 
     def _described(self, *more: str) -> str:
         return f"{self.name} ({'; '.join(filter(None, [_described_origin(self.folder), *more]))})"

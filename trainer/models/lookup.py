@@ -11,16 +11,13 @@ from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import (
     ALIASES,
     KEPT,
-    NEEDED,
     PRETRAINED_VERSION,
     VERSION_EXTRA,
     listed_numbers,
-    model_at,
     model_in,
     number_of,
     read_aliases,
     version_numbers,
-    versions_text,
 )
 from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS, ModelFolder
 from trainer.places.abstract_place import Stored
@@ -70,7 +67,7 @@ def look_up_model(name: str = "", others: Iterable[str] = ()) -> pathlib.Path:
         return look_up_model(PRETRAINED)
     model = model_in(folder / str(number))
     if not (model / WEIGHTS).is_file():
-        known = versions_text([PRETRAINED_VERSION, *numbers])
+        known = ", ".join(map(str, [PRETRAINED_VERSION, *numbers]))
         raise UserError(f"{model} has no {WEIGHTS}; name another version of {known}")
     return model
 
@@ -126,13 +123,13 @@ def _find_remote(named: Stored) -> pathlib.Path:
     if ALIASES in objects:
         aliases = read_aliases(place.local_for_now([objects[ALIASES]]))
     number = number_of(address, version, numbers, aliases)
-    return _download(place, model_at(str(number)), objects) if number else look_up_model(PRETRAINED)
+    return _download(place, f"{number}/{VERSION_EXTRA}", objects) if number else look_up_model(PRETRAINED)
 
 
 def _download(place: Stored, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
     """Download the model in `folder`, relative to `place`."""
-    paths = {name: posixpath.join(folder, name) for name in (*NEEDED, *KEPT, TRAINING_IMAGES)}
-    missing = [name for name in NEEDED if paths[name] not in objects]
+    paths = {name: posixpath.join(folder, name) for name in (*ModelFolder.NEEDED, *KEPT, TRAINING_IMAGES)}
+    missing = [name for name in ModelFolder.NEEDED if paths[name] not in objects]
     if missing:
         raise UserError(f"{place}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
     present = [objects[path] for path in paths.values() if path in objects]

@@ -2,22 +2,20 @@
 
 <root>/<name>/aliases.json               alias -> version, such as {"default": 3, "challenger": 4}
 <root>/<name>/<version>/                 a SavedModel, so that TensorFlow Serving can read <root>/<name>
-<root>/<name>/<version>/assets.extra/    the same model as the trainer reads it: NEEDED, and KEPT if evaluated
+<root>/<name>/<version>/assets.extra/    the model as the trainer reads it: `ModelFolder.NEEDED`, KEPT if evaluated
 """
 
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from trainer.errors import UserError, shown
 from trainer.io.files import read_json
 from trainer.models.model_names import DEFAULT
-from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, LEFT_OUT, MODEL_CONFIG, PER_IMAGE, WEIGHTS
+from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, LEFT_OUT, PER_IMAGE, WEIGHTS
 
 VERSION = "version.json"
 """Record of a version: metrics and lineage."""
-NEEDED = (WEIGHTS, MODEL_CONFIG)
-"""Files of every model."""
 KEPT = (EVALUATION, PER_IMAGE, LEFT_OUT)
 """Files that a version has too if its model was evaluated before it was registered."""
 PRETRAINED_VERSION = 0
@@ -41,11 +39,6 @@ def model_in(version: pathlib.Path) -> pathlib.Path:
     return version / VERSION_EXTRA
 
 
-def model_at(version: str) -> str:
-    """The address that the trainer reads of a version at an address."""
-    return f"{version.rstrip('/')}/{VERSION_EXTRA}"
-
-
 def version_numbers(folder: pathlib.Path) -> list[int]:
     """The versions in the folder of a name, in ascending order. Empty if there is no such folder."""
     names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
@@ -55,21 +48,11 @@ def version_numbers(folder: pathlib.Path) -> list[int]:
 def listed_numbers(sizes: Mapping[str, int]) -> list[int]:
     """The versions in a folder, in ascending order, by the path and size of all files below it.
 
-    Versions without weights are left out, and versions that are being written.
+    Versions without weights are left out, and versions that are being written: their VERSION is empty.
     """
     matches = map(PATH_OF_WEIGHTS.fullmatch, sizes)
     numbers = (match[1] for match in matches if match and match[1])
-    return sorted(int(number) for number in numbers if not is_claim(sizes, f"{number}/"))
-
-
-def is_claim(sizes: Mapping[str, int], version: str = "") -> bool:
-    """Whether a version in a bucket is still being written: then its VERSION is empty.
-
-    Args:
-        sizes: path -> size of its files.
-        version: folder of the version in the paths.
-    """
-    return sizes.get(f"{version}{VERSION_EXTRA}/{VERSION}") == 0
+    return sorted(int(number) for number in numbers if sizes.get(f"{number}/{VERSION_EXTRA}/{VERSION}") != 0)
 
 
 def read_aliases(folder: pathlib.Path) -> dict[str, int]:
@@ -90,11 +73,6 @@ def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str
         return number
     targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items()))
     raise UserError(
-        f"{model} has no version {shown(version)}; it has {versions_text(sorted(known))} ({targets}): name one of "
-        "these"
+        f"{model} has no version {shown(version)}; it has {', '.join(map(str, sorted(known)))} ({targets}): name "
+        "one of these"
     )
-
-
-def versions_text(numbers: Iterable[int]) -> str:
-    """Versions for messages: `1, 2, 10`."""
-    return ", ".join(map(str, numbers))

@@ -7,7 +7,6 @@ Loads neither TensorFlow nor Keras, because the pipeline uses it too.
 
 import dataclasses
 import functools
-import os
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +16,11 @@ from trainer.data.settings import parse_image_size
 from trainer.datasets.table import Dataset
 from trainer.errors import UserError, printable
 from trainer.io import files
-from trainer.io.files import is_taken, local_path
+from trainer.io.files import StrPath, is_taken, local_path
 from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.lookup import holds_model, nearest_model
-from trainer.models.model_names import PRETRAINED
+from trainer.models.model_names import NO_FILE, PRETRAINED
 from trainer.models.registry_layout import PATH_OF_WEIGHTS
 from trainer.network.importing import Imported, import_local
 from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
@@ -65,11 +64,14 @@ class WeightSource:
             yield LocalWeights(_path(self.source))
 
     def fingerprint(self) -> str:
-        """`LocalWeights.fingerprint` of the weights. Raises as `opened`.
+        """`LocalWeights.fingerprint` of the weights. Empty if the source names no files, such as `imagenet`.
 
         On Cloud Storage it is computed from the listing alone, unless the source is a model. The archive of
-        `author:NAME` is downloaded: what its server says of it may differ from machine to machine.
+        `author:NAME` is downloaded: what its server says of it may differ from machine to machine. Raises as
+        `opened`.
         """
+        if self.source in NO_FILE:
+            return ""
         if author.is_named(self.source):
             with author.unpacked_weights(self.source) as local:
                 return local.fingerprint
@@ -86,16 +88,38 @@ class WeightSource:
             author.fetched(self.source)
 
     def check_local(self) -> None:
-        """Raise `UserError` unless a local path has a known form of weights, or the source names a model.
+        """Raise `UserError` unless a local path has a known form of weights, or the source is a name.
+
+        Example: `imagenet`, `msinet@3` and `author:osie` are names.
 
         Asks no server: `author:NAME` is known or not, and of an address nothing is said.
         """
-        if not stored_at(self.source).is_local:
+        if self.source in NO_FILE or not stored_at(self.source).is_local:
             return
         if author.is_named(self.source):
             author.get_author_weights(self.source)
         elif _model(self.source, None) is None:
             LocalWeights(_path(self.source)).check()
+
+    def import_to(self, output: StrPath, dataset: str = "salicon", image_size: str = "") -> Imported:
+        """Make a model's folder of the weights, as `trainer.network.importing.convert_weights` does.
+
+        Args:
+            output: folder to write. It must be empty or not exist.
+            dataset: name of the dataset that the weights were trained on, unless the source tells it.
+            image_size: height x width to which images are fitted, such as 240x320. Empty for the dataset's.
+
+        Raises:
+            UserError: the source does not exist, is damaged or belongs to another network, or the output cannot be
+                written. Nothing is left at `output`.
+        """
+        if is_taken(pathlib.Path(output)):
+            raise UserError(f"{output} exists already; remove it, or name another folder")
+        dataset = author.get_author_weights(self.source).dataset if author.is_named(self.source) else dataset
+        size = parse_image_size(image_size) if image_size else Dataset.named(dataset).image_size
+        self.check_local()
+        with self.opened() as local:
+            return import_local(local, self.source, pathlib.Path(output), dataset, size)
 
     @functools.cached_property
     def _remote(self) -> "_Remote | None":
@@ -104,31 +128,6 @@ class WeightSource:
     @functools.cached_property
     def _model(self) -> pathlib.Path | None:
         return _model(self.source, self._remote)
-
-
-def import_model(
-    source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
-) -> Imported:
-    """Make a model's folder of the weights at `source`, as `trainer.network.importing.convert_weights` does.
-
-    Args:
-        source: as in `WeightSource`.
-        output: folder to write. It must be empty or not exist.
-        dataset: name of the dataset that the weights were trained on, unless the source tells it.
-        image_size: height x width to which images are fitted, such as 240x320. Empty for the dataset's.
-
-    Raises:
-        UserError: the source does not exist, is damaged or belongs to another network, or the output cannot be
-            written. Nothing is left at `output`.
-    """
-    weights = WeightSource(source)
-    if is_taken(pathlib.Path(output)):
-        raise UserError(f"{output} exists already; remove it, or name another folder")
-    dataset = author.get_author_weights(source).dataset if author.is_named(source) else dataset
-    size = parse_image_size(image_size) if image_size else Dataset.named(dataset).image_size
-    weights.check_local()
-    with weights.opened() as local:
-        return import_local(local, source, pathlib.Path(output), dataset, size)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any, NotRequired
+from typing import Any, ClassVar, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -139,6 +139,9 @@ class ModelFolder:
 
     Example: `ModelFolder("runs/mine/model").image_size` is (240, 320).
     """
+
+    NEEDED: ClassVar[tuple[str, ...]] = (WEIGHTS, MODEL_CONFIG)
+    """Names of the files that every registered model has."""
 
     def __init__(self, path: StrPath) -> None:
         self.path = pathlib.Path(path)

@@ -7,7 +7,6 @@ from trainer.data.prepared_data import Manifest
 from trainer.errors import check
 from trainer.io.files import StrPath, is_taken
 from trainer.machine.runtime import load_tensorflow
-from trainer.models.model_names import NO_FILE
 from trainer.models.weight_sources import WeightSource
 from trainer.network.model_folder import ModelFolder
 from trainer.training import accelerators, exits
@@ -82,5 +81,5 @@ def check_training(
         folder = ModelFolder(base_model)
         folder.config_of_base()
         check(folder.has_weights, f"{folder.weights} does not exist; {folder.remedy}")
-    elif config.initial_weights not in NO_FILE:
+    else:
         WeightSource(config.initial_weights).check_local()

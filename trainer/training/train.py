@@ -20,7 +20,6 @@ from trainer.errors import UserError, check, first_line
 from trainer.io.files import StrPath, is_taken, replacing, write_json
 from trainer.machine import runtime
 from trainer.machine.package_version import code_version
-from trainer.models.model_names import NO_FILE
 from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import Architecture
 from trainer.network.calibration import Calibration
@@ -370,8 +369,7 @@ def fingerprint_initial_model(config: TrainConfig, base_model: StrPath | None) -
     Raises:
         UserError: if weights are missing.
     """
-    has_file = base_model is None and config.initial_weights not in NO_FILE
-    return WeightSource(config.initial_weights).fingerprint() if has_file else ""
+    return WeightSource(config.initial_weights).fingerprint() if base_model is None else ""
 
 
 # === The identity of a run ===

@@ -210,7 +210,7 @@ def test_pretrained_is_served_once_it_is_the_default_again(registry, stored, mod
     stored.remove("msinet/serving")
     registry.serve_default("msinet")
     assert list(served(stored)) == ["0"]
-    exported = exported_pretrained() / model_folder.SAVED_MODEL
+    exported = exported_pretrained().saved_model
     assert stored.read("msinet/serving/0/saved_model.pb") == (exported / "saved_model.pb").read_bytes()
     assert len(served(stored)["0"]) == len([path for path in exported.rglob("*") if path.is_file()])
     registry.set_alias("msinet", DEFAULT, 1)
