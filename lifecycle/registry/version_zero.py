@@ -22,8 +22,8 @@ def exported_pretrained() -> ModelFolder:
 
     announce(f"exporting {PRETRAINED}, which takes half a minute")
     load_tensorflow()
-    from trainer.network.export import export_saved_model
+    from trainer.network.export import Export
 
-    source, folder = find_model(PRETRAINED), ModelFolder(files.folder_for_now())
-    export_saved_model(source, folder.saved_model)
+    folder = ModelFolder(files.folder_for_now())
+    Export(find_model(PRETRAINED)).saved_model(folder.saved_model)
     return folder

@@ -36,7 +36,7 @@ from trainer.models import author
 from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
 from trainer.models.registry_layout import VERSION_EXTRA
-from trainer.network.model_folder import COMPACT_WEIGHTS, WEIGHTS
+from trainer.network.model_folder import ModelFolder
 from trainer.places.places import stored_at, without_queries
 from trainer.settings.fields import Value, flag_of
 from trainer.training.settings import TrainConfig
@@ -303,8 +303,8 @@ def find_base_model(sweep: Sweep) -> str:
         if place.is_local:
             return str(find_model(address).absolute())
         names = {each.name for each in place.objects()}
-        whole = (WEIGHTS, COMPACT_WEIGHTS, f"{VERSION_EXTRA}/{WEIGHTS}")
-        check(not names.isdisjoint(whole), f"{address} is not the folder of a model", ContentError)
+        in_version = {name.removeprefix(f"{VERSION_EXTRA}/") for name in names}
+        check(bool(ModelFolder.among(in_version)), f"{address} is not the folder of a model", ContentError)
     except UserError as error:
         raise SettingError(
             f"base_model_uri is {uri}: {error}. A sweep starts from the folder of a model or of one version. "

@@ -222,7 +222,7 @@ def _download(place: Stored) -> pathlib.Path | None:
     if (
         model_folder.EVALUATION not in objects
         or model_folder.PER_IMAGE not in objects
-        or model_folder.WEIGHTS in objects
+        or ModelFolder.among(objects)
     ):
         return None
     names = (model_folder.EVALUATION, model_folder.PER_IMAGE, model_folder.LEFT_OUT)

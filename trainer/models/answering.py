@@ -144,10 +144,10 @@ class Answering:
             UserError: the model is damaged, nothing can be written, or the export gives other maps than the
                 network.
         """
-        from trainer.network import export
+        from trainer.network.export import Export
 
         load_tensorflow()
-        export.export_saved_model(self.folder, path, kind, flip_prediction, size, signature, self.notice)
+        Export(self.folder, kind, flip_prediction).saved_model(path, size, signature, self.notice)
 
     def export_onnx(
         self,
@@ -168,13 +168,13 @@ class Answering:
         Raises:
             UserError: the model's weights or its configuration are damaged.
         """
-        from trainer.network import export
+        from trainer.network.export import Export
 
         metadata = {
             "description": printable(self.description),
             "notice": self.notice or self.hint,
         }
-        export.export_onnx(self.folder, path, kind, flip_prediction, int8, metadata)
+        Export(self.folder, kind, flip_prediction).onnx(path, int8, metadata)
 
     def export_compact(self, path: pathlib.Path, flip_prediction: bool | None) -> str:
         """Write the compact form of the model into the folder `path`.
@@ -187,7 +187,7 @@ class Answering:
         """
         import numpy as np
 
-        from trainer.network import export
+        from trainer.network.export import Export
         from trainer.network.inference import Inference
 
         folder = self.folder
@@ -196,7 +196,7 @@ class Answering:
         patches = np.random.default_rng(0).integers(0, 256, (IMAGES, height, width, 3))
         images = patches.repeat(PATCH_PX, axis=1).repeat(PATCH_PX, axis=2)
         before = Inference(folder, size, "float32")(images)
-        export.export_compact(folder, path, flip_prediction)
+        Export(folder, flip_prediction=flip_prediction).compact(path)
         differences = np.abs(before - Inference(path, size, "float32")(images))
         return (
             f"the maps of {IMAGES} random images differ from those in float32 by at most {differences.max():.2g}, "

@@ -129,7 +129,7 @@ def find_author_model(source: str) -> pathlib.Path:
         UserError: the name is unknown, or the weights cannot be downloaded or imported.
     """
     from trainer.datasets import cache
-    from trainer.network.importing import import_local
+    from trainer.network.importing import Imported
 
     row, archive, root = get_author_weights(source), fetched(source), archives_folder()
     # Another archive or another layout of models has another folder.
@@ -141,7 +141,7 @@ def find_author_model(source: str) -> pathlib.Path:
         if not (model / MODEL_CONFIG).is_file():
             print(f"import {source} to {model}", flush=True)
             with unpacked_weights(source) as local:
-                import_local(local, source, model, row.dataset, Dataset.named(row.dataset).image_size)
+                Imported.of(local, source, model, row.dataset, Dataset.named(row.dataset).image_size)
     return model
 
 

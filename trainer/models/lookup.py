@@ -19,7 +19,7 @@ from trainer.models.registry_layout import (
     read_aliases,
     version_numbers,
 )
-from trainer.network.model_folder import COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES, WEIGHTS, ModelFolder
+from trainer.network.model_folder import WEIGHTS, ModelFolder
 from trainer.places.abstract_place import Stored
 from trainer.places.file_names import SourceObject
 from trainer.places.places import stored_at
@@ -113,9 +113,8 @@ def _find_remote(named: Stored) -> pathlib.Path:
     for folder in ("", VERSION_EXTRA):
         if posixpath.join(folder, WEIGHTS) in objects:
             return _download(place, folder, objects)
-    if COMPACT_WEIGHTS in objects:
-        files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG, TRAINING_IMAGES) if file in objects]
-        return place.local_for_now(files)
+    if compact := ModelFolder.among(objects):
+        return place.local_for_now([objects[file] for file in compact])
     numbers = listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
         raise UserError(f"{address} {NEITHER}; {HOW_TO_GET_ONE}")
@@ -128,12 +127,14 @@ def _find_remote(named: Stored) -> pathlib.Path:
 
 def _download(place: Stored, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
     """Download the model in `folder`, relative to `place`."""
-    paths = {name: posixpath.join(folder, name) for name in (*ModelFolder.NEEDED, *KEPT, TRAINING_IMAGES)}
-    missing = [name for name in ModelFolder.NEEDED if paths[name] not in objects]
+    there = {
+        posixpath.basename(path): entry for path, entry in objects.items() if posixpath.dirname(path) == folder
+    }
+    missing = [name for name in ModelFolder.NEEDED if name not in there]
     if missing:
         raise UserError(f"{place}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
-    present = [objects[path] for path in paths.values() if path in objects]
-    return place.local_for_now(present) / folder
+    wanted = [*ModelFolder.among(there), *(name for name in KEPT if name in there)]
+    return place.local_for_now([there[name] for name in wanted]) / folder
 
 
 def holds_model(folder: pathlib.Path) -> bool:

@@ -22,8 +22,8 @@ from trainer.models.find import find_model
 from trainer.models.lookup import holds_model, nearest_model
 from trainer.models.model_names import NO_FILE, PRETRAINED
 from trainer.models.registry_layout import PATH_OF_WEIGHTS
-from trainer.network.importing import Imported, import_local
-from trainer.network.model_folder import COMPACT_WEIGHTS, ModelFolder
+from trainer.network.importing import Imported
+from trainer.network.model_folder import ModelFolder
 from trainer.network.weight_files import LocalWeights, NamedWeights
 from trainer.places.abstract_place import Stored
 from trainer.places.bucket_place import BucketPlace
@@ -119,7 +119,7 @@ class WeightSource:
         size = parse_image_size(image_size) if image_size else Dataset.named(dataset).image_size
         self.check_local()
         with self.opened() as local:
-            return import_local(local, self.source, pathlib.Path(output), dataset, size)
+            return Imported.of(local, self.source, pathlib.Path(output), dataset, size)
 
     @functools.cached_property
     def _remote(self) -> "_Remote | None":
@@ -159,7 +159,7 @@ class _Remote:
         name = self.named.name
         within = f"{name}/"
         paths = [file.name.removeprefix(within) for file in self.siblings if file.name.startswith(within)]
-        return "@" in name or COMPACT_WEIGHTS in paths or any(map(PATH_OF_WEIGHTS.fullmatch, paths))
+        return "@" in name or bool(ModelFolder.among(paths)) or any(map(PATH_OF_WEIGHTS.fullmatch, paths))
 
     @property
     def weights(self) -> list[SourceObject]:

@@ -1,5 +1,6 @@
 """Write the network of a model's folder in other forms: for servers, as an ONNX file, or as a smaller model."""
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -13,85 +14,82 @@ from trainer.network.onnx_graph import encode_onnx
 from trainer.network.weights import read_stored, read_weights
 
 
-def export_saved_model(
-    folder: pathlib.Path,
-    path: pathlib.Path,
-    kind: str = PICTURE,
-    flip_prediction: bool | None = None,
-    image_size: tuple[int, int] | None = None,
-    default: str = SIGNATURES[0],
-    notice: str = "",
-) -> None:
-    """Write a SavedModel, as `trainer.network.saved_model.write_saved_model` does. Needs TensorFlow to be loaded.
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """A model as it is written in another form.
 
-    Args:
-        folder: of the model.
-        path: folder to write.
-        kind: of images, of KINDS. The export has its size, averaging and calibration.
-        flip_prediction: whether it averages with the map of the mirrored image. None for the model's own setting.
-        image_size: (H, W) to which `serve_bytes` fits an image. None for the model's size for `kind`.
-        default: which of the SIGNATURES answers requests that name none.
-        notice: what users of the export must know. Empty for nothing.
-
-    Raises:
-        UserError: the model is damaged, or the export cannot be written or gives other maps.
+    Example: `Export(folder, "page").onnx(path)` writes the network that predicts pages.
     """
-    from trainer.network.load import load_model, trained
-    from trainer.network.saved_model import write_saved_model
 
-    model = trained(load_model(folder).network, for_kind(_config(folder, flip_prediction), kind))
-    write_saved_model(model, image_size or ModelFolder(folder).image_sizes[kind], path, default, notice)
+    folder: pathlib.Path
+    """The folder of the model."""
+    kind: str = PICTURE
+    """Of images, of KINDS. The export has its size, averaging and calibration."""
+    flip_prediction: bool | None = None
+    """Whether it averages with the map of the mirrored image. None for the model's own setting."""
 
+    def saved_model(
+        self,
+        path: pathlib.Path,
+        image_size: tuple[int, int] | None = None,
+        default: str = SIGNATURES[0],
+        notice: str = "",
+    ) -> None:
+        """Write a SavedModel, as `trainer.network.saved_model.write_saved_model` does. TensorFlow must be loaded.
 
-def export_onnx(
-    folder: pathlib.Path,
-    path: pathlib.Path,
-    kind: str = PICTURE,
-    flip_prediction: bool | None = None,
-    int8: bool = False,
-    metadata: Mapping[str, str] | None = None,
-) -> None:
-    """Write an ONNX file.
+        Args:
+            path: folder to write.
+            image_size: (H, W) to which `serve_bytes` fits an image. None for the model's size for `kind`.
+            default: which of the SIGNATURES answers requests that name none.
+            notice: what users of the export must know. Empty for nothing.
 
-    Args:
-        folder: of the model.
-        path: of the file. Nothing half-written is left there.
-        kind: of images, of KINDS. The export has its averaging and calibration.
-        flip_prediction: as in `export_saved_model`.
-        int8: whether kernels are kept as integers, which the runtime expands.
-        metadata: key -> value, kept in the file beside the `image_size` of the kind, such as `240x320`.
+        Raises:
+            UserError: the model is damaged, or the export cannot be written or gives other maps.
+        """
+        from trainer.network.load import load_model, trained
+        from trainer.network.saved_model import write_saved_model
 
-    Raises:
-        UserError: the model is damaged.
-    """
-    config = for_kind(_config(folder, flip_prediction), kind)
-    height, width = ModelFolder(folder).image_sizes[kind]
-    form = compact.quantized if int8 else compact.expanded
-    content = encode_onnx(
-        network_of(config),
-        form(read_stored(folder)),
-        flips(config),
-        Calibration.of_config(config),
-        {"image_size": f"{height}x{width}", **(metadata or {})},
-    )
-    with replacing(path) as partial:
-        partial.write_bytes(content)
+        model = trained(load_model(self.folder).network, for_kind(self._config(), self.kind))
+        size = image_size or ModelFolder(self.folder).image_sizes[self.kind]
+        write_saved_model(model, size, path, default, notice)
 
+    def onnx(self, path: pathlib.Path, int8: bool = False, metadata: Mapping[str, str] | None = None) -> None:
+        """Write an ONNX file.
 
-def export_compact(folder: pathlib.Path, path: pathlib.Path, flip_prediction: bool | None = None) -> None:
-    """Write a model in compact form (`trainer.network.compact`) at `path`, for all kinds of images.
+        Args:
+            path: of the file. Nothing half-written is left there.
+            int8: whether kernels are kept as integers, which the runtime expands.
+            metadata: key -> value, kept in the file beside the `image_size` of the kind, such as `240x320`.
 
-    Raises:
-        UserError: the model is damaged, or the export cannot be written.
-    """
-    config, seen = _config(folder, flip_prediction), ModelFolder(folder).training_images()
-    compact.write_compact(read_weights(folder), path, config, seen)
+        Raises:
+            UserError: the model is damaged.
+        """
+        config = for_kind(self._config(), self.kind)
+        height, width = ModelFolder(self.folder).image_sizes[self.kind]
+        form = compact.quantized if int8 else compact.expanded
+        content = encode_onnx(
+            network_of(config),
+            form(read_stored(self.folder)),
+            flips(config),
+            Calibration.of_config(config),
+            {"image_size": f"{height}x{width}", **(metadata or {})},
+        )
+        with replacing(path) as partial:
+            partial.write_bytes(content)
 
+    def compact(self, path: pathlib.Path) -> None:
+        """Write the model in compact form (`trainer.network.compact`) at `path`, for all kinds of images.
 
-def _config(folder: pathlib.Path, flip_prediction: bool | None) -> dict[str, Any]:
-    """MODEL_CONFIG of the export."""
-    config: dict[str, Any] = dict(ModelFolder(folder).config("give the folder of a whole model"))
-    for each in (config, *config.get("kinds", {}).values()):
-        if flip_prediction is not None and flip_prediction != flips(each):
-            each["settings"] = {**each.get("settings", {}), "flip_prediction": flip_prediction}
-    return config
+        Raises:
+            UserError: the model is damaged, or the export cannot be written.
+        """
+        seen = ModelFolder(self.folder).training_images()
+        compact.write_compact(read_weights(self.folder), path, self._config(), seen)
+
+    def _config(self) -> dict[str, Any]:
+        """MODEL_CONFIG of the export."""
+        config: dict[str, Any] = dict(ModelFolder(self.folder).config("give the folder of a whole model"))
+        for each in (config, *config.get("kinds", {}).values()):
+            if self.flip_prediction is not None and self.flip_prediction != flips(each):
+                each["settings"] = {**each.get("settings", {}), "flip_prediction": self.flip_prediction}
+        return config

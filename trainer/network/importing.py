@@ -44,30 +44,30 @@ class Imported:
     """For people: each array with its layer and shape, and the ignored arrays. One line for a model of this
     project."""
 
+    @classmethod
+    def of(
+        cls, local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
+    ) -> "Imported":
+        """Import weights as `convert_weights` does, in the worker. Nothing is left at `output` after an error.
 
-def import_local(
-    local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
-) -> Imported:
-    """Import weights as `convert_weights` does, in the worker. Nothing is left at `output` after an error.
-
-    Raises:
-        ContentError: as `convert_weights`, or the import takes more time or memory than MSI-Net's, or crashes.
-        UserError: the output exists or cannot be written.
-    """
-    n_pixels = image_size[0] * image_size[1]
-    limits = Limits(SECONDS + PIXEL_SECONDS * n_pixels, IMPORT_BYTES + PIXEL_BYTES * n_pixels)
-    try:
-        with replacing(output, last=MODEL_CONFIG) as folder:
-            imported: Imported = untrusted.call(
-                f"{__name__}.convert_here",
-                *(local, source, folder, dataset, image_size),
-                file=source,
-                remedy=NOT_MSI_NET,
-                limits=limits,
-            )
-    finally:
-        untrusted.end()  # the worker has TensorFlow in its memory
-    return imported
+        Raises:
+            ContentError: as `convert_weights`, or the import takes more time or memory than MSI-Net's, or crashes.
+            UserError: the output exists or cannot be written.
+        """
+        n_pixels = image_size[0] * image_size[1]
+        limits = Limits(SECONDS + PIXEL_SECONDS * n_pixels, IMPORT_BYTES + PIXEL_BYTES * n_pixels)
+        try:
+            with replacing(output, last=MODEL_CONFIG) as folder:
+                imported: Imported = untrusted.call(
+                    f"{__name__}.convert_here",
+                    *(local, source, folder, dataset, image_size),
+                    file=source,
+                    remedy=NOT_MSI_NET,
+                    limits=limits,
+                )
+        finally:
+            untrusted.end()  # the worker has TensorFlow in its memory
+        return imported
 
 
 # === In the worker ===

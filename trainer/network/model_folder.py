@@ -1,7 +1,7 @@
 """A model on disk: the names of the files in its folder, and what its JSON files hold."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NotRequired
 
 from typing_extensions import TypedDict
@@ -155,6 +155,19 @@ class ModelFolder:
     def pretrained(cls) -> "ModelFolder":
         """The folder of the model that comes with this package. Some installations do not have it."""
         return cls(PRETRAINED_FOLDER)
+
+    @classmethod
+    def among(cls, names: Collection[str]) -> list[str]:
+        """The files of a model in a listing of its folder, also in compact form. Empty without weights.
+
+        Example: of `config.json`, `model.weights.h5` and `notes.txt` the first two.
+        """
+        weights = WEIGHTS if WEIGHTS in names else COMPACT_WEIGHTS
+        return (
+            [name for name in (weights, MODEL_CONFIG, TRAINING_IMAGES) if name in names]
+            if weights in names
+            else []
+        )
 
     @property
     def remedy(self) -> str:
