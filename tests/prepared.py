@@ -11,7 +11,7 @@ from trainer.data import center_bias
 from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, Manifest
 from trainer.data.tfrecords import Example, Original, ShardWriter, serialize, serialize_original
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
-from trainer.network import preprocess
+from trainer.network.preprocess import Frame
 
 
 def manifest_of(**facts) -> Manifest:
@@ -113,6 +113,6 @@ def _original(name: str, stimulus: np.ndarray, density: np.ndarray) -> Original:
     """The original of a prepared image, twice as large."""
     file = io.BytesIO()
     Image.fromarray(stimulus.astype(np.uint8).repeat(2, 0).repeat(2, 1)).save(file, "PNG")
-    top, left, height, width = preprocess.content_box(density.shape, Original.MAP_SIZE)
-    compared = preprocess.prepare_map(density, Original.MAP_SIZE)[top : top + height, left : left + width]
+    top, left, height, width = Frame(Original.MAP_SIZE).box(density.shape)
+    compared = Frame(Original.MAP_SIZE).map(density)[top : top + height, left : left + width]
     return Original(name, file.getvalue(), np.round(compared).astype(np.uint8))

@@ -29,6 +29,7 @@ from tests.trainer import predictable
 from trainer.network import preprocess, saved_model
 from trainer.network.load import Trained
 from trainer.network.model_folder import SIGNATURES
+from trainer.network.preprocess import Frame
 from trainer.pictures import read_picture
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -119,7 +120,7 @@ def levels(content):
 
 def expected_levels(network, content):
     pixels = read_picture(content, "it")
-    prediction = network(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0]
+    prediction = network(Frame(SIZE).image(pixels)[None]).numpy()[0]
     return preprocess.restore_map(prediction, pixels.shape[:2])[..., 0].astype(int)
 
 

@@ -21,8 +21,8 @@ from tests.studio.demo import SIZE, encoded, picture
 from tests.trainer import predictable
 from trainer.api import Model, UserError, count_screens, load, read_picture
 from trainer.models.answering import Answering
-from trainer.network import preprocess
 from trainer.network.compact import write_compact
+from trainer.network.preprocess import Frame
 from trainer.prediction import heat
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Region, measure_regions
@@ -182,7 +182,7 @@ def test_images_are_resized_as_in_python(usual, size):
     pixels = picture(*size)
     found = received(usual.page.evaluate(PREPARE, [sent(pixels), size, SIZE]))
     # Sums in double precision instead of single: 24 bits of 255, times the pixels that are averaged.
-    expected = preprocess.prepare_stimulus(pixels, SIZE)
+    expected = Frame(SIZE).image(pixels)
     np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-3)
 
 

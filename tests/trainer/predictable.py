@@ -18,6 +18,7 @@ from tests.narrow import network as network
 from trainer.data import decode, prepared_data, tfrecords
 from trainer.io import files
 from trainer.network import model_folder, preprocess
+from trainer.network.preprocess import Frame
 
 SIZE = (48, 64)
 ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # equal to the frame; padded left and right; shrunk and padded
@@ -51,9 +52,9 @@ def example(
     size = ORIGINAL_SIZES[index % len(ORIGINAL_SIZES)]
     noise = gaussian_filter(random.normal(size=(*size, 3)), (4, 4, 0))
     image = np.uint8(255 * (noise - noise.min()) / np.ptp(noise))
-    stimulus = np.round(preprocess.prepare_stimulus(image, SIZE)).astype(np.uint8)
+    stimulus = np.round(Frame(SIZE).image(image)).astype(np.uint8)
     prediction = _graph(model)(stimulus[None].astype(np.float32)).numpy()[0, ..., 0]
-    top, left, height, width = preprocess.content_box(size, SIZE)
+    top, left, height, width = Frame(SIZE).box(size)
     density = np.zeros(SIZE, np.uint8)
     box = slice(top, top + height), slice(left, left + width)
     density[box] = np.round((1 - prediction[box] if inverted else prediction[box]) * 255)
@@ -63,8 +64,8 @@ def example(
     observers = np.arange(n_fixations) % n_observers if n_observers else np.zeros(0, np.int64)
     prepared = decode.rescale_points(points, (top, left, height, width), size)
     restored = np.clip(preprocess.resize_back(prediction, size), 0, 1)
-    levels = 255 * preprocess.prepare_map(1 - restored if inverted else restored, tfrecords.Original.MAP_SIZE)
-    top, left, height, width = preprocess.content_box(size, tfrecords.Original.MAP_SIZE)
+    levels = 255 * Frame(tfrecords.Original.MAP_SIZE).map(1 - restored if inverted else restored)
+    top, left, height, width = Frame(tfrecords.Original.MAP_SIZE).box(size)
     compared = np.round(levels).astype(np.uint8)[top : top + height, left : left + width]
     file = io.BytesIO()
     Image.fromarray(image).save(file, "PNG")

@@ -21,7 +21,7 @@ from trainer.data.prepared_data import CENTER_BIAS, IMAGES, ORIGINALS, TEST, Man
 from trainer.data.tfrecords import Example, Original
 from trainer.io import files
 from trainer.machine import package_version
-from trainer.network import preprocess
+from trainer.network.preprocess import Frame
 
 SMALL = (48, 64)
 """(height, width) of the small copies, pixels."""
@@ -107,11 +107,11 @@ def _small(
     return Example(
         index,
         name,
-        np.round(preprocess.prepare_stimulus(pixels, SMALL)).astype(np.uint8),
-        np.round(preprocess.prepare_map(original.density, SMALL)).astype(np.uint8),
+        np.round(Frame(SMALL).image(pixels)).astype(np.uint8),
+        np.round(Frame(SMALL).map(original.density)).astype(np.uint8),
         size,
         example.fixations,
-        rescale_points(example.fixations, preprocess.content_box(size, SMALL), size),
+        rescale_points(example.fixations, Frame(SMALL).box(size), size),
         example.observers if has_observers else np.zeros(0, np.int64),
     )
 

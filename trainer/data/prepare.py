@@ -26,7 +26,7 @@ from trainer.data.source_layout import KINDS, MOST_IMAGE_BYTES, Gaze, Item
 from trainer.errors import ContentError, UserError
 from trainer.io.files import write_array
 from trainer.machine.progress import Tracker, map_ahead, open_pool
-from trainer.network import preprocess
+from trainer.network.preprocess import Frame
 
 MAX_WORKERS = 32
 MOST_MEDIAN_LEVEL = 0.6
@@ -265,8 +265,8 @@ def _prepare_one(
     except ContentError as error:
         return error
     original_size = (image.stimulus.shape[0], image.stimulus.shape[1])
-    box = preprocess.content_box(original_size, image_size)
-    density = _rounded(preprocess.prepare_map(image.density, image_size))
+    box = Frame(image_size).box(original_size)
+    density = _rounded(Frame(image_size).map(image.density))
     original = None if split == "train" else _original(item, image.density, original_size)
     for levels, (height, width), remedy in (
         (density, image_size, "use a larger image_size, or replace the map"),
@@ -276,7 +276,7 @@ def _prepare_one(
             shrunk = f"the map of {item.stimulus.origin} is empty after shrinking it to {height} x {width} pixels"
             return ContentError(f"{shrunk}; {remedy}")
     gaze = image.gaze or NO_GAZE
-    stimulus = _rounded(preprocess.prepare_stimulus(image.stimulus, image_size))
+    stimulus = _rounded(Frame(image_size).image(image.stimulus))
     example = tfrecords.Example(
         index=index,
         name=item.name,
@@ -314,7 +314,7 @@ def _prepare_one(
 
 def _original(item: Item, density: NDArray[np.uint8], original_size: tuple[int, int]) -> tfrecords.Original:
     """What an evaluation needs of a held-out image. Its `density` is (h', w'), of any size."""
-    compared = _rounded(preprocess.fit_map(density, original_size, tfrecords.Original.MAP_SIZE))
+    compared = _rounded(Frame(tfrecords.Original.MAP_SIZE).map_inside(density, original_size))
     return tfrecords.Original(item.name, item.stimulus.content(MOST_IMAGE_BYTES), compared, item.group)
 
 

@@ -27,6 +27,7 @@ from trainer.machine.progress import Tracker
 from trainer.metrics.metric_table import LEAD, METRICS
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
+from trainer.network.preprocess import Frame
 
 MOST_ASKED = 120
 """The default predicts so many images of a dataset, half of them added ones if there are as many."""
@@ -184,15 +185,13 @@ def _ask(
     folder: StrPath, manifest: Manifest, default: StrPath, chosen: Collection[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], witness.Grid, Looked]]:
     """Each chosen image, the default's map of it, and where people looked."""
-    from trainer.network import preprocess
-
     predictor = _predictor(str(default))
     with Tracker("ask the current default", len(chosen), "images") as tracker:
         for split in manifest.counts:
             for example in PreparedData(folder).examples(split):
                 if (split, example.name) not in chosen:
                     continue
-                top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
+                top, left, height, width = Frame(manifest.image_size).box(example.original_size)
                 box = slice(top, top + height), slice(left, left + width)
                 grid = witness.to_grid(predictor.predict(example.stimulus[box]))
                 if manifest.has_fixations:

@@ -30,8 +30,8 @@ from trainer.machine.progress import Tracker, map_ahead, open_pool
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.metrics.points import count_points, scale_points
-from trainer.network import preprocess
 from trainer.network.model_folder import PAGE
+from trainer.network.preprocess import Frame
 from trainer.prediction.predictor import Predictor
 
 MOST_PENDING = 8 + 4 * (os.cpu_count() or 1)
@@ -69,7 +69,7 @@ def resize_map(prediction: npt.NDArray[Any], size: Size) -> npt.NDArray[np.float
 
 def content(example: Example) -> tuple[slice, slice]:
     """Rows and columns of the image in its padded frame."""
-    top, left, height, width = preprocess.content_box(example.original_size, example.density.shape)
+    top, left, height, width = Frame(example.density.shape).box(example.original_size)
     return slice(top, top + height), slice(left, left + width)
 
 
@@ -214,7 +214,7 @@ class Scorer:
                 stem, outputs = stems[original.name], self._kept.get(original.name)
                 if outputs is None:
                     outputs = next(self._predict(pool, [(example, original)])).outputs
-                stimulus = preprocess.prepare_stimulus(self._pixels(original), Original.MAP_SIZE)
+                stimulus = Frame(Original.MAP_SIZE).image(self._pixels(original))
                 maps = {"density": original.density / original.density.max()}
                 maps |= {model: _compared(each) for model, each in self._restored(example, outputs).items()}
                 panels = {"stimulus": np.round(_content(stimulus, example.original_size)).astype(np.uint8)}
@@ -325,13 +325,13 @@ class Scorer:
 
 def _content(values: npt.NDArray[Any], size: Size) -> npt.NDArray[Any]:
     """The part of values in the frame `Original.MAP_SIZE` that an image of `size` (h, w) fills."""
-    top, left, height, width = preprocess.content_box(size, Original.MAP_SIZE)
+    top, left, height, width = Frame(Original.MAP_SIZE).box(size)
     return values[top : top + height, left : left + width]
 
 
 def _compared(prediction: Map) -> Map:
     """The map of a model, (h, w), at the size of `Original.density`."""
-    fitted: Map = preprocess.fit_map(prediction, (prediction.shape[0], prediction.shape[1]), Original.MAP_SIZE)
+    fitted: Map = Frame(Original.MAP_SIZE).map_inside(prediction, (prediction.shape[0], prediction.shape[1]))
     return fitted
 
 

@@ -54,7 +54,7 @@ class Architecture(abc.ABC):
     `trainer.network.keras_networks` builds it in Keras.
 
     Layers with weights are convolutions. Images are (N, H, W, 3) RGB in 0..255, as
-    `trainer.network.preprocess.prepare_stimulus` makes them. Maps are (N, H, W, 1).
+    `trainer.network.preprocess.Frame.image` makes them. Maps are (N, H, W, 1).
     """
 
     name: str

@@ -1,6 +1,6 @@
 """A network as an ONNX graph, made of a model's weights, with its averaging and its calibration.
 
-The graph reads prepared images, (N, H, W, 3) RGB in 0..255 (`trainer.network.preprocess.prepare_stimulus`). It
+The graph reads prepared images, (N, H, W, 3) RGB in 0..255 (`trainer.network.preprocess.Frame.image`). It
 answers with maps, (N, H, W, 1) in [0, 1]. N, H and W are free, H and W divisible by the network's stride.
 TensorFlow is its oracle.
 """

@@ -6,6 +6,7 @@ TensorFlow 1 does with aligned corners. `trainer.network.tensorflow_preprocess` 
 operations, for models that are exported to servers.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -24,45 +25,69 @@ Size = tuple[int, int]
 Floats = npt.NDArray[np.float32]
 
 
-def prepare_stimulus(image: npt.ArrayLike, size: Size) -> Floats:
-    """Fit an image into the network's input.
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """The input of a network, into which images and maps of any size are fitted, with padding.
 
-    Args:
-        image: (h, w, 3) RGB, 0..255, any numeric type.
-        size: (H, W) of the network's input, pixels.
-
-    Returns:
-        (H, W, 3) float32 in 0..255, padded with 126.
+    Example: `Frame((240, 320)).box((600, 600))` is (0, 40, 240, 240), the part that a square image fills.
     """
-    return _fit(np.asarray(image), size, STIMULUS_PADDING)
 
+    size: Size
+    """(H, W), pixels."""
 
-def prepare_map(values: npt.ArrayLike, size: Size) -> Floats:
-    """Fit a saliency map into the network's output.
+    def image(self, pixels: npt.ArrayLike) -> Floats:
+        """Fit an image into the frame.
 
-    Args:
-        values: (h, w) or (h, w, 1), 0..255.
-        size: (H, W) of the network's output, pixels.
+        Args:
+            pixels: (h, w, 3) RGB, 0..255, any numeric type.
 
-    Returns:
-        (H, W) or (H, W, 1) like the input, float32 in 0..255, padded with 0.
-    """
-    return _fit(np.asarray(values), size, MAP_PADDING)
+        Returns:
+            (H, W, 3) float32 in 0..255, padded with 126.
+        """
+        return self._fit(np.asarray(pixels), STIMULUS_PADDING)
 
+    def map(self, values: npt.ArrayLike) -> Floats:
+        """Fit a saliency map into the frame.
 
-def fit_map(values: npt.ArrayLike, original_size: Size, size: Size) -> Floats:
-    """Fit a saliency map into a frame, without the padding.
+        Args:
+            values: (h, w) or (h, w, 1), 0..255.
 
-    Args:
-        values: (h, w), 0..255, of an image of any size in these proportions.
-        original_size: Height and width of the image, pixels, which say what part of the frame it fills.
-        size: (H, W) of the frame, pixels.
+        Returns:
+            (H, W) or (H, W, 1) like the input, float32 in 0..255, padded with 0.
+        """
+        return self._fit(np.asarray(values), MAP_PADDING)
 
-    Returns:
-        (h', w') float32 in 0..255, with h' = H or w' = W.
-    """
-    top, left, height, width = content_box(original_size, size)
-    return prepare_map(values, size)[top : top + height, left : left + width]
+    def map_inside(self, values: npt.ArrayLike, original_size: Size) -> Floats:
+        """Fit a saliency map into the frame, without the padding.
+
+        Args:
+            values: (h, w), 0..255, of an image of any size in these proportions.
+            original_size: height and width of the image, pixels, which say what part of the frame it fills.
+
+        Returns:
+            (h', w') float32 in 0..255, with h' = H or w' = W.
+        """
+        top, left, height, width = self.box(original_size)
+        return self.map(values)[top : top + height, left : left + width]
+
+    def box(self, original_size: Size) -> tuple[int, int, int, int]:
+        """The part of the frame that an image fills.
+
+        Args:
+            original_size: (h, w) of the image, pixels.
+
+        Returns:
+            (top, left, height, width), pixels of the frame.
+        """
+        height, width = _scaled(original_size, min(_ratios(original_size, self.size)))
+        return (self.size[0] - height) // 2, (self.size[1] - width) // 2, height, width
+
+    def _fit(self, image: npt.NDArray[Any], padding: float) -> Floats:
+        top, left, height, width = self.box((image.shape[0], image.shape[1]))
+        fitted = np.full((*self.size, *image.shape[2:]), padding, np.float32)
+        resized = _resize(image, (height, width))
+        np.clip(resized, 0, 255, out=fitted[top : top + height, left : left + width])
+        return fitted
 
 
 def restore_map(values: npt.ArrayLike, size: Size) -> npt.NDArray[np.uint8]:
@@ -95,20 +120,6 @@ def resize_back(values: npt.ArrayLike, size: Size) -> Floats:
     return resize_part(levels, whole, (top, left), size)
 
 
-def content_box(original_size: Size, size: Size) -> tuple[int, int, int, int]:
-    """The part of the padded frame that the image fills.
-
-    Args:
-        original_size: (h, w) of the image, pixels.
-        size: (H, W) of the frame, pixels.
-
-    Returns:
-        (top, left, height, width), pixels of the frame.
-    """
-    height, width = _scaled(original_size, min(_ratios(original_size, size)))
-    return (size[0] - height) // 2, (size[1] - width) // 2, height, width
-
-
 def _ratios(original_size: Any, size: Any) -> list[float]:
     return [int(side) / int(original) for side, original in zip(size, original_size, strict=True)]
 
@@ -120,14 +131,6 @@ def _scaled(original_size: Any, ratio: float) -> Size:
     """
     height, width = (max(1, round(int(side) * ratio)) for side in original_size)
     return height, width
-
-
-def _fit(image: npt.NDArray[Any], size: Size, padding: float) -> Floats:
-    top, left, height, width = content_box((image.shape[0], image.shape[1]), size)
-    fitted = np.full((*size, *image.shape[2:]), padding, np.float32)
-    resized = _resize(image, (height, width))
-    np.clip(resized, 0, 255, out=fitted[top : top + height, left : left + width])
-    return fitted
 
 
 def _resize(image: npt.NDArray[Any], size: Size) -> Floats:

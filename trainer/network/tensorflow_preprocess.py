@@ -8,7 +8,7 @@ from trainer.network.preprocess import SHARPNESS, STEPS, STIMULUS_PADDING, Size
 
 
 def prepare_stimulus(image: tf.Tensor, size: Size) -> tf.Tensor:
-    """Fit an image (h, w, 3) into the network's input, (H, W, 3), as `preprocess.prepare_stimulus` does."""
+    """Fit an image (h, w, 3) into the network's input, (H, W, 3), as `preprocess.Frame.image` does."""
     return _fit(image, size, STIMULUS_PADDING)
 
 

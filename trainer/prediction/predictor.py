@@ -13,6 +13,7 @@ from trainer.errors import check
 from trainer.network import preprocess
 from trainer.network.inference import Inference
 from trainer.network.model_folder import PAGE, PICTURE, ModelFolder
+from trainer.network.preprocess import Frame
 from trainer.prediction.heat import Map
 from trainer.prediction.kinds import kind_of
 from trainer.prediction.screens import count_screens, rows_of_screens
@@ -78,7 +79,7 @@ class Predictor:
             (n, H, W, 3) in 0..255, with n = 1 for an image that is not cut.
         """
         size = self.image_sizes[kind]
-        return np.stack([preprocess.prepare_stimulus(part, size) for part in self._cut(image, n_screens)])
+        return np.stack([Frame(size).image(part) for part in self._cut(image, n_screens)])
 
     def predict(
         self,

@@ -38,6 +38,7 @@ from trainer.metrics.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_
 from trainer.models.provenance import Origin
 from trainer.network import model_folder
 from trainer.network.model_folder import ModelFolder
+from trainer.network.preprocess import Frame
 from trainer.pictures import Pixels
 from trainer.prediction.heat import blend
 from trainer.reports import ceiling_rows, gallery, pages, score_tables, sentences
@@ -176,11 +177,9 @@ def _title(split: str) -> str:
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: prepared_data.Manifest) -> list[dict[str, Any]]:
     """Return the first images of a split with their maps, without padding."""
-    from trainer.network import preprocess
-
     thumbnails = []
     for example in itertools.islice(PreparedData(folder).examples(split), PREVIEW_IMAGES[split]):
-        top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
+        top, left, height, width = Frame(manifest.image_size).box(example.original_size)
         box = slice(top, top + height), slice(left, left + width)
         density = example.density[box] / max(1, example.density.max())
         points = np.unique(example.fixations_prepared - (top, left), axis=0)

@@ -27,6 +27,7 @@ from trainer.datasets.table import Dataset
 from trainer.errors import UserError
 from trainer.metrics.points import blur
 from trainer.network import preprocess
+from trainer.network.preprocess import Frame
 from trainer.pictures import SUFFIXES
 from trainer.places import archive_files
 from trainer.places.places import stored_at
@@ -90,10 +91,10 @@ def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepa
         assert [example.name for example in examples] == chosen
         for example in examples:
             original = stimulus(int(example.name.removesuffix(".png")))
-            expected = preprocess.prepare_stimulus(original, SIZE)
+            expected = Frame(SIZE).image(original)
             np.testing.assert_allclose(example.stimulus, expected, atol=0.5)
             density = blur(POINTS, (24, 32), 16.0)
-            np.testing.assert_allclose(example.density, preprocess.prepare_map(density, SIZE), atol=0.5)
+            np.testing.assert_allclose(example.density, Frame(SIZE).map(density), atol=0.5)
             assert example.original_size == (24, 32)
             np.testing.assert_array_equal(example.fixations, POINTS)
 
@@ -102,7 +103,7 @@ def test_held_out_images_are_kept_as_the_source_has_them_with_their_maps_at_one_
     fetch.fetch_dataset(config(points, image_size="96x96"), tmp_path / "larger")
     pairs = list(tfrecords.read_held_out(prepared[1]))
     assert len(pairs) == 3
-    density = preprocess.prepare_map(blur(POINTS, (24, 32), 16.0), tfrecords.Original.MAP_SIZE)
+    density = Frame(tfrecords.Original.MAP_SIZE).map(blur(POINTS, (24, 32), 16.0))
     for (_, original), (_, larger) in zip(pairs, tfrecords.read_held_out(tmp_path / "larger"), strict=True):
         assert original.file == (points / "stimuli" / original.name).read_bytes()
         np.testing.assert_allclose(original.density, density, atol=0.5)
@@ -133,7 +134,7 @@ def test_without_fixations_the_centre_bias_is_made_of_the_maps_without_their_pad
     assert (folds.shape, folds.dtype) == ((10, 120, 160), np.float32)
     np.testing.assert_allclose(folds.sum(axis=(1, 2)), np.arange(10) < manifest.counts["train"], rtol=1e-5)
     bias = folds.sum(axis=0) / folds.sum()
-    top, left, height, width = preprocess.content_box((24, 32), SIZE)
+    top, left, height, width = Frame(SIZE).box((24, 32))
     maps = [
         example.density[top : top + height, left : left + width]
         for example in tfrecords.read_examples(tmp_path / "set", "train")

@@ -29,7 +29,8 @@ from trainer.io import files
 from trainer.metrics import metrics
 from trainer.metrics.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
 from trainer.metrics.points import scale_points
-from trainer.network import model_folder, preprocess
+from trainer.network import model_folder
+from trainer.network.preprocess import Frame
 from trainer.prediction.predictor import Predictor
 from trainer.reports.report import write_report
 from trainer.training.settings import TrainConfig
@@ -49,8 +50,8 @@ def rows(evaluated):
 def scores_alone(example, original, model, examples):
     """Scores of one image, predicted alone as for a user, with the other images' fixations as points."""
     restored = load(str(model)).predict(np.asarray(Image.open(io.BytesIO(original.file))))
-    top, left, height, width = preprocess.content_box(example.original_size, tfrecords.Original.MAP_SIZE)
-    small = preprocess.prepare_map(restored, tfrecords.Original.MAP_SIZE)[top : top + height, left : left + width]
+    top, left, height, width = Frame(tfrecords.Original.MAP_SIZE).box(example.original_size)
+    small = Frame(tfrecords.Original.MAP_SIZE).map(restored)[top : top + height, left : left + width]
     others = np.concatenate(
         [
             scale_points(other.fixations, other.original_size, example.original_size)

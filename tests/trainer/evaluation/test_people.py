@@ -24,7 +24,8 @@ from trainer.metrics import metrics
 from trainer.metrics.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 from trainer.metrics.points import blur
 from trainer.models import registry_layout
-from trainer.network import model_folder, preprocess
+from trainer.network import model_folder
+from trainer.network.preprocess import Frame
 from trainer.reports.report import write_report
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -134,13 +135,13 @@ def test_scores_without_an_observer_are_those_of_the_other_fixations(table, data
     for place, (example, original) in enumerate(itertools.islice(tfrecords.read_held_out(dataset), 3)):
         size, rows = example.original_size, slice(5 * place, 5 * place + 5)
         restored = model.predict(np.asarray(Image.open(io.BytesIO(original.file))))
-        compared = preprocess.fit_map(restored, size, tfrecords.Original.MAP_SIZE)
+        compared = Frame(tfrecords.Original.MAP_SIZE).map_inside(restored, size)
         others = [example.fixations[example.observers != observer] for observer in range(5)]
         for metric in ("auc_judd", "nss"):
             expected = [metrics.score(metric, restored, {FIXATIONS: points}) for points in others]
             np.testing.assert_allclose(without[metric][rows], expected, atol=1e-4)
         densities = [
-            preprocess.fit_map(blur(points, size, 5.0), size, tfrecords.Original.MAP_SIZE) for points in others
+            Frame(tfrecords.Original.MAP_SIZE).map_inside(blur(points, size, 5.0), size) for points in others
         ]
         for metric in metrics_that_need(DENSITY):
             exact = [metrics.score(metric, compared, {DENSITY: density}) for density in densities]

@@ -15,6 +15,7 @@ from trainer.network import preprocess
 from trainer.network.calibration import Calibration
 from trainer.network.load import load_model
 from trainer.network.model_folder import MODEL_CONFIG
+from trainer.network.preprocess import Frame
 from trainer.network.tensorflow_calibration import calibrated
 from trainer.prediction.predictor import Predictor
 
@@ -42,8 +43,8 @@ def formula(map_, c):
 def test_calibrated_maps_are_those_of_the_formula_inside_the_padding(image_size):
     rng = np.random.default_rng(5)
     pixels = rng.integers(0, 256, (*image_size, 3)).astype(np.uint8)
-    images = preprocess.prepare_stimulus(pixels, SIZE)[None]
-    top, left, height, width = preprocess.content_box(image_size, SIZE)
+    images = Frame(SIZE).image(pixels)[None]
+    top, left, height, width = Frame(SIZE).box(image_size)
     box = slice(top, top + height), slice(left, left + width)
     map_ = np.zeros(SIZE, np.float32)
     map_[box] = rng.random((height, width)) ** 3

@@ -12,9 +12,9 @@ from tests.trainer import predictable
 from trainer.__main__ import main
 from trainer.io.files import write_json
 from trainer.models.find import find_model
-from trainer.network import preprocess
 from trainer.network.load import load_model
 from trainer.network.model_folder import MODEL_CONFIG
+from trainer.network.preprocess import Frame
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -65,7 +65,7 @@ def test_predict_and_the_compact_form_average_too(models, expected, tmp_path):
     arguments = ["--model", str(models / "both")]
     written = ["--format", "npy", "--output-dir", str(tmp_path / "maps")]
     main(["predict", str(tmp_path / "photo.png"), *arguments, *written])
-    map_ = load_model(models / "both")(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0, ..., 0]
+    map_ = load_model(models / "both")(Frame(SIZE).image(pixels)[None]).numpy()[0, ..., 0]
     np.testing.assert_allclose(np.load(tmp_path / "maps" / "photo.npy"), map_, atol=1e-4)
 
     main(["export", *arguments, "--format", "int8", "--output", str(tmp_path / "int8")])

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tests.golden.inputs import SIZES, fixation_map, image
 from trainer.network import preprocess, tensorflow_preprocess
+from trainer.network.preprocess import Frame
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 CASES = [pytest.param(k, *sizes, id="{}x{}-{}x{}".format(*sizes[0], *sizes[1])) for k, sizes in enumerate(SIZES)]
@@ -19,7 +20,7 @@ def name(kind: str, source: tuple[int, int], target: tuple[int, int]) -> str:
 
 @pytest.mark.parametrize(("case", "original", "size"), CASES)
 def test_prepared_stimulus_equals_reference(case, original, size):
-    prepared = preprocess.prepare_stimulus(image(100 + case, 1, *original)[0], size)
+    prepared = Frame(size).image(image(100 + case, 1, *original)[0])
     assert prepared.dtype == np.float32
     expected = GOLDEN[name("pre_stimulus", original, size)] / 16
     np.testing.assert_allclose(prepared, expected, atol=1 / 16 + ROUNDING, rtol=0)
@@ -28,10 +29,10 @@ def test_prepared_stimulus_equals_reference(case, original, size):
 @pytest.mark.parametrize(("case", "original", "size"), CASES)
 def test_prepared_map_equals_reference(case, original, size):
     source = fixation_map(200 + case, 1, *original)[0]
-    prepared = preprocess.prepare_map(source, size)
+    prepared = Frame(size).map(source)
     expected = GOLDEN[name("pre_map", original, size)] / 16
     np.testing.assert_allclose(prepared, expected, atol=1 / 16 + ROUNDING, rtol=0)
-    np.testing.assert_array_equal(preprocess.prepare_map(source[..., 0], size), prepared[..., 0])
+    np.testing.assert_array_equal(Frame(size).map(source[..., 0]), prepared[..., 0])
 
 
 @pytest.mark.parametrize(("case", "original", "size"), CASES)
@@ -79,7 +80,7 @@ def restore_in_a_graph(prediction: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 def test_exported_models_resize_as_predictions_do(size):
     """Sums of up to 100 pixels of 255 in float32, in another order; grey levels differ where they are rounded."""
     stimulus = image(1, 1, *size)[0]
-    prepared = preprocess.prepare_stimulus(stimulus, (48, 64))
+    prepared = Frame((48, 64)).image(stimulus)
     np.testing.assert_allclose(fit_in_a_graph(stimulus), prepared, atol=255 * 100 * 2**-24)
     prediction = prepared[..., :1] / 255
     levels = restore_in_a_graph(prediction, size).numpy().astype(int)
@@ -89,8 +90,8 @@ def test_exported_models_resize_as_predictions_do(size):
 
 
 def test_content_box_is_the_image_without_the_padding():
-    top, left, height, width = preprocess.content_box((101, 359), (360, 360))
-    prepared = preprocess.prepare_map(np.full((101, 359), 200, np.uint8), (360, 360))
+    top, left, height, width = Frame((360, 360)).box((101, 359))
+    prepared = Frame((360, 360)).map(np.full((101, 359), 200, np.uint8))
     assert (top, left, height, width) == (129, 0, 101, 360)
     np.testing.assert_allclose(prepared[top : top + height, left : left + width], 200, atol=1e-3)
     np.testing.assert_allclose(prepared.sum(), 200 * height * width, rtol=1e-6)

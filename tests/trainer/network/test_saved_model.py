@@ -23,6 +23,7 @@ from trainer.network import preprocess, saved_model
 from trainer.network.load import load_model
 from trainer.network.model_folder import SAVED_MODEL, WEIGHTS
 from trainer.network.msinet.keras_model import build_model
+from trainer.network.preprocess import Frame
 from trainer.pictures import MAX_SIDE_PX, read_picture
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -83,9 +84,7 @@ def test_served_bytes_are_the_restored_maps_of_images_of_several_sizes(folder, s
     maps = serve_bytes(*(tf.io.encode_png(each).numpy() for each in images))
     network = load_model(folder)
     for each, answer in zip(images, maps, strict=True):
-        expected = preprocess.restore_map(
-            network(preprocess.prepare_stimulus(each, SIZE)[None]).numpy()[0], each.shape[:2]
-        )
+        expected = preprocess.restore_map(network(Frame(SIZE).image(each)[None]).numpy()[0], each.shape[:2])
         levels = tf.io.decode_png(answer).numpy()
         assert levels.shape == expected.shape == (*each.shape[:2], 1)
         assert np.abs(levels.astype(int) - expected).max() <= 1

@@ -19,6 +19,7 @@ from trainer.errors import UserError
 from trainer.network import load, preprocess
 from trainer.network.hdf5_files import encode_hdf5
 from trainer.network.model_folder import WEIGHTS
+from trainer.network.preprocess import Frame
 from trainer.network.weights import read_weights
 from trainer.prediction import predict
 from trainer.prediction.heat import tint
@@ -64,7 +65,7 @@ def test_maps_are_the_golden_postprocessing_of_the_networks_prediction(narrow_mo
     network = tf.function(load.load_model(narrow_model))
     for index, size in enumerate(SIZES):
         stem = f"maps/{'more/' if index == 3 else ''}{index}"
-        prepared = preprocess.prepare_stimulus(image(index, 1, *size)[0], (64, 80))
+        prepared = Frame((64, 80)).image(image(index, 1, *size)[0])
         expected = network(prepared[None]).numpy()[0, ..., 0]
         levels, fine, map_ = pixels(f"{stem}.png"), pixels(f"{stem}-16bit.png"), np.load(f"{stem}.npy")
         assert (levels.dtype, fine.dtype, map_.dtype) == (np.uint8, np.uint16, np.float32)

@@ -7,6 +7,7 @@ from PIL import Image
 from tests.golden.inputs import image
 from trainer.network import preprocess
 from trainer.network.inference import Inference
+from trainer.network.preprocess import Frame
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predictor import Predictor
@@ -63,7 +64,7 @@ def test_screens_are_equally_high_and_cover_all_rows(height, n_screens):
 @pytest.mark.parametrize("size", [(64, 80), (300, 500), (480, 200), (900, 160), (90, 1000)])
 def test_an_image_that_is_no_long_page_has_the_bits_of_the_network(narrow_model, predictor, size):
     pixels = image(3, 1, *size)[0]
-    predicted = Inference(narrow_model, (64, 80))(preprocess.prepare_stimulus(pixels, (64, 80))[None])[0]
+    predicted = Inference(narrow_model, (64, 80))(Frame((64, 80)).image(pixels)[None])[0]
     expected = np.clip(preprocess.resize_back(predicted, size), 0, 1)
     np.testing.assert_array_equal(predictor.predict(pixels), expected)
 

@@ -16,7 +16,7 @@ from trainer.data import decode, fetch, prepared_data, tfrecords
 from trainer.data.settings import FetchConfig
 from trainer.errors import ContentError, UserError
 from trainer.evaluation.scoring import Scorer
-from trainer.network import preprocess
+from trainer.network.preprocess import Frame
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels, and of the prepared ones."""
@@ -143,7 +143,7 @@ def test_a_picture_is_trained_on_and_evaluated_as_predict_sees_it(write_one, tmp
     assert manifest.original_sizes == {"48x64": len(NAMES)}
     for name, example in examples.items():
         seen = pictures.read_picture(files[name].read_bytes(), name)
-        np.testing.assert_array_equal(example.stimulus, np.round(preprocess.prepare_stimulus(seen, SIZE)))
+        np.testing.assert_array_equal(example.stimulus, np.round(Frame(SIZE).image(seen)))
         assert sorted(example.fixations.tolist()) == [[5, 60], [20, 50], [45, 10]]
     scorer = Scorer(tmp_path / "prepared", manifest, {})
     for example, original in tfrecords.read_held_out(tmp_path / "prepared"):
