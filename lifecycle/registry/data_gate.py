@@ -13,7 +13,7 @@ from trainer.evaluation.recorded import Line
 from trainer.evaluation.seen import Seen
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.evaluation.version_record import Lineage
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.reports.data_comparison import ComparedData
 from trainer.wording import is_test_set
 
@@ -94,7 +94,7 @@ def what_could_be_found(config: EvaluateConfig, location: str, name: str, data: 
     default = registry.default(name)
     folder = data["test" if config.gate_on == "test" else "finetune"]
     manifest = prepared_data.Manifest.load(folder)
-    if Origin(vars(manifest)).is_sample:
+    if Provenance(vars(manifest)).is_sample:
         return ""
     n_seen = len(Seen.by(judge_of(default), []).among(folder))
     gain = default.facts.gain if default else None

@@ -25,7 +25,7 @@ from trainer.machine import package_version
 from trainer.models import model_names
 from trainer.models.find import find_model
 from trainer.models.model_names import PRETRAINED
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.network.model_folder import ModelFolder
 from trainer.places.places import stored_at, unmounted
@@ -194,7 +194,7 @@ def judge_of(default: Version | None) -> pathlib.Path:
     Until a version is better, it is `pretrained`, which also takes the place of a default that was trained on
     generated shapes.
     """
-    is_useful = default and not Origin(default.model_config).is_sample
+    is_useful = default and not Provenance(default.model_config).is_sample
     return default.model if default and is_useful else find_model(PRETRAINED)
 
 

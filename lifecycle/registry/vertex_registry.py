@@ -61,7 +61,7 @@ from trainer.evaluation.evaluation import SHIPPED_MAP
 from trainer.evaluation.version_record import VersionRecord
 from trainer.models.find import find_model
 from trainer.models.model_names import CHALLENGER, DEFAULT, PRETRAINED
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION, VERSION_EXTRA
 from trainer.network.model_folder import ModelFolder
 from trainer.places.bucket_place import BucketPlace
@@ -557,5 +557,5 @@ def description_of(record: VersionRecord) -> str:
         for dataset, scores in record.metrics.items()
     ]
     origin = f"Run {lineage.run}, code {lineage.code_version}."
-    notice = Origin(lineage.model).notice()
+    notice = Provenance(lineage.model).notice()
     return "\n".join([*([notice] if notice else []), record.reason, origin, *data, *metrics])

@@ -31,7 +31,7 @@ from trainer.errors import NotFoundError, SettingError, UsageError, check, print
 from trainer.evaluation.version_record import Lineage
 from trainer.metrics.metric_table import METRICS
 from trainer.models.model_names import DEFAULT, PRETRAINED, REGISTRY
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION, number_of
 from trainer.reports import version_summary
 from trainer.settings.flags import Parser, add_settings, settings
@@ -127,7 +127,7 @@ def _write_history(name: str, place: str, versions: Sequence[Version], moves: Se
 
 def _tell(version: Version) -> bool:
     """Print what a user must know of a version that was trained on generated shapes. Return whether it was."""
-    notice = Origin(version.model_config).notice()
+    notice = Provenance(version.model_config).notice()
     if notice:
         print(f"note: {notice}", file=sys.stderr)
     return bool(notice)
@@ -194,7 +194,7 @@ def _row(name: str, version: Version, aliases: Sequence[str], moves: Sequence[De
     return (
         f"{name}@{version.number}",
         printable((record.created or UNKNOWN)[:10]),
-        printable(", ".join(Origin(version.model_config).datasets)) or UNKNOWN,
+        printable(", ".join(Provenance(version.model_config).datasets)) or UNKNOWN,
         version_summary.short_gain(record) or UNKNOWN,
         UNKNOWN if record.compared_with is None else str(record.compared_with),
         printable(f"{end} !" if record.findings else end),
@@ -207,7 +207,7 @@ def _data(step: str, lineage: Lineage) -> str:
     """One prepared dataset of a run, such as `base salicon (160 training and 40 validation)`."""
     data = lineage.data_of(step)
     counts = " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in data.counts.items())
-    source = ", generated" if Origin(vars(data)).is_sample else ""
+    source = ", generated" if Provenance(vars(data)).is_sample else ""
     return f"{step} {data.dataset}{source}" + (f" ({counts})" if counts else "")
 
 

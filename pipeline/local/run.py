@@ -37,7 +37,7 @@ from trainer.errors import ConflictError, NotFoundError, UserError, format_durat
 from trainer.evaluation.evaluation import Evaluation
 from trainer.io import files
 from trainer.models import model_names
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.network import model_folder
 from trainer.places.queries import Queries
 
@@ -315,7 +315,7 @@ def _print_end(run: Run, console: Console) -> int:
     _print_fact(console, "Run folder", _shown(run.folder))
     registry = str(run.parameters.get("registry", ""))
     evaluation = _evaluation(run)
-    is_sample = evaluation is not None and Origin(evaluation.model_configs.get("candidate")).is_sample
+    is_sample = evaluation is not None and Provenance(evaluation.model_configs.get("candidate")).is_sample
     if not registry and (run.model_name, alias, is_sample) == (model_names.MODEL_NAME, model_names.DEFAULT, False):
         _print_fact(console, "Try it", "make demo")
     elif not registry.startswith(VERTEX):

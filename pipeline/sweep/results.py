@@ -11,7 +11,7 @@ from pipeline.sweep.space import Categorical, Numerical, Sweep, assignments, tex
 from trainer.errors import FailedError, check, format_duration
 from trainer.evaluation import sample_notices
 from trainer.evaluation.evaluation import ScoredDataset
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.settings.fields import Value
 
 COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
@@ -118,7 +118,7 @@ def write_page(sweep: Sweep, trials: Sequence[Trial], folder: pathlib.Path, test
 def _notices(sweep: Sweep) -> list[str]:
     """Notices for readers of the losses."""
     source = sweep.shared.data[sweep.step].source
-    return [sample_notices.ALL_SCORES] if Origin({"source": source}).is_sample else []
+    return [sample_notices.ALL_SCORES] if Provenance({"source": source}).is_sample else []
 
 
 def check_found(trials: Sequence[Trial]) -> None:

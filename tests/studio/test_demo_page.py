@@ -18,7 +18,7 @@ from tests.browser import Watched
 from tests.studio import pages
 from tests.studio.demo import Held, encoded, picture, serving, write_model
 from trainer.api import Change
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.prediction import heat
 from trainer.prediction.regions import Region, measure_regions, read_regions
 from trainer.wording import MINUS, TIMES
@@ -137,7 +137,7 @@ def check(row, map, tolerance):
 
 
 def test_model_of_the_sample_set_says_so_above_everything(opened, tmp_path, address):
-    notice = Origin({"source": "sample"}).notice()
+    notice = Provenance({"source": "sample"}).notice()
     with serving(Held(write_model(tmp_path / "model", source="sample"))) as sample_address:
         shown = opened(sample_address).page.locator("#notice")
         assert shown.inner_text().strip() == notice

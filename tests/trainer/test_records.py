@@ -15,7 +15,7 @@ from trainer.evaluation.compare import find_contestants
 from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.models.find import find_model
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import ALIASES, VERSION, VERSION_EXTRA
 from trainer.network import model_folder
 from trainer.network.model_folder import EVALUATION, MODEL_CONFIG, ModelConfig, ModelFolder
@@ -71,7 +71,7 @@ def stored(tmp_path_factory, evaluated):
 MODEL = f"models/msinet/1/{VERSION_EXTRA}"
 READERS = {
     (f"{MODEL}/{MODEL_CONFIG}", "size"): lambda root: ModelFolder(root / MODEL).image_size,
-    (f"{MODEL}/{MODEL_CONFIG}", "origin"): lambda root: Origin.of_folder(root / MODEL),
+    (f"{MODEL}/{MODEL_CONFIG}", "origin"): lambda root: Provenance.of_folder(root / MODEL),
     (f"{MODEL}/{MODEL_CONFIG}", "base"): lambda root: (
         check_training(SETTINGS, root / "data", root / "new", root / MODEL),
         ModelFolder(root / MODEL).config_of_base(),

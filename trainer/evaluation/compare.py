@@ -33,7 +33,7 @@ from trainer.io.files import local_path
 from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import BASELINE, LEAD, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.models.find import find_model
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.network import model_folder
 from trainer.network.model_folder import ModelFolder
 from trainer.places.abstract_place import Stored
@@ -97,7 +97,7 @@ class Contestant:
     @property
     def notice(self) -> str:
         """A warning about a model of the sample set. Empty for others, and if the model no longer exists."""
-        return Origin.of_folder(self.model).notice(self.label) if self.model else ""
+        return Provenance.of_folder(self.model).notice(self.label) if self.model else ""
 
     @property
     def config(self) -> dict[str, Any] | None:
@@ -340,7 +340,7 @@ def _notes(measured: Mapping[str, ModelScores], n_images: int, data: list[Any]) 
     """How the evaluations differ, in numbers."""
     notes = (
         [sample_notices.ALL_SCORES]
-        if any(Origin(vars(each.manifest)).is_sample for each in measured.values())
+        if any(Provenance(vars(each.manifest)).is_sample for each in measured.values())
         else []
     )
     counts = {label: len(each.table.images) for label, each in measured.items()}
@@ -386,7 +386,7 @@ def evaluate_again(
     for name, folder in datasets.items():
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
         del table.scores[Role.UNIFORM]
-        notes = [sample_notices.ALL_SCORES] if Origin(vars(manifests[name])).is_sample else []
+        notes = [sample_notices.ALL_SCORES] if Provenance(vars(manifests[name])).is_sample else []
         shared[name] = SharedScores(table, notes, folder)
     return _tests_first(shared)
 

@@ -25,7 +25,7 @@ from trainer.evaluation.witness import Looked
 from trainer.io.files import StrPath
 from trainer.machine.progress import Tracker
 from trainer.metrics.metric_table import LEAD, METRICS
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.network import model_folder
 from trainer.network.preprocess import Frame
 
@@ -59,7 +59,7 @@ def ask_about(folder: StrPath, default: StrPath, compared: Compared, decided: bo
         decided: Whether the default was decided on the held-out images of these data, so that it has their scores.
     """
     manifest = Manifest.load(folder)
-    if Origin(vars(manifest)).is_sample:
+    if Provenance(vars(manifest)).is_sample:
         return []
     added = {line.key for line in compared.added} if compared.n_before else set()
     scores = _scores(folder, manifest, default, compared) if decided and compared.n_before else NO_SCORES

@@ -13,7 +13,7 @@ from trainer.evaluation.evaluation import CONFIDENCE, Ending, Evaluation, Gain, 
 from trainer.evaluation.settings import EvaluateConfig, metric_of
 from trainer.io.files import StrPath
 from trainer.metrics.metric_table import BASELINE_METRICS, DENSITY, FIXATIONS, METRICS, metrics_that_need
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +174,7 @@ def reservation(manifest: Manifest, champion: Mapping[str, Any] | None) -> str:
         champion: Content of the current default's MODEL_CONFIG, if it has one.
     """
     source = (champion or {}).get("source", SAMPLE)
-    if not Origin(vars(manifest)).is_sample or source == SAMPLE:
+    if not Provenance(vars(manifest)).is_sample or source == SAMPLE:
         return ""
     return "it was trained on real data, and this comparison used only generated shapes"
 

@@ -14,7 +14,7 @@ from trainer.data.prepared_data import SPLITS, Manifest, hashes_of
 from trainer.data.splits import is_by_hash
 from trainer.errors import UserError, some
 from trainer.io.files import StrPath
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.network.model_folder import ModelFolder
 
 
@@ -88,9 +88,9 @@ class Seen:
         dataset, is_test_set = manifest.dataset, manifest.is_test_set
         if manifest.split == "given" and not (is_test_set and manifest.test_share):
             return ""
-        for config in Origin(self.model_config).trainings:
+        for config in Provenance(self.model_config).trainings:
             fingerprint = config.get("fingerprint", "" if is_test_set else manifest.fingerprint)
-            is_same_kind = Origin(config).is_sample == Origin(vars(manifest)).is_sample
+            is_same_kind = Provenance(config).is_sample == Provenance(vars(manifest)).is_sample
             if config.get("dataset") != dataset or not is_same_kind or fingerprint in self.listed:
                 continue
             if is_test_set:
@@ -117,7 +117,7 @@ def training_data(folders: Iterable[StrPath], config: Mapping[str, Any] | None) 
         config: Content of the model's MODEL_CONFIG, if it has one. If the origin of all its weights is known, the
             fingerprints of its data tell. Otherwise every dataset counts.
     """
-    trainings = list(Origin(config).trainings)
+    trainings = list(Provenance(config).trainings)
     fingerprints = {each.get("fingerprint") for each in trainings}
     known = bool(trainings) and all("fingerprint" in each for each in trainings)
     manifests = {folder: Manifest.load(folder) for folder in folders}

@@ -15,7 +15,7 @@ from trainer.models import provenance
 from trainer.models.find import find_model
 from trainer.models.lookup import has_pretrained
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION, read_aliases, version_numbers
 from trainer.network.model_folder import PICTURE, ModelFolder
 from trainer.places.places import stored_at
@@ -84,7 +84,7 @@ class Answering:
         if reason and has_pretrained():
             return cls(PRETRAINED, find_model(PRETRAINED), reason=reason)
         folder = find_model("")
-        if Origin.of_folder(folder).is_sample and has_pretrained():
+        if Provenance.of_folder(folder).is_sample and has_pretrained():
             reason = f"the default of {REGISTERED} was {provenance.MARK}"
             return cls(PRETRAINED, find_model(PRETRAINED), reason=reason)
         return cls(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
@@ -109,7 +109,7 @@ class Answering:
     @property
     def notice(self) -> str:
         """What a model of the sample set must say about itself. Empty for others."""
-        return Origin.of_folder(self.folder).notice()
+        return Provenance.of_folder(self.folder).notice()
 
     @property
     def hint(self) -> str:
@@ -212,7 +212,7 @@ def _described_origin(folder: pathlib.Path) -> str:
 
     Example: `MSI-Net, trained on salicon, then on osie`.
     """
-    origin = Origin.of_folder(folder)
+    origin = Provenance.of_folder(folder)
     title = ModelFolder(folder).architecture.title
     if origin.is_sample:
         return f"{title}, {provenance.MARK}"

@@ -16,11 +16,11 @@ MARK = f"trained on {SHAPES}"
 
 
 @dataclasses.dataclass(frozen=True)
-class Origin:
+class Provenance:
     """The origin of a model, by the content of its MODEL_CONFIG, or of data, by its manifest.
 
-    Example: as text, `Origin({"dataset": "osie", "base_model": {"dataset": "salicon"}})` is "trained on salicon,
-    then on osie".
+    Example: as text, `Provenance({"dataset": "osie", "base_model": {"dataset": "salicon"}})` is "trained on
+    salicon, then on osie".
     """
 
     facts: Mapping[str, Any] | None
@@ -62,7 +62,7 @@ class Origin:
     @property
     def datasets(self) -> list[str]:
         """The datasets that a model was trained on, in order, such as `["salicon", "osie"]`."""
-        names = [Origin(each).dataset for each in self.trainings]
+        names = [Provenance(each).dataset for each in self.trainings]
         return [name for name, _ in itertools.groupby(reversed(names)) if name]
 
     def __str__(self) -> str:

@@ -24,7 +24,7 @@ from trainer.data.prepared_data import SPLIT_NAMES, Manifest
 from trainer.evaluation.per_image import PerImage
 from trainer.io import files
 from trainer.metrics.metric_table import METRICS
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.prediction.heat import HEAT
 from trainer.wording import TIMES, size_text
 
@@ -120,7 +120,7 @@ def training_facts(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, 
     """
     found: list[tuple[list[str], str, Mapping[str, Any]]] = []
     for label, config in models.items():
-        chain = list(Origin(config).trainings)
+        chain = list(Provenance(config).trainings)
         for number, training in zip(range(len(chain), 0, -1), chain, strict=True):
             same = [labels for labels, _, other in found if other == training]
             if same:
@@ -128,7 +128,7 @@ def training_facts(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, 
             else:
                 # The same training has the same number in all models: it has the same base model.
                 count = f", training {number}" if len(chain) > 1 else ""
-                data = Origin(training).dataset
+                data = Provenance(training).dataset
                 found.append(([label], f"{count}: {data}" if data else count, training))
     return {f"{' and '.join(labels)}{rest}": _facts(training) for labels, rest, training in found}
 

@@ -35,7 +35,7 @@ from trainer.evaluation.per_image import PerImage
 from trainer.io import files
 from trainer.machine import package_version
 from trainer.metrics.metric_table import FIXATIONS, LEAD, METRICS, metrics_that_need
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.network import model_folder
 from trainer.network.model_folder import ModelFolder
 from trainer.network.preprocess import Frame
@@ -114,7 +114,7 @@ def write_preview(dataset: Path, html: Path) -> None:
             ("Network input", size, f"height {wording.TIMES} width, pixels"),
             ("Ground truth", manifest.ground_truth, fixations),
         ],
-        notices=[sample_notices.DATA] if Origin(vars(manifest)).is_sample else [],
+        notices=[sample_notices.DATA] if Provenance(vars(manifest)).is_sample else [],
         partial=partial,
         splits=[
             {
@@ -210,14 +210,14 @@ def write_curve(model: Path, html: Path) -> None:
     valid = [row["valid_loss"] for row in history]
     on = f"Training on {settings['dataset']}" if settings.get("dataset") else "Training"
     data = f"{pages.counts_text(settings['counts'])} images" if settings.get("counts") else ""
-    head = (("Model", str(Origin(settings))), ("Data", data), ("Date", now()))
+    head = (("Model", str(Provenance(settings))), ("Data", data), ("Date", now()))
     pages.write_page(
         html,
         "curve.html.jinja",
         title=f"{on}: {len(history)} epoch{'' if len(history) == 1 else 's'}",
         head=[(name, fact) for name, fact in head if fact]
         + pages.code_facts(str(settings.get("code_version", ""))),
-        notices=list(filter(None, [Origin(settings).notice()])),
+        notices=list(filter(None, [Provenance(settings).notice()])),
         tiles=[
             ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
             ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
@@ -286,7 +286,7 @@ def _head(folder: pathlib.Path, evaluation: Evaluation) -> pages.Facts:
     # On this machine, people know a run by its folder's name.
     homes = (parent.name for parent in folder.absolute().parents if (parent / run_folders.RUN_FILE).is_file())
     facts = {
-        "Model": str(Origin(evaluation.model_configs[Role.CANDIDATE])),
+        "Model": str(Provenance(evaluation.model_configs[Role.CANDIDATE])),
         "Data": _data({name: (each.n_images, each.n_units) for name, each in evaluation.datasets.items()}),
         "Run": next(homes, evaluation.run),
         "Date": evaluation.date,

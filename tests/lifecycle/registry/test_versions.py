@@ -12,7 +12,7 @@ from pipeline.__main__ import main
 from trainer.datasets.table import DATASETS
 from trainer.evaluation.version_record import VersionRecord
 from trainer.metrics.metric_table import METRICS
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.models.registry_layout import PRETRAINED_VERSION
 
 KEY, VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
@@ -52,7 +52,7 @@ def test_labels_have_run_code_and_data():
 
 def test_description_says_first_if_a_model_is_of_the_sample_set():
     first, second, *_ = vertex_registry.description_of(record(model={"source": "sample"})).splitlines()
-    assert first == Origin({"source": "sample"}).notice()
+    assert first == Provenance({"source": "sample"}).notice()
     assert second == vertex_registry.description_of(record()).splitlines()[0] == "It is better."
 
 

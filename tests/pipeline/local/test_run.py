@@ -39,7 +39,7 @@ from trainer.evaluation.run_folders import RUN_FILE
 from trainer.io import files
 from trainer.machine.runtime import LOADING
 from trainer.models.model_names import DEFAULT
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.models.weight_sources import WeightSource
 from trainer.network import model_folder
 from trainer.network.msinet.keras_model import build_model
@@ -462,7 +462,7 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     assert [line for line in lines if line.startswith("Try it:")] == ([f"Try it:     {try_it}"] if try_it else [])
     assert f"All models: python -m pipeline registry list{listed}" in lines
     assert (f"Next:       {NEXT}" in lines) is said
-    assert (Origin({"source": "sample"}).notice("The candidate") in lines) is said
+    assert (Provenance({"source": "sample"}).notice("The candidate") in lines) is said
 
 
 @pytest.mark.parametrize("failed", [{}, {"Fine-tuning": "out of memory"}])

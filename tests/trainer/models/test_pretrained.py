@@ -15,7 +15,7 @@ from trainer.data.prepared_data import Manifest
 from trainer.io.files import read_json
 from trainer.models.answering import EVIDENCE
 from trainer.models.find import find_model
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.network import model_folder
 from trainer.network.model_folder import (
     COMPACT_WEIGHTS,
@@ -69,7 +69,7 @@ def test_its_configuration_has_what_models_and_people_need():
     assert {"dataset", "source", "fingerprint", "image_size", "identity", "best_epoch", WEIGHTS_SHA256} <= set(
         config
     )
-    assert not any(Origin(each).is_sample for each in Origin(config).trainings)
+    assert not any(Provenance(each).is_sample for each in Provenance(config).trainings)
     for private in (str(pathlib.Path.home()), "/work/", "/tmp/"):
         assert private not in json.dumps(config)
 

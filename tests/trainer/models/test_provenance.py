@@ -17,7 +17,7 @@ from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.settings import EvaluateConfig
 from trainer.io.files import write_json
 from trainer.models import provenance
-from trainer.models.provenance import Origin
+from trainer.models.provenance import Provenance
 from trainer.network.model_folder import MODEL_CONFIG
 from trainer.reports.report import write_report
 from trainer.reports.terminal import print_evaluation
@@ -54,8 +54,8 @@ def photo(tmp_path_factory):
     [(None, False), ({}, False), (REAL, False), (SAMPLE, True), ({**REAL, "base_model": SAMPLE}, False)],
 )
 def test_the_data_of_the_last_training_decides(config, said):
-    assert Origin(config).notice("The model").startswith("The model was trained on" if said else "")
-    assert bool(Origin(config).notice()) is said
+    assert Provenance(config).notice("The model").startswith("The model was trained on" if said else "")
+    assert bool(Provenance(config).notice()) is said
 
 
 def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data, tmp_path):
@@ -74,7 +74,7 @@ def test_scores_on_other_data_are_told_apart():
 
 
 def test_predict_says_it_on_stderr_and_in_json(of_sample, narrow_model, photo, tmp_path, capsys):
-    for model, notice in ((of_sample, Origin(SAMPLE).notice()), (narrow_model, "")):
+    for model, notice in ((of_sample, Provenance(SAMPLE).notice()), (narrow_model, "")):
         main(["predict", str(photo), "--model", str(model), "--json", "-"])
         out, err = capsys.readouterr()
         assert json.loads(out)["notice"] == notice
@@ -83,6 +83,6 @@ def test_predict_says_it_on_stderr_and_in_json(of_sample, narrow_model, photo, t
 
 def test_export_says_it_and_carries_it(of_sample, tmp_path, capsys):
     main(["export", "--model", str(of_sample), "--output", str(tmp_path / "export")])
-    notice = Origin(SAMPLE).notice()
+    notice = Provenance(SAMPLE).notice()
     assert f"note: {notice}\n" in capsys.readouterr().err
     assert (tmp_path / "export" / "assets.extra" / "NOTICE.txt").read_text() == f"{notice}\n"
