@@ -17,7 +17,7 @@ from PIL import Image
 
 from studio.difference import CLEAR_MOVED, share_moved
 from trainer.api import Change
-from trainer.models.answering import Answering
+from trainer.models.find import choose_model
 from trainer.models.model_names import PRETRAINED
 from trainer.pictures import Pixels, read_picture
 from trainer.prediction.predictor import Predictor
@@ -49,7 +49,7 @@ def variants(pixels: Pixels) -> dict[str, Pixels]:
 
 
 def main(folders: list[str]) -> None:
-    predictor, random = Predictor(Answering.named(PRETRAINED).announced().folder), np.random.default_rng(0)
+    predictor, random = Predictor(choose_model(PRETRAINED).announced().folder), np.random.default_rng(0)
     pairs, whole = defaultdict(list), defaultdict(list)
     for path in sorted(each for folder in folders for each in pathlib.Path(folder).iterdir()):
         pixels = read_picture(path.read_bytes(), path.name)

@@ -25,7 +25,7 @@ from trainer.errors import reported
 from trainer.io import files
 from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import METRICS
-from trainer.models.answering import Answering as Chosen
+from trainer.models.find import choose_model
 from trainer.network import model_folder
 from trainer.network.calibration import Calibration
 from trainer.network.model_folder import MODEL_CONFIG, PAGE, PICTURE, for_kind
@@ -53,7 +53,7 @@ def main() -> None:
     from trainer.evaluation.scoring import Scorer
     from trainer.training import fit_calibration
 
-    model = Chosen.named(parsed.model).announced().folder
+    model = choose_model(parsed.model).announced().folder
     manifests = {folder: Manifest.load(folder) for folder in (*parsed.sets, *parsed.fit_only)}
     (image_size,) = {manifest.image_size for manifest in manifests.values()}
     config = json.loads((model / MODEL_CONFIG).read_text())

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.io import loadmat
 
 from trainer.metrics.metrics import cc, nss
-from trainer.models.answering import Answering
+from trainer.models.find import choose_model
 from trainer.models.model_names import PRETRAINED
 from trainer.pictures import read_picture
 from trainer.prediction.predictor import Predictor
@@ -27,7 +27,7 @@ PAGES = ((5, False), (5, True), (3, True), (2, True))
 
 
 def main(folder: str) -> None:
-    predictor = Predictor(Answering.named(PRETRAINED).announced().folder)
+    predictor = Predictor(choose_model(PRETRAINED).announced().folder)
     images, maps, fixations = (
         zipfile.ZipFile(pathlib.Path(folder, f"{name}.zip")) for name in ("images", "maps", "fixations")
     )

@@ -15,7 +15,7 @@ from trainer.data.prepared_data import Manifest
 from trainer.errors import reported
 from trainer.machine.runtime import load_tensorflow
 from trainer.metrics.metric_table import METRICS
-from trainer.models.answering import Answering
+from trainer.models.find import choose_model
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
     from trainer.prediction.predictor import Predictor
     from trainer.prediction.regions import peak_of
 
-    folder = Answering.named(parsed.model).announced().folder
+    folder = choose_model(parsed.model).announced().folder
     predictors = {precision: Predictor(folder, precision) for precision in ("float32", "bfloat16")}
     print(*(each.runtime for each in predictors.values()), sep="\n")
     print(f"| bfloat16 over float32 | images | {' | '.join(row.label for row in METRICS.values())} |")

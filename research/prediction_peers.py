@@ -20,7 +20,7 @@ import onnxruntime
 from trainer.errors import reported
 from trainer.io.files import read_json
 from trainer.machine.runtime import load_tensorflow
-from trainer.models.answering import Answering
+from trainer.models.find import choose_model
 from trainer.network.calibration import Calibration
 from trainer.network.inference import Inference
 from trainer.network.model_folder import MODEL_CONFIG, ModelFolder, flips
@@ -42,7 +42,7 @@ def main() -> None:
 
     from trainer.network.load import load_model
 
-    folder = Answering.named(parsed.model).announced().folder
+    folder = choose_model(parsed.model).announced().folder
     size = ModelFolder(folder).image_size
     ours = Inference(folder, size)
     config = read_json(folder / MODEL_CONFIG, "", dict)

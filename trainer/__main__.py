@@ -7,7 +7,7 @@ import sys
 from trainer.errors import UsageError, installed, reported, terminable
 
 with installed():
-    from trainer.models.answering import Answering
+    from trainer.models.find import choose_model
     from trainer.settings.flags import Parser, add_command, program
 
 COMMANDS = (
@@ -38,7 +38,7 @@ LEAVES_NOTHING = "interrupted; nothing was written"
 def _parser() -> Parser:
     parser, subparsers = program("msinet", "trainer", "Prepare data; train, evaluate and use MSI-Net.")
     # Given to `predict`, which without it needs nothing that downloads or imports weights.
-    parser.set_defaults(choose_model=Answering.named)
+    parser.set_defaults(choose_model=choose_model)
     for name in COMMANDS:
         module = importlib.import_module(f"trainer.commands.{name.replace('-', '_')}")
         add_command(subparsers, name, module).set_defaults(run=module.execute)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from trainer.errors import UserError, check, look_up
 from trainer.metrics.score_map import score
 from trainer.models.answering import Answering
+from trainer.models.find import choose_model
 from trainer.network.model_folder import KINDS, ModelFolder
 from trainer.pictures import Pixels, read_picture
 from trainer.prediction.heat import CHANGE, HEAT, blend, blend_change, draw_grey, tint
@@ -102,7 +103,7 @@ def find(name: str = "") -> "Model":
         >>> find("pretrained").image_size
         (320, 320)
     """
-    return Model(Answering.named(name))
+    return Model(choose_model(name))
 
 
 class Model:

@@ -23,7 +23,7 @@ from trainer.commands.shared_flags import add_model, add_region
 from trainer.commands.shared_maps import add_map_flags
 from trainer.errors import check, look_up, printable, reported, shown, some, terminable
 from trainer.io.files import local_path, replacing
-from trainer.models.answering import Answering
+from trainer.models.find import choose_model
 from trainer.pictures import FORMATS
 from trainer.prediction.inputs import Input
 from trainer.prediction.rules import drawing_rules
@@ -108,4 +108,4 @@ def write_maps(parsed: argparse.Namespace, inputs: Sequence[Input]) -> None:
         UserError: a flag or an image is wrong, before anything is written. Or nothing more can be written.
         SystemExit: with 1 if there is no map of an image, which stderr says. With another one after Ctrl-C.
     """
-    shared_maps.write_maps(parsed, lambda are_beside: (inputs, []), Answering.named)
+    shared_maps.write_maps(parsed, lambda are_beside: (inputs, []), choose_model)

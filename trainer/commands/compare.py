@@ -68,11 +68,11 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
 
     from trainer.data.prepared import PreparedData
     from trainer.evaluation.compare import compare_models, evaluate_again, find_contestants, find_shared
-    from trainer.models.answering import Answering
+    from trainer.models.find import find_opponent
     from trainer.reports.terminal import print_comparison
 
     models = parsed.models
-    if len(models) == 1 and (opponent := Answering.opponent_of(models[0])):
+    if len(models) == 1 and (opponent := find_opponent(models[0])):
         print(f"model: {models[0]} is compared with {opponent}", file=sys.stderr, flush=True)
         models = [opponent.name, *models]
     contestants = find_contestants(models)

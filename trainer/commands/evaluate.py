@@ -40,8 +40,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.answering import Answering
-    from trainer.models.find import find_model
+    from trainer.models.find import choose_model, find_model
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
     test_share = settings(FetchConfig, parsed).test_share
@@ -50,7 +49,7 @@ def execute(parsed: argparse.Namespace) -> None:
         f"test_share is {test_share:g}, but test_dataset is empty; name the dataset that it is a share of",
     )
     model, champion = (
-        Answering.named(parsed.model).announced().folder,
+        choose_model(parsed.model).announced().folder,
         parsed.champion and find_model(parsed.champion),
     )
 

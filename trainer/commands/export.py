@@ -68,10 +68,10 @@ def execute(parsed: argparse.Namespace) -> None:
     if parsed.format == COMPACT and parsed.kind != PICTURE:
         raise UserError(f"the format {COMPACT} predicts each kind of images as the model does; leave out --kind")
     from trainer.data.settings import parse_image_size
-    from trainer.models.answering import Answering
+    from trainer.models.find import choose_model
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
-    answering = Answering.named(parsed.model).announced()
+    answering = choose_model(parsed.model).announced()
     sizes = ModelFolder(answering.folder).image_sizes
     if parsed.kind not in sizes:
         raise UserError(f"{answering.name} has no size of its own for a {parsed.kind}; leave out --kind")

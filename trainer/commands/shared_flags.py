@@ -22,7 +22,7 @@ def add_cache_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag `--model`, for `trainer.models.answering.Answering.named`."""
+    """Give `parser` the flag `--model`, for `trainer.models.find.choose_model`."""
     default = f"{MODEL_NAME} if it was trained on real data, else {PRETRAINED}"
     parser.add_argument("--model", default="", metavar="MODEL", help=f"{MODEL} (default: {default}).")
 

@@ -54,7 +54,7 @@ def write_maps(parsed: argparse.Namespace, find: "FindImages", choose: "Callable
         parsed: the command line.
         find: lists the images, and the files that were skipped. Its argument says whether results are written
             without a folder for them.
-        choose: returns the model of a name, such as `Answering.named`.
+        choose: returns the model of a name, such as `choose_model`.
 
     Raises:
         UserError: a flag or an image is wrong, before anything is written. Or nothing more can be written.

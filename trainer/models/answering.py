@@ -1,24 +1,19 @@
-"""The model that answers: which one it is, what it says about itself, and its exports. Loads no TensorFlow.
+"""A model that answers, what it says about itself, and its exports. Loads no TensorFlow.
 
 What is slow to import is imported in the method that needs it: only a SavedModel needs TensorFlow.
 """
 
-import contextlib
 import dataclasses
 import pathlib
 import sys
 from typing import Self
 
-from trainer.errors import UserError, printable
+from trainer.errors import printable
 from trainer.machine.runtime import load_tensorflow
 from trainer.models import provenance
-from trainer.models.find import find_model
-from trainer.models.lookup import has_pretrained
-from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
+from trainer.models.model_names import PRETRAINED
 from trainer.models.provenance import Provenance
-from trainer.models.registry_layout import PRETRAINED_VERSION, read_aliases, version_numbers
 from trainer.network.model_folder import PICTURE, ModelFolder
-from trainer.places.places import stored_at
 
 EVIDENCE = (
     "On people that it was not trained on, its maps tell more than a fixed centre map on web pages (by 0.61 bits "
@@ -27,7 +22,6 @@ EVIDENCE = (
 """What PRETRAINED must say about its maps. docs/model-card.md has the figures."""
 
 
-REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
 IMAGES = 3
 """Random images whose maps are compared."""
 PATCH_PX = 8
@@ -46,48 +40,6 @@ class Answering:
     """The version of the registry. Empty for a model that was asked for."""
     reason: str = ""
     """Why the model answers in place of a registered one, for the terminal. Empty if it does not."""
-
-    @classmethod
-    def named(cls, name: str) -> Self:
-        """The model of this name, or for an empty one the default.
-
-        The registry in the working directory has the default: PRETRAINED until a version is better. It is
-        PRETRAINED too if there is no registry, or if its default was last trained on the sample set.
-
-        Raises:
-            UserError: as `find_model`.
-        """
-        return cls(name, find_model(name)) if name else cls._default()
-
-    @classmethod
-    def opponent_of(cls, name: str) -> Self | None:
-        """Another model to compare with the model `name`. None if there is none.
-
-        It is the default. Where the default itself was named, it is PRETRAINED.
-        """
-        own = None
-        if stored_at(name).is_local:
-            with contextlib.suppress(UserError):  # such as a run, which `compare` finds
-                own = find_model(name)
-        others = [cls.named(PRETRAINED)] if has_pretrained() else []
-        if others or version_numbers(REGISTERED):
-            others.insert(0, cls._default())
-        return next((other for other in others if own is None or not other.folder.samefile(own)), None)
-
-    @classmethod
-    def _default(cls) -> Self:
-        reason = ""
-        if not version_numbers(REGISTERED):
-            reason = f"there is no model in {REGISTERED}"
-        elif read_aliases(REGISTERED).get(DEFAULT, PRETRAINED_VERSION) == PRETRAINED_VERSION:
-            reason = f"the default of {REGISTERED} is version {PRETRAINED_VERSION}"
-        if reason and has_pretrained():
-            return cls(PRETRAINED, find_model(PRETRAINED), reason=reason)
-        folder = find_model("")
-        if Provenance.of_folder(folder).is_sample and has_pretrained():
-            reason = f"the default of {REGISTERED} was {provenance.MARK}"
-            return cls(PRETRAINED, find_model(PRETRAINED), reason=reason)
-        return cls(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
 
     def announced(self) -> Self:
         """The model itself, after stderr says which one answers."""

@@ -32,7 +32,7 @@ from trainer.io.files import (
     replacing,
     write_array,
 )
-from trainer.models.answering import Answering
+from trainer.models.find import choose_model
 from trainer.places.places import stored_at
 
 NOWHERE = "/proc/none"
@@ -253,7 +253,7 @@ def test_map_that_has_no_room_ends_prediction_with_a_sentence(tmp_path):
         files.local_path,
         prepared_data.Manifest.load,
         lambda path: stored_at(path).objects(),
-        lambda path: Answering.named(path),
+        lambda path: choose_model(path),
         lambda path: read_toml(pathlib.Path(path, "a.toml"), ""),
     ],
 )

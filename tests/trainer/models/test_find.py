@@ -11,8 +11,8 @@ from tests.trainer import predictable
 from trainer.errors import UserError
 from trainer.io.files import read_json, write_json
 from trainer.models import registry_layout
-from trainer.models.answering import EVIDENCE, Answering
-from trainer.models.find import find_model
+from trainer.models.answering import EVIDENCE
+from trainer.models.find import choose_model, find_model, find_opponent
 from trainer.models.registry_layout import ALIASES, VERSION_EXTRA
 from trainer.models.weight_sources import WeightSource
 from trainer.network import compact, model_folder
@@ -118,7 +118,7 @@ def test_word_wins_over_a_folder_of_its_name_which_a_path_names():
 
 
 def answer(name, capsys):
-    answering = Answering.named(name).announced()
+    answering = choose_model(name).announced()
     out, err = capsys.readouterr()
     assert out == ""
     return answering, err
@@ -174,23 +174,23 @@ def test_default_of_the_sample_set_answers_only_where_nothing_else_can(config, r
 def test_without_the_folder_of_the_package_the_error_is_the_one_of_the_registry(shipped):
     shutil.rmtree(shipped)
     with pytest.raises(UserError, match="there is no model at models/msinet; make one with `make run-pipeline`"):
-        Answering.named("").announced()
+        choose_model("").announced()
     with pytest.raises(UserError, match=r"no model pretrained, because .* is missing; get it"):
-        Answering.named("pretrained").announced()
+        choose_model("pretrained").announced()
 
 
 def test_damaged_models_are_not_replaced_in_silence(shipped):
     (register(OSIE, 1) / WEIGHTS).unlink()
     with pytest.raises(UserError, match=r"has no model\.weights\.h5"):
-        Answering.named("").announced()
+        choose_model("").announced()
     (shipped / COMPACT_WEIGHTS).write_bytes(b"")
     with pytest.raises(UserError, match=rf"pretrained/{COMPACT_WEIGHTS} is damaged.*: get it again with"):
-        read_weights(Answering.named("pretrained").announced().folder)
+        read_weights(choose_model("pretrained").announced().folder)
 
 
 def test_model_alone_is_compared_with_the_default_or_with_pretrained(shipped):
     def opponent_of(name):
-        opponent = Answering.opponent_of(name)
+        opponent = find_opponent(name)
         return opponent and opponent.name
 
     assert opponent_of("runs/mine") == "pretrained"
