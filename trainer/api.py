@@ -26,7 +26,7 @@ from trainer.errors import UserError, check, look_up
 from trainer.metrics.score_map import score
 from trainer.models.answering import Answering
 from trainer.models.find import choose_model
-from trainer.network.model_folder import KINDS, ModelFolder
+from trainer.network.model_folder import PAGE, PICTURE, ModelFolder
 from trainer.pictures import Pixels, read_picture
 from trainer.prediction.heat import CHANGE, HEAT, blend, blend_change, draw_grey, tint
 from trainer.prediction.inputs import Input
@@ -114,7 +114,7 @@ class Model:
         >>> saliency = model.predict("page.png", kind="page")
     """
 
-    KINDS: ClassVar[tuple[str, str]] = KINDS
+    KINDS: ClassVar[tuple[str, str]] = (PICTURE, PAGE)
     """What an image may be predicted as: a `picture`, or a `page` on a desktop's screen."""
 
     def __init__(self, answering: Answering) -> None:
@@ -222,7 +222,7 @@ class Model:
         """
         pixels = _pixels(image)
         if kind:
-            look_up("kind", kind, dict.fromkeys(KINDS))
+            look_up("kind", kind, dict.fromkeys(self.KINDS))
         return self._loaded.predict(pixels, n_screens, size, kind)
 
     @property

@@ -26,7 +26,7 @@ from pipeline.vertex.jobs import Jobs, custom_job
 from trainer.errors import FailedError, UserError, check, format_duration
 from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.io import files
-from trainer.network.model_folder import EVALUATION, MODEL_CONFIG
+from trainer.network.model_folder import EVALUATION, ModelFolder
 from trainer.places.bucket_place import BucketPlace
 from trainer.places.places import stored_at
 from trainer.settings.fields import flag_of
@@ -340,7 +340,7 @@ def _print_ended(sweep: Sweep, job: Any, seen: set[str]) -> None:
 def _with_model(root: str) -> set[int]:
     """The numbers of the trials that have written a model, also if `_remove_leftovers` has removed it."""
     names = BucketPlace(f"{root}/trials").sizes()
-    return {int(name.split("/")[0]) for name in names if name.endswith(f"/model/{MODEL_CONFIG}")}
+    return {int(name.split("/")[0]) for name in names if name.endswith(f"/model/{ModelFolder.LAST}")}
 
 
 def _remove_leftovers(root: str, best: Trial | None) -> None:
@@ -349,6 +349,6 @@ def _remove_leftovers(root: str, best: Trial | None) -> None:
     for name in trials.sizes():
         folder = name.split("/")[1:2]
         is_best = best is not None and name.startswith(f"{best.number}/model/")
-        is_kept = is_best or name.endswith(f"/model/{MODEL_CONFIG}")
+        is_kept = is_best or name.endswith(f"/model/{ModelFolder.LAST}")
         if folder == ["checkpoints"] or (folder == ["model"] and not is_kept):
             trials.remove(name)

@@ -14,7 +14,7 @@ import pathlib
 
 from trainer.commands.shared_flags import add_model
 from trainer.errors import UserError
-from trainer.network.model_folder import KINDS, PICTURE, SIGNATURES, ModelFolder
+from trainer.network.model_folder import PAGE, PICTURE, SIGNATURES, ModelFolder
 from trainer.settings.flags import output_path
 
 SAVED_MODEL, _, ONNX_INT8, COMPACT = FORMATS = "saved-model", "onnx", "onnx-int8", "int8"
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind",
         default=PICTURE,
-        choices=KINDS,
+        choices=(PICTURE, PAGE),
         help="What the images are; the compact form predicts both as the model does (default: %(default)s).",
     )
     parser.add_argument(

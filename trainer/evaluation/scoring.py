@@ -122,7 +122,7 @@ class _Image:
     example: Example
     original: Original
     kinds: dict[str, str]
-    """Model -> the kind, of KINDS, as which it sees the image."""
+    """Model -> the kind, such as PAGE, as which it sees the image."""
     inputs: dict[Size, Map]
     """Input size (H, W) -> the screens of the image fitted into it, (n, H, W, 3), 0..255."""
 
@@ -134,7 +134,7 @@ class _Predicted:
     example: Example
     original: Original
     kinds: dict[str, str]
-    """Model -> the kind, of KINDS, as which it saw the image."""
+    """Model -> the kind, such as PAGE, as which it saw the image."""
     outputs: dict[str, Map]
     """Model -> its maps of the padded screens, (n, H, W) in [0, 1], at its input size."""
 

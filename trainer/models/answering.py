@@ -115,7 +115,7 @@ class Answering:
             int8: whether its kernels have 8 bits, which the runtime expands.
             flip_prediction: whether it averages with the map of the mirrored image. None for the model's own
                 setting.
-            kind: of images, of KINDS, for which the model has a size.
+            kind: of images, PICTURE or PAGE, for which the model has a size.
 
         Raises:
             UserError: the model's weights or its configuration are damaged.

@@ -19,7 +19,7 @@ from trainer.data.prepared_data import Manifest
 from trainer.datasets.table import Archive, Dataset
 from trainer.errors import ContentError, UserError, check, look_up, some
 from trainer.io import files
-from trainer.network.model_folder import MODEL_CONFIG
+from trainer.network.model_folder import ModelFolder
 from trainer.places import archive_files
 from trainer.places.archive_files import Member
 from trainer.places.places import DrivePlace
@@ -135,10 +135,10 @@ def find_author_model(source: str) -> pathlib.Path:
     # Another archive or another layout of models has another folder.
     place = root / f"author-{row.dataset}-{archive.sha256[:16]}-schema-{Manifest.schema}"
     model = place / MODEL
-    if (model / MODEL_CONFIG).is_file():
+    if ModelFolder(model).config_file.is_file():
         return model
     with cache.usable(root), cache.locked_folder(place, f"another process imports {source}"):
-        if not (model / MODEL_CONFIG).is_file():
+        if not ModelFolder(model).config_file.is_file():
             print(f"import {source} to {model}", flush=True)
             with unpacked_weights(source) as local:
                 Imported.of(local, source, model, row.dataset, Dataset.named(row.dataset).image_size)

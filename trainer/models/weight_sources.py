@@ -55,7 +55,7 @@ class WeightSource:
             with author.unpacked_weights(self.source) as local:
                 yield local
         elif model := self._model:
-            yield LocalWeights(ModelFolder(model).weights, model)
+            yield LocalWeights.of_model(model)
         elif remote := self._remote:
             with files.folder() as folder:
                 remote.folder.local(remote.weights, folder)
@@ -76,7 +76,7 @@ class WeightSource:
             with author.unpacked_weights(self.source) as local:
                 return local.fingerprint
         if model := self._model:
-            return LocalWeights(ModelFolder(model).weights).fingerprint
+            return LocalWeights.of_model(model).fingerprint
         return self._remote.fingerprint if self._remote else LocalWeights(_path(self.source)).fingerprint
 
     def fetch_archive(self) -> None:

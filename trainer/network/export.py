@@ -24,7 +24,7 @@ class Export:
     folder: pathlib.Path
     """The folder of the model."""
     kind: str = PICTURE
-    """Of images, of KINDS. The export has its size, averaging and calibration."""
+    """Of images, PICTURE or PAGE. The export has its size, averaging and calibration."""
     flip_prediction: bool | None = None
     """Whether it averages with the map of the mirrored image. None for the model's own setting."""
 

@@ -38,7 +38,7 @@ class Inference:
             folder: a model's folder. Without MODEL_CONFIG it has the defaults.
             image_size: (H, W) of the images, pixels, divisible by the network's stride.
             precision: of PRECISIONS. Empty for bfloat16 on a CPU that multiplies it, else float32.
-            kind: of images, of KINDS. The maps get its calibration.
+            kind: of images, PICTURE or PAGE. The maps get its calibration.
 
         Raises:
             UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.

@@ -71,7 +71,7 @@ class CalibrationNumbers(TypedDict):
     bias_x: NotRequired[float]
 
 
-PICTURE, PAGE = KINDS = "picture", "page"
+PICTURE, PAGE = "picture", "page"
 """Kinds of images (`trainer.prediction.kinds`). A model may have a `KindConfig` for pages."""
 
 
@@ -92,7 +92,7 @@ class ModelConfig(_Origin, total=False):
     identity: dict[str, Any]
     calibration: "CalibrationNumbers | None"
     kinds: dict[str, KindConfig]
-    """Kind of images, of KINDS -> what differs for it."""
+    """Kind of images, such as PAGE -> what differs for it."""
 
 
 class SizedConfig(_Origin):
@@ -142,6 +142,8 @@ class ModelFolder:
 
     NEEDED: ClassVar[tuple[str, ...]] = (WEIGHTS, MODEL_CONFIG)
     """Names of the files that every registered model has."""
+    LAST: ClassVar[str] = MODEL_CONFIG
+    """Name of the file that is written last, so that a folder with it has a whole model."""
 
     def __init__(self, path: StrPath) -> None:
         self.path = pathlib.Path(path)

@@ -53,7 +53,7 @@ class ImageResult:
     size: tuple[int, int] | None = None
     """(h, w) of the image, pixels. None if it cannot be read."""
     kind: str = PICTURE
-    """The kind, of KINDS, as which the image was predicted."""
+    """The kind, PICTURE or PAGE, as which the image was predicted."""
     image_size: tuple[int, int] = (0, 0)
     """(H, W) of the network's input, pixels."""
     written: Paths = dataclasses.field(default_factory=dict)
@@ -102,7 +102,7 @@ class _Prepared:
     paths: Paths
     size: tuple[int, int]
     kind: str
-    """Of KINDS."""
+    """PICTURE or PAGE."""
     stimuli: Map
     """Network inputs, (n, H, W, 3), values 0..255: one, or one for each screen of a long page."""
 

@@ -44,7 +44,7 @@ class Predictor:
 
         Args:
             image: (h, w, 3) RGB.
-            asked: of KINDS, if somebody asks for it. Empty to decide by the image, as `kinds.kind_of` does.
+            asked: PICTURE or PAGE, if somebody asks for it. Empty to decide by the image, as `kinds.kind_of` does.
             is_page: an argument of `kinds.kind_of`.
             n_screens: likewise.
 
@@ -94,7 +94,7 @@ class Predictor:
             image: (h, w, 3) RGB.
             n_screens: into how many screens it is cut. 0 to decide by its size, as `count_screens` does.
             size: (h, w) of the map, pixels. None for the image's own.
-            kind: of KINDS. Empty to decide by the image, as `kind_of` does.
+            kind: PICTURE or PAGE. Empty to decide by the image, as `kind_of` does.
 
         Returns:
             (h, w) in [0, 1]. On a long page, the largest value of each screen is 1.

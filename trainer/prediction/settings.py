@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 from trainer.errors import look_up
 from trainer.io.files import MOST_MEGAPIXELS
-from trainer.network.model_folder import KINDS
+from trainer.network.model_folder import PAGE, PICTURE
 from trainer.settings.fields import check_ranges, setting
 
 
@@ -41,7 +41,7 @@ class PredictConfig:
     )
     kind: str = setting(
         "",
-        f"What the images are: {' or '.join(KINDS)}, if the model predicts pages at a size of their own. Empty to "
+        f"What the images are: {PICTURE} or {PAGE}, if the model predicts pages at a size of their own. Empty to "
         "decide for each: pages have a desktop screen's shape, and flat places that end at edges.",
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
@@ -52,7 +52,7 @@ class PredictConfig:
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.kind:
-            look_up("kind", self.kind, dict.fromkeys(KINDS))
+            look_up("kind", self.kind, dict.fromkeys((PICTURE, PAGE)))
         for name in self.formats:
             look_up("format", name, PREDICT_FORMATS)
 

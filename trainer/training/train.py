@@ -24,10 +24,11 @@ from trainer.models.weight_sources import WeightSource
 from trainer.network.architecture import Architecture
 from trainer.network.calibration import Calibration
 from trainer.network.keras_networks import build_network
-from trainer.network.load import assign_arrays, load_weights, trained
-from trainer.network.model_folder import MODEL_CONFIG, ModelConfig, ModelFolder
+from trainer.network.load import assign_arrays, trained
+from trainer.network.model_folder import ModelConfig, ModelFolder
 from trainer.network.networks import DEFAULT
 from trainer.network.saved_model import write_model
+from trainer.network.weight_files import LocalWeights
 from trainer.training import accelerators, exits, host, hypertune, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
@@ -345,16 +346,12 @@ def initial_model(
     initializer = "he_normal" if from_scratch else "glorot_uniform"
     model = build_network(architecture, image_size, policy, initializer, config.seed)
     if base_model is not None:
-        load_weights(model, base_model)
+        LocalWeights.of_model(base_model).assign_to(model, str(base_model))
     elif source == "imagenet":
         assign_arrays(model, architecture.imagenet(), f"ImageNet's {architecture.encoder_title}")
     elif not from_scratch:
         with WeightSource(source).opened() as local:
-            if local.model:
-                load_weights(model, local.model)
-            else:
-                shapes = architecture.weight_shapes().values()
-                assign_arrays(model, local.read(shapes, source), source)
+            local.assign_to(model, source)
     return model
 
 
@@ -510,7 +507,7 @@ def _write(
     saved_model: bool,
 ) -> None:
     """Write the model folder: best weights, their SavedModel, the history, the images and the configuration."""
-    with replacing(output, last=MODEL_CONFIG) as folder:
+    with replacing(output, last=ModelFolder.LAST) as folder:
         folder.mkdir()
         ModelFolder(folder).history_file.write_text("".join(json.dumps(row) + "\n" for row in progress.history))
         if images:  # prepared data without IMAGES does not tell
