@@ -91,7 +91,7 @@ class Counts(tpu_compile.StepCounts):
             "precision": case.precision,
             "MB": round(self.bytes / case.batch / 1e6),
             "memory_GB": round(self.memory_bytes / 1e9, 2),
-            "planned_GB": round(accelerators.step_memory_bytes(*step_of(case)) / 1e9, 2),
+            "planned_GB": round(Chip.step_memory_bytes(*step_of(case)) / 1e9, 2),
             "arithmetic_ms": round(1e3 * arithmetic, 3),
             "memory_ms": round(1e3 * memory, 3),
             "images_per_s": round(1 / max(arithmetic, memory)),
@@ -99,7 +99,7 @@ class Counts(tpu_compile.StepCounts):
 
 
 def step_of(case: Case) -> tuple[Chip, int, tuple[int, int], str]:
-    """The arguments of `accelerators.step_memory_bytes`."""
+    """The arguments of `Chip.step_memory_bytes`."""
     chip, _ = CHIPS[case.chip]
     return chip, case.batch, case.image_size, case.precision
 

@@ -96,7 +96,7 @@ def test_memory_that_differs_from_the_plan_or_does_not_fit_is_an_error(share, na
 
 def test_memory_that_xla_saves_near_the_limit_of_a_chip_passes():
     """121 images, the largest batch on a T4, are planned with 14.4 GB; XLA makes do with 11.8."""
-    largest = dataclasses.replace(CASE, batch=accelerators.largest_batch(accelerators.T4, (240, 320), "float16"))
+    largest = dataclasses.replace(CASE, batch=accelerators.T4.largest_batch((240, 320), "float16"))
     tpu_compile.check_memory(dataclasses.replace(COUNTS, temporary_bytes=11.5e9), *gpu_compile.step_of(largest))
 
 

@@ -35,7 +35,7 @@ from trainer.training import accelerators, step
 from trainer.training.accelerators import Chip
 from trainer.training.step import EPSILON, Network
 
-CHIP = accelerators.get_accelerator("v5e-1").chip
+CHIP = accelerators.Accelerator.named("v5e-1").chip
 CHIPS = {row.tpu_topology: row.chips for row in accelerators.ACCELERATORS.values() if row.image == "tpu"}
 COMPILER = pathlib.Path(__file__).with_name("tpu_compiler.py")
 TOO_LITTLE, TOO_MUCH = 0.03, 0.15
@@ -90,7 +90,7 @@ class Counts(StepCounts):
             "GFLOP": round(self.flops / case.batch / 1e9, 1),
             "MB": round(self.bytes / case.batch / 1e6),
             "HBM_GB": round(self.memory_bytes / 1e9, 2),
-            "planned_GB": round(accelerators.step_memory_bytes(*step_of(case)) / 1e9, 2),
+            "planned_GB": round(Chip.step_memory_bytes(*step_of(case)) / 1e9, 2),
             "arithmetic_ms": round(1e3 * arithmetic, 3),
             "memory_ms": round(1e3 * memory, 3),
             "images_per_s": round(1 / max(arithmetic, memory)),
@@ -100,7 +100,7 @@ class Counts(StepCounts):
 
 
 def step_of(case: Case) -> tuple[Chip, int, tuple[int, int], str]:
-    """The arguments of `accelerators.step_memory_bytes`."""
+    """The arguments of `Chip.step_memory_bytes`."""
     return CHIP, case.batch, case.image_size, case.precision
 
 
@@ -221,7 +221,7 @@ def read_result(finished: subprocess.CompletedProcess[str], title: str) -> dict[
 def check_memory(counts: StepCounts, chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> None:
     """Raise `UserError` unless the step fits into the memory of `chip`, and takes about as much as `plan` says."""
     takes, has = counts.memory_bytes, chip.memory_bytes
-    planned = accelerators.step_memory_bytes(chip, batch, image_size, precision)
+    planned = chip.step_memory_bytes(batch, image_size, precision)
     height, width = image_size
     title = f"{batch} images of {height}x{width} in {precision} on one {chip.title} take {takes / 1e9:.2f} GB"
     check(takes <= has, f"{title}, and it has {has / 1e9:.0f} GB; use fewer")

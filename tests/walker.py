@@ -17,7 +17,7 @@ import yaml
 
 from tests.guide import BLOCK, ROOT
 from tests.infra import blocks
-from trainer.training.accelerators import get_accelerator
+from trainer.training.accelerators import Accelerator
 
 NOBODY, OWNER = "nobody", "roles/owner"
 ON_BY_DEFAULT = ("logging", "monitoring", "servicemanagement", "serviceusage", "storage")
@@ -221,7 +221,7 @@ def started(walker: "Walker", call: Call) -> None:
     images = {image for image in images if "-docker.pkg.dev/" in image}
     defaults = pipeline["root"]["inputDefinitions"]["parameters"]
     given = dict(word.split("=", 1) for word in call.given if "=" in word)
-    chip = get_accelerator(given.get("accelerator") or defaults["accelerator"]["defaultValue"]).image
+    chip = Accelerator.named(given.get("accelerator") or defaults["accelerator"]["defaultValue"]).image
     (cpu,) = images
     for image in {cpu, cpu.replace("msinet-cpu", f"msinet-{chip}")}:
         walker.need(f"pushed {image}")

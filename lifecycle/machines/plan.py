@@ -13,7 +13,6 @@ from lifecycle.machines.settings import AcceleratorConfig
 from trainer.data.settings import SAMPLE, FetchConfig, parse_image_size
 from trainer.datasets.table import Dataset
 from trainer.errors import SettingError, check, format_duration
-from trainer.training import accelerators
 from trainer.training.accelerators import FLEX_START, Accelerator, Estimate
 from trainer.training.settings import TrainConfig
 
@@ -22,6 +21,10 @@ ASSUMED_COUNTS = (800, 200)
 LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR, MOST_TIMEOUT_HOURS = 3.0, 6.0, 168.0
 """The default timeout of a job: so many times the longest estimate, at least and at most so many hours. Vertex
 AI itself stops a job without a timeout, and every Flex-start job, after these seven days."""
+START_SECONDS = 300.0
+"""Billed time before the first step: container image, data, compilation. An assumption, not measured."""
+FORWARD_SHARE = 1 / 3
+"""Time of a validation image relative to a training image: the backward pass takes twice the forward pass."""
 SCRATCH = ("/gcs", "/s3", "/minio")
 """Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir: it is
 lost with the pod (kubeflow/pipelines 2.17.0,
@@ -109,7 +112,7 @@ class TrainingPlan:
         if self._measured_memory_bytes is not None:
             return self._measured_memory_bytes
         part = self.batch_per_replica // self.training.accumulation
-        return accelerators.step_memory_bytes(self.accelerator.chip, part, self.data.image_size, self.precision)
+        return self.accelerator.chip.step_memory_bytes(part, self.data.image_size, self.precision)
 
     @property
     def _measured_memory_bytes(self) -> float | None:
@@ -119,7 +122,7 @@ class TrainingPlan:
     @property
     def usable_memory_bytes(self) -> float:
         """Memory of one chip that a training can use."""
-        return accelerators.usable_bytes(self.accelerator.chip)
+        return self.accelerator.chip.usable_bytes
 
     @property
     def step_seconds(self) -> Estimate:
@@ -129,7 +132,7 @@ class TrainingPlan:
             pixels = math.prod(size) / math.prod(self.measured.image_size)
             seconds = self.batch_size / self.measured.images_per_s * pixels
             return Estimate(seconds, seconds)
-        return accelerators.step_seconds(self.accelerator.chip, self.batch_per_replica, size, self.precision)
+        return self.accelerator.chip.step_seconds(self.batch_per_replica, size, self.precision)
 
     @property
     def most_seconds_per_step(self) -> float:
@@ -139,7 +142,7 @@ class TrainingPlan:
     @property
     def hours_range(self) -> Estimate:
         """Estimated billed time: the start of the machines, training and validation."""
-        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * accelerators.FORWARD_SHARE
+        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * FORWARD_SHARE
         steps = self.training.epochs * (self.steps_per_epoch + valid_steps)
         return Estimate(*((self.start_s + steps * seconds) / 3600 for seconds in self.step_seconds))
 
@@ -151,7 +154,7 @@ class TrainingPlan:
     @property
     def start_s(self) -> float:
         """Time of the start of the machines, before the first step: measured, else assumed."""
-        return self.measured.start_s if self.measured else accelerators.START_SECONDS
+        return self.measured.start_s if self.measured else START_SECONDS
 
     @property
     def time_basis(self) -> str:
@@ -184,7 +187,7 @@ class TrainingPlan:
     @property
     def has_other_prices(self) -> bool:
         """Whether the prices are of another region than the job's."""
-        return self.location not in ("", accelerators.PRICE_REGION)
+        return self.location not in ("", Accelerator.PRICE_REGION)
 
     @property
     def basis(self) -> tuple[str, ...]:
@@ -193,7 +196,7 @@ class TrainingPlan:
         price = row.usd_per_hour(provisioning)
         hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
         elsewhere = f" Prices in {self.location} differ." if self.has_other_prices else ""
-        speed, *others = accelerators.basis(row, self.batch_per_replica, self.data.image_size, self.precision)
+        speed, *others = row.basis(self.batch_per_replica, self.data.image_size, self.precision)
         start = "an assumption"
         if self.measured:
             height, width = self.measured.image_size
@@ -212,7 +215,7 @@ class TrainingPlan:
             f"The time includes {self.start_s / 60:.0f} minutes for the start ({start}), and after each epoch "
             f"{self.data.valid_images} validation images, at a third of the time of a training image. It excludes "
             "waiting for data, checkpoints, and the exchange of gradients between machines.",
-            f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
+            f"Price ({provisioning}): {hourly}. {Accelerator.PRICE_SOURCE}{elsewhere}",
         )
 
     def timeout(self, timeout_hours: float) -> float:
@@ -317,15 +320,13 @@ def make_plan(
         SettingError,
     )
     replicas, parts, size = machines.workers * row.chips, training.accumulation, data.image_size
-    batch_size = training.batch_size or accelerators.default_batch(
-        row.chip, replicas, parts, data.images, size, precision
-    )
-    accelerators.check_shares(batch_size, replicas, parts, data.images, row.name)
-    accelerators.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
-    precise = training if row.image == "cpu" else dataclasses.replace(training, precision=precision)
+    batch_size = training.batch_size or row.chip.default_batch(replicas, parts, data.images, size, precision)
+    training = training.with_batch(batch_size)
+    training.check_shares(replicas, data.images, row.name)
+    row.chip.check_memory(row.name, batch_size, replicas, parts, size, precision)
     return TrainingPlan(
         machines=machines,
-        training=precise.with_batch(batch_size),
+        training=training if row.image == "cpu" else dataclasses.replace(training, precision=precision),
         data=data,
         location=location,
         precision=precision,

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 from trainer.errors import SettingError, check
 from trainer.settings.fields import check_ranges, configs_of, setting
-from trainer.training import accelerators
 from trainer.training.accelerators import PROVISIONING, Accelerator
 from trainer.training.settings import TrainConfig
 
@@ -56,7 +55,7 @@ class AcceleratorConfig:
     @property
     def rows(self) -> list[Accelerator]:
         """The rows of the table, the preferred one first. Raises `UserError` for an unknown name."""
-        return [accelerators.get_accelerator(name.strip()) for name in self.chosen.split(",")]
+        return [Accelerator.named(name.strip()) for name in self.chosen.split(",")]
 
     @property
     def row(self) -> Accelerator:

@@ -16,7 +16,6 @@ from trainer.data import prepared_data
 from trainer.errors import Checks, FailedError, check
 from trainer.io import files
 from trainer.network.model_folder import ModelFolder
-from trainer.training import accelerators
 from trainer.training.settings import TrainConfig
 
 MODEL_FOLDER = "model"
@@ -99,7 +98,7 @@ def fit_to_data(
     )
     if target.platform == "local":
         if training.batch_size:
-            accelerators.check_shares(training.batch_size, 1, training.accumulation, data.images)
+            training.check_shares(1, data.images)
         return settings, None
     plan = make_plan(settings.machines, training, data, location=target.location, platform=target.platform)
     is_vertex = target.platform == "vertex"  # the other targets have no timeout

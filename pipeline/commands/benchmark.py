@@ -24,7 +24,7 @@ from pipeline.vertex.benchmark import Benchmark, BenchmarkJob, measure_on_vertex
 from trainer.data.settings import FetchConfig
 from trainer.errors import SettingError, check, format_duration
 from trainer.settings.flags import Parser, add_settings, settings
-from trainer.training import accelerators
+from trainer.training.accelerators import Accelerator, Estimate
 from trainer.training.settings import TrainConfig
 
 HELP = "measure accelerators, or this machine, for better plans"
@@ -68,9 +68,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     environment = load_environment(parsed.env)
     environment.require_target("vertex")
-    names = [
-        accelerators.get_accelerator(name.strip()).name for name in parsed.accelerators.split(",") if name.strip()
-    ]
+    names = [Accelerator.named(name.strip()).name for name in parsed.accelerators.split(",") if name.strip()]
     check(bool(names), "--accelerators is empty. Name some, such as l4,v5e-1,a100", SettingError)
     machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
     compared = accelerator_table.compare_accelerators(machines, training, data, location=environment.location)
@@ -103,9 +101,7 @@ def _keep(measurement: Measurement, estimated: TrainingPlan | None = None) -> No
     memory = measurement.memory_bytes
     before = ""
     if estimated:
-        planned = accelerators.Estimate(
-            *(estimated.batch_size / seconds for seconds in reversed(estimated.step_seconds))
-        )
+        planned = Estimate(*(estimated.batch_size / seconds for seconds in reversed(estimated.step_seconds)))
         before = f" (planned {planned.text('{:.3g}'.format)})"
     print(
         f"{measurement.accelerator}: {measurement.images_per_s:.3g} images/s{before}, memory "

@@ -23,8 +23,7 @@ from trainer.data.settings import FetchConfig
 from trainer.datasets.table import Dataset
 from trainer.errors import SettingError, check, format_duration, nearest
 from trainer.settings.flags import Parser, add_settings, settings
-from trainer.training import accelerators
-from trainer.training.accelerators import Estimate
+from trainer.training.accelerators import ACCELERATORS, Accelerator, Estimate
 from trainer.training.settings import TrainConfig
 
 HELP = "compare the accelerators: time, cost, and which fit"
@@ -78,11 +77,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         "number of their chips is cheaper.",
         *_local_notes(training, data),
     ]
-    notes.append(accelerators.PRICE_SOURCE)
+    notes.append(Accelerator.PRICE_SOURCE)
     if Dataset.named(fetched.dataset).any_count and not parsed.images:
         notes.append(f"{fetched.dataset} has any number of images. --images sets another than {data.images}.")
     if any(entry.has_other_prices for entry in plans.values()):
-        notes.append(f"~ marks prices of {accelerators.PRICE_REGION}. Prices of {parsed.location} differ.")
+        notes.append(f"~ marks prices of {Accelerator.PRICE_REGION}. Prices of {parsed.location} differ.")
     console.print(*notes, style="dim")
     known = accelerator_table.known_regions()
     if parsed.location and parsed.location not in known:
@@ -183,7 +182,7 @@ def _reason_table(reasons: dict[str, str]) -> Any:
     table.add_column("left out because")
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
-        machine = accelerators.ACCELERATORS[name].machine_type
+        machine = ACCELERATORS[name].machine_type
         names.setdefault(reason.removeprefix(f"{name} ").removeprefix(f"({machine}) "), []).append(name)
     for reason, of_names in names.items():
         table.add_row(Text(", ".join(of_names)), Text(reason))

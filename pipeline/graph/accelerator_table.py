@@ -7,7 +7,7 @@ from typing import Any
 from lifecycle.machines.plan import DataSize, TrainingPlan, make_plan
 from lifecycle.machines.settings import AcceleratorConfig
 from trainer.errors import SettingError, UserError, check, nearest
-from trainer.training import accelerators
+from trainer.training.accelerators import ACCELERATORS
 from trainer.training.settings import TrainConfig
 
 
@@ -22,7 +22,7 @@ def check_region(location: str) -> None:
 
 def known_regions() -> set[str]:
     """The regions with an accelerator. There is no table of all other regions."""
-    return {region for row in accelerators.ACCELERATORS.values() for region in row.chip.regions}
+    return {region for row in ACCELERATORS.values() for region in row.chip.regions}
 
 
 def compare_accelerators(
@@ -39,4 +39,4 @@ def compare_accelerators(
         except UserError as error:
             return str(error)
 
-    return {name: attempt(name) for name in accelerators.ACCELERATORS}
+    return {name: attempt(name) for name in ACCELERATORS}

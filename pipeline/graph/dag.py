@@ -59,7 +59,6 @@ from lifecycle.runs.parameters import CONSOLE_FIELDS, SETTINGS, STEPS
 from lifecycle.runs.webhook import WEBHOOK_VARIABLE
 from pipeline.graph.environment import KUBERNETES, PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.form import docstring, signature
-from trainer.training.host import SHARED_MEMORY
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
@@ -184,7 +183,7 @@ def kubeflow(step: TrainingStepInputs, environment: Environment) -> dsl.Pipeline
     kubernetes.add_node_selector_json(task, plan.outputs["node_selector"])
     kubernetes.add_toleration_json(task, plan.outputs["tolerations"])
     # A pod's own has 64 MB, too little for the GPUs of a machine to exchange gradients by NCCL.
-    kubernetes.empty_dir_mount(task, "shared-memory", str(SHARED_MEMORY), medium="Memory")
+    kubernetes.empty_dir_mount(task, "shared-memory", "/dev/shm", medium="Memory")  # noqa: S108
     return task
 
 

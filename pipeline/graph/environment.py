@@ -28,7 +28,7 @@ from trainer.errors import MismatchError, SettingError, UnknownNameError, UserEr
 from trainer.io.files import read_toml
 from trainer.places.places import stored_at
 from trainer.settings.fields import Value
-from trainer.training.recipes import PAPER, RECIPES, Recipe
+from trainer.training.recipes import RECIPES
 from trainer.training.settings import TrainConfig
 
 PIPELINE_NAME = "msinet"
@@ -250,7 +250,7 @@ def layered(*layers: Mapping[str, Value]) -> Values:
     """
     values = Values()
     for layer in layers:
-        of_recipe = _recipe_settings(str({**values, **layer}.get("recipe", PAPER)))
+        of_recipe = _recipe_settings(str({**values, **layer}.get("recipe", "")))
         if "recipe" in layer:
             values = Values({name: value for name, value in values.items() if name not in of_recipe})
         for step in Values({**values, **layer}).steps:
@@ -264,14 +264,15 @@ def layered(*layers: Mapping[str, Value]) -> Values:
 
 def _recipe_settings(recipe: str) -> set[str]:
     """Names of the parameters that a recipe sets, of any training step. An unknown recipe sets none."""
-    row = RECIPES.get(recipe, Recipe(""))
+    if recipe not in RECIPES:
+        return set()
     return {
         name
         for step in STEPS
         for name, parameter in PARAMETERS.items()
         if parameter.config is TrainConfig
         and parameter.step in ("", step)
-        and parameter.field in row.settings(fine_tuning=step == "finetune")
+        and parameter.field in RECIPES[recipe].settings(fine_tuning=step == "finetune")
     }
 
 

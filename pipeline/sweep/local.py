@@ -45,7 +45,7 @@ from trainer.evaluation.evaluation import Evaluation, ScoredDataset
 from trainer.models.find import find_model
 from trainer.network import model_folder
 from trainer.settings.fields import Value
-from trainer.training import exits, hypertune
+from trainer.training import hypertune
 
 TRIALS, STUDY = "trials.sqlite3", "sweep"
 LOG, LOSSES, MODEL, CHECKPOINTS = "log.txt", "losses.jsonl", "model", "checkpoints"
@@ -374,8 +374,8 @@ class Search:
                 assert process.stdin is not None
                 process.stdin.close()
                 process.wait()
-        # A training saves its state at SIGTERM, and then ends with the status that a shell reports.
-        number = max(-process.returncode, process.returncode - exits.SHELL_SIGNAL_BASE)
+        # A training saves its state at SIGTERM, and then ends as a shell reports a signal: 128 plus its number.
+        number = max(-process.returncode, process.returncode - 128)
         if number > 0:
             return FAILED, f"{KILLED} {number}"
         if process.returncode:

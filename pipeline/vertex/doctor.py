@@ -7,7 +7,6 @@ the accelerator.
 
 import dataclasses
 import datetime
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -46,8 +45,7 @@ from trainer.datasets.table import DATASETS
 from trainer.errors import SettingError, UserError, check
 from trainer.places.bucket_place import BucketPlace
 from trainer.settings.fields import Value
-from trainer.training import accelerators
-from trainer.training.doctor_probe import BAD, REPORT, Fact
+from trainer.training.doctor_probe import read_facts
 
 APIS = (
     *("aiplatform", "artifactregistry", "cloudbuild", "cloudresourcemanager", "compute", "iam"),
@@ -169,7 +167,8 @@ class ExaminedRun:
     @property
     def offer(self) -> str:
         """The machine, the time and the price of the job in a sentence, such as `One custom job on 1 x l4 ...`."""
-        plan, seconds = self.dearest, accelerators.START_SECONDS + RUN_S
+        plan = self.dearest
+        seconds = plan.start_s + RUN_S
         hourly = plan.accelerator.usd_per_hour(plan.machines.provisioning)
         price = "a price that is not known here" if hourly is None else f"about {hourly * seconds / 3600:.2f} USD"
         machine = f"{plan.accelerator.machine_type}, {plan.machines.provisioning}"
@@ -198,13 +197,13 @@ class ExaminedRun:
         with service.watching(lambda: f" and ends by itself: {link}"):
             service.wait(name, "the job continues, see {}", show)
         try:
-            report = BucketPlace(folder).read(REPORT).decode()
+            facts = read_facts(BucketPlace(folder))
         except UserError as error:
             ended = f"the job ended as {states[-1]}, without a report ({error}). See its log"
             yield Finding(State.MISSING, ended, link)
             return
-        for fact in (Fact(**json.loads(line)) for line in report.splitlines()):
-            yield Finding(State.MISSING, str(fact), link) if fact.state == BAD else Finding(State.OK, str(fact))
+        for fact in facts:
+            yield Finding(State.MISSING if fact.is_bad else State.OK, str(fact), link if fact.is_bad else "")
 
     def _job(self, folder: str) -> dict[str, Any]:
         """The custom job, with the machine, the account and the network of a training."""

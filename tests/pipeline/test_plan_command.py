@@ -6,7 +6,7 @@ from lifecycle.machines.benchmark_results import Measurement
 from pipeline.__main__ import main
 from tests.refusals import assert_named, refused
 from trainer.errors import SettingError, UnknownNameError, UserError
-from trainer.training.accelerators import ACCELERATORS, PRICE_SOURCE
+from trainer.training.accelerators import ACCELERATORS, Accelerator
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_table_compares_all_accelerators_on_salicon(output):
     (left_out,) = [" ".join(line.split()) for line in lines if "left out" in line or "h100-2" in line][1:]
     assert_named(left_out, "h100, h100-2, h100-4", "standard", "spot")
     assert all(row(lines, name) for name in ACCELERATORS if name not in left_out.split(" is ")[0].split(", "))
-    assert PRICE_SOURCE in " ".join(lines)
+    assert Accelerator.PRICE_SOURCE in " ".join(lines)
 
 
 def test_table_follows_its_flags(output):

@@ -11,7 +11,7 @@ import json
 from trainer.data.settings import parse_image_size
 from trainer.errors import check
 from trainer.settings.flags import Parser, add_settings, settings
-from trainer.training import accelerators
+from trainer.training.accelerators import Accelerator
 from trainer.training.settings import TrainConfig
 
 HELP = "measure how fast this machine trains"
@@ -38,13 +38,13 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.machine.runtime import load_tensorflow
-    from trainer.training import exits
+    from trainer.training.exits import watch
 
     config, image_size = settings(TrainConfig, parsed), parse_image_size(parsed.image_size)
     check(parsed.steps >= 1, f"steps is {parsed.steps}; it must be at least 1")
     if parsed.accelerator:
-        accelerators.get_accelerator(parsed.accelerator)
-    exits.watch()
+        Accelerator.named(parsed.accelerator)
+    watch()
     load_tensorflow()
     from trainer.training.speed import measure_speed
 

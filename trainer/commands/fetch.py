@@ -11,7 +11,6 @@ from trainer.errors import UserError, visible
 from trainer.machine.runtime import announce
 from trainer.models.model_names import PRETRAINED
 from trainer.settings.flags import Parser, add_settings, output_dir, output_file, settings
-from trainer.training.recipes import SMALL
 
 if TYPE_CHECKING:
     from trainer.data.prepared_data import Manifest
@@ -73,7 +72,7 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     if parsed.preview:
         written += f"; preview: {parsed.preview}"
     folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
-    start = f" --base-model {PRETRAINED} --recipe {SMALL}" if manifest.is_own else ""
+    start = f" --base-model {PRETRAINED} --recipe small" if manifest.is_own else ""
     following = f"train {folder} --output-dir model{start}"
     if manifest.is_test_set:
         following = f"evaluate --model MODEL {folder} --output-dir evaluation"

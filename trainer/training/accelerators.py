@@ -9,29 +9,25 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from trainer.errors import UnknownNameError, check, look_up
 from trainer.network.architecture import StepCost
 from trainer.network.networks import DEFAULT
 
-# === Prices: region, date and source ===
+# === Prices ===
 
-PRICE_REGION = "us-central1"
-PRICE_DATE = "2026-10"
 MANAGEMENT_FEE = 0.15
 """Vertex AI adds this share of Compute Engine's on-demand price to the price of the machine, spot or not."""
-PRICE_SOURCE = (
-    f"Compute Engine list prices of {PRICE_REGION}, read between 2026-07 and {PRICE_DATE}, and Vertex AI's "
-    "management fee of 15% of the on-demand price. Vertex AI's own list has cpu, t4 and h100-8. All others, and "
-    "every spot price, are estimates (spot moves by 20%). Disks (about 0.03 USD/h each) are not counted."
-)
 
 STANDARD, SPOT, FLEX_START = "standard", "spot", "flex-start"
 PROVISIONING = (STANDARD, SPOT, FLEX_START)
 
 
 # === Chips ===
+
+USABLE_MEMORY = 0.9
+"""Share of the memory available to the step. The runtime and its workspaces need the rest."""
 
 
 class Estimate(NamedTuple):
@@ -68,6 +64,14 @@ FLOAT32_EFFICIENCY = Estimate(0.65, 1.3)
 """Share of the peak in float32 that a step reaches on a GPU whose tensor cores do not multiply float32."""
 
 
+def parts(images: int, largest: int) -> int:
+    """The smallest `accumulation` that splits `images` into equal parts of at most `largest`.
+
+    Example: 12 images with at most 5 at a time are 3 parts.
+    """
+    return next(count for count in range(-(-images // largest), images + 1) if images % count == 0)
+
+
 @dataclasses.dataclass(frozen=True)
 class Chip:
     """One kind of chip. A machine may have several. For `cpu` the chip is the whole machine."""
@@ -102,6 +106,92 @@ class Chip:
     def efficiency_in(self, precision: str) -> Estimate:
         """Share of the peak that a training step is assumed to reach in a precision."""
         return (precision == "float32" and self.float32_efficiency) or self.efficiency
+
+    # === Memory and time of a training step, by a roofline model, for a network (`cost`) ===
+
+    @property
+    def usable_bytes(self) -> float:
+        """Bytes of memory that a step can use."""
+        return USABLE_MEMORY * self.memory_bytes
+
+    def step_memory_bytes(
+        self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+    ) -> float:
+        """Bytes of memory that `batch` images on one chip need."""
+        return cost.state_bytes + cost.images(batch, image_size) * cost.memory_bytes[self.image][precision]
+
+    def largest_batch(self, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost) -> int:
+        """Largest number of images that fits into the memory. 0 if none fits."""
+        image_bytes = cost.images(1, image_size) * cost.memory_bytes[self.image][precision]
+        return max(0, int((self.usable_bytes - cost.state_bytes) / image_bytes))
+
+    def step_seconds(
+        self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+    ) -> Estimate:
+        """Seconds of one training step with `batch` images on each chip.
+
+        They are the longer time of arithmetic and of memory traffic at the chip's peaks, by its efficiency.
+        """
+        seconds = max(self._seconds_at_peak(batch, image_size, precision, cost).values())
+        efficiency = self.efficiency_in(precision)
+        return Estimate(seconds / efficiency.most, seconds / efficiency.least)
+
+    def bound(self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost) -> str:
+        """The roofline limit of a step with `batch` images on each chip: `arithmetic` or `memory traffic`."""
+        seconds = self._seconds_at_peak(batch, image_size, precision, cost)
+        return max(seconds, key=lambda limit: seconds[limit])
+
+    def _seconds_at_peak(
+        self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost
+    ) -> dict[str, float]:
+        images = cost.images(batch, image_size)
+        traffic = cost.state_traffic_bytes[self.image] + images * cost.traffic_bytes[self.image][precision]
+        return {
+            "arithmetic": images * cost.flop / self.flops[precision],
+            "memory traffic": traffic / self.bandwidth_bytes_s,
+        }
+
+    def default_batch(
+        self,
+        replicas: int,
+        accumulation: int,
+        images: int,
+        image_size: tuple[int, int],
+        precision: str,
+        cost: StepCost = DEFAULT.cost,
+    ) -> int:
+        """Default number of images of a step over all replicas.
+
+        For each part it is the chip's default, or less if the memory or the number of training `images` does
+        not allow that. Example: two T4 with accumulation 2 have 4 x 32 images.
+        """
+        n_parts, largest = replicas * accumulation, self.largest_batch(image_size, precision, cost)
+        return n_parts * max(1, min(self.per_replica_batch, images // n_parts, largest))
+
+    def check_memory(
+        self,
+        name: str,
+        batch_size: int,
+        replicas: int,
+        accumulation: int,
+        image_size: tuple[int, int],
+        precision: str,
+        cost: StepCost = DEFAULT.cost,
+    ) -> None:
+        """Raise `UserError` unless this chip, called `name` there, has enough memory for its share of a batch."""
+        part, largest = batch_size // replicas // accumulation, self.largest_batch(image_size, precision, cost)
+        needs, has = self.step_memory_bytes(part, image_size, precision, cost) / 1e9, self.usable_bytes / 1e9
+        remedy = (
+            f"set batch_size to at most {largest * replicas * accumulation}, or accumulation to "
+            f"{parts(batch_size // replicas, largest)}"
+            if largest
+            else "use smaller images, or a machine with more memory"
+        )
+        check(
+            part <= largest,
+            f"batch_size is {batch_size}: {part} images of {image_size[0]}x{image_size[1]} a chip in {precision} "
+            f"take about {needs:.1f} GB, and {name} has {has:.1f} GB for them; {remedy}",
+        )
 
 
 def _node(name: str) -> dict[str, str]:
@@ -197,6 +287,13 @@ class Accelerator:
     Example: `t4-4` has four.
     """
 
+    PRICE_REGION: ClassVar[str] = "us-central1"
+    PRICE_SOURCE: ClassVar[str] = (
+        f"Compute Engine list prices of {PRICE_REGION}, read between 2026-07 and 2026-10, and Vertex AI's "
+        "management fee of 15% of the on-demand price. Vertex AI's own list has cpu, t4 and h100-8. All others, "
+        "and every spot price, are estimates (spot moves by 20%). Disks (about 0.03 USD/h each) are not counted."
+    )
+    """Where the prices of the table come from, in sentences for people."""
     name: str
     chip: Chip
     chips: int
@@ -211,6 +308,20 @@ class Accelerator:
     on_demand: bool = True
     """Whether the machine is available without Spot or Flex-start."""
     tpu_topology: str = ""
+
+    @classmethod
+    def named(cls, name: str) -> "Accelerator":
+        """The row of accelerator `name`.
+
+        Raises:
+            UserError: if there is no such row. It names the rows of the kind, chip or machine type that `name`
+                is, such as `tpu` or `nvidia-l4`, smallest first, or else the most similar name.
+        """
+        if name not in ACCELERATORS and (meant := _rows_called(name)):
+            raise UnknownNameError(
+                f"unknown accelerator {name!r}; did you mean {', '.join(repr(row.name) for row in meant)}?"
+            )
+        return look_up("accelerator", name, ACCELERATORS)
 
     @property
     def image(self) -> str:
@@ -278,6 +389,37 @@ class Accelerator:
             FLEX_START: self.flex_start_usd,
         }[provisioning]
 
+    def basis(
+        self, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
+    ) -> tuple[str, ...]:
+        """Sentences that explain how the time and the memory with `batch` images a chip were estimated."""
+        chip = self.chip
+        share = "{:.0%} to {:.0%}".format(*chip.efficiency_in(precision))
+        if self.image == "cpu":
+            seconds = cost.flop / chip.flops[precision] * self.vcpus / 2
+            speed = (
+                f"Time: {2 * seconds:.2f} s of one core per 240x320 image, measured on two cores with "
+                f"AVX512_BF16, divided by {self.vcpus} vCPUs, each assumed to reach {share} of such a core."
+            )
+            slow = "CPUs without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
+            return (speed, slow) if precision == "bfloat16" else (speed,)
+        figures = "V100, A100 and TPU v3, alike for GPUs and TPUs"
+        if chip.efficiency_in(precision) is FLOAT32_EFFICIENCY:
+            figures = "V100 in float32, where cuDNN may multiply less often than is counted"
+        compiled = "a TPU v5e" if self.image == "tpu" else "GPUs; the operations, for a TPU v5e"
+        traffic, memory = (counts[self.image][precision] for counts in (cost.traffic_bytes, cost.memory_bytes))
+        return (
+            f"Time: {cost.flop / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
+            f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
+            f"{cost.state_traffic_bytes[self.image] / 1e9:.1f} GB a step for the weights, at {share} "
+            f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
+            f"bound by {chip.bound(batch, image_size, precision, cost)}). The share of the peaks is assumed, from "
+            f"published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",
+            f"Memory: {memory / 1e9:.2f} GB per 240x320 image (counted likewise), scaled by pixels, and "
+            f"{cost.state_bytes / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is "
+            "usable.",
+        )
+
 
 _ROWS = (
     Accelerator("cpu", CPU, 1, "n1-standard-16", 16, 60, 0.7600, 0.2553),
@@ -311,20 +453,6 @@ _ROWS = (
 ACCELERATORS: dict[str, Accelerator] = {row.name: row for row in _ROWS}
 SHORTEST_WORD = 3
 """Number of letters and digits from which the beginning of a word says which accelerators are meant."""
-
-
-def get_accelerator(name: str) -> Accelerator:
-    """The row of accelerator `name`.
-
-    Raises:
-        UserError: if there is no such row. It names the rows of the kind, chip or machine type that `name` is,
-            such as `tpu`, `nvidia-l4` or `ct5lp-hightpu-4t`, smallest first, or else the most similar name.
-    """
-    if name not in ACCELERATORS and (meant := _rows_called(name)):
-        raise UnknownNameError(
-            f"unknown accelerator {name!r}; did you mean {', '.join(repr(row.name) for row in meant)}?"
-        )
-    return look_up("accelerator", name, ACCELERATORS)
 
 
 def _rows_called(name: str) -> list[Accelerator]:
@@ -361,171 +489,3 @@ def _family(name: str) -> str:
 def _plain(name: str) -> str:
     """The letters and digits of a name, in lower case, such as `a10080gb`."""
     return "".join(filter(str.isalnum, name.casefold()))
-
-
-# === Memory and time of a training step, by a roofline model, for a network (`cost`) ===
-
-USABLE_MEMORY = 0.9
-"""Share of the memory available to the step. The runtime and its workspaces need the rest."""
-START_SECONDS = 300.0
-"""Billed time before the first step: container image, data, compilation. An assumption, not measured."""
-FORWARD_SHARE = 1 / 3
-"""Time of a validation image relative to a training image: the backward pass takes twice the forward pass."""
-
-
-def step_memory_bytes(
-    chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
-) -> float:
-    """Bytes of memory that `batch` images on one chip need."""
-    return cost.state_bytes + cost.images(batch, image_size) * cost.memory_bytes[chip.image][precision]
-
-
-def usable_bytes(chip: Chip) -> float:
-    """Bytes of memory of one chip that a step can use."""
-    return USABLE_MEMORY * chip.memory_bytes
-
-
-def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost) -> int:
-    """Largest number of images that fits into the memory of one chip. 0 if none fits."""
-    image_bytes = cost.images(1, image_size) * cost.memory_bytes[chip.image][precision]
-    return max(0, int((usable_bytes(chip) - cost.state_bytes) / image_bytes))
-
-
-def step_seconds(
-    chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
-) -> Estimate:
-    """Seconds of one training step with `batch` images on each chip.
-
-    They are the longer time of arithmetic and of memory traffic at the chip's peaks, by its efficiency.
-    """
-    seconds = max(_seconds_at_peak(chip, batch, image_size, precision, cost).values())
-    efficiency = chip.efficiency_in(precision)
-    return Estimate(seconds / efficiency.most, seconds / efficiency.least)
-
-
-def bound(
-    chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost = DEFAULT.cost
-) -> str:
-    """The roofline limit of a step with `batch` images on `chip`: `arithmetic` or `memory traffic`."""
-    seconds = _seconds_at_peak(chip, batch, image_size, precision, cost)
-    return max(seconds, key=lambda limit: seconds[limit])
-
-
-def _seconds_at_peak(
-    chip: Chip, batch: int, image_size: tuple[int, int], precision: str, cost: StepCost
-) -> dict[str, float]:
-    images = cost.images(batch, image_size)
-    traffic = cost.state_traffic_bytes[chip.image] + images * cost.traffic_bytes[chip.image][precision]
-    return {
-        "arithmetic": images * cost.flop / chip.flops[precision],
-        "memory traffic": traffic / chip.bandwidth_bytes_s,
-    }
-
-
-def basis(
-    accelerator: Accelerator,
-    batch: int,
-    image_size: tuple[int, int],
-    precision: str,
-    cost: StepCost = DEFAULT.cost,
-) -> tuple[str, ...]:
-    """Sentences that explain how the time and the memory of a plan with `batch` images a chip were estimated."""
-    chip = accelerator.chip
-    share = "{:.0%} to {:.0%}".format(*chip.efficiency_in(precision))
-    if accelerator.image == "cpu":
-        seconds = cost.flop / chip.flops[precision] * accelerator.vcpus / 2
-        speed = (
-            f"Time: {2 * seconds:.2f} s of one core per 240x320 image, measured on two cores with AVX512_BF16, "
-            f"divided by {accelerator.vcpus} vCPUs, each assumed to reach {share} of such a core."
-        )
-        slow = "CPUs without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
-        return (speed, slow) if precision == "bfloat16" else (speed,)
-    figures = "V100, A100 and TPU v3, alike for GPUs and TPUs"
-    if chip.efficiency_in(precision) is FLOAT32_EFFICIENCY:
-        figures = "V100 in float32, where cuDNN may multiply less often than is counted"
-    compiled = "a TPU v5e" if accelerator.image == "tpu" else "GPUs; the operations, for a TPU v5e"
-    traffic, memory = (counts[accelerator.image][precision] for counts in (cost.traffic_bytes, cost.memory_bytes))
-    return (
-        f"Time: {cost.flop / 1e9:.0f} GFLOP and {traffic / 1e9:.2f} GB of memory traffic per "
-        f"240x320 image (counts of the step compiled for {compiled}), scaled by pixels, and "
-        f"{cost.state_traffic_bytes[accelerator.image] / 1e9:.1f} GB a step for the weights, at {share} "
-        f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
-        f"bound by {bound(chip, batch, image_size, precision, cost)}). The share of the peaks is assumed, from "
-        f"published figures for VGG16 and ResNet-50 on {figures}; it was not measured on this chip.",
-        f"Memory: {memory / 1e9:.2f} GB per 240x320 image (counted likewise), scaled by pixels, and "
-        f"{cost.state_bytes / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is "
-        "usable.",
-    )
-
-
-# === The batch ===
-
-
-def default_batch(
-    chip: Chip,
-    replicas: int,
-    accumulation: int,
-    images: int,
-    image_size: tuple[int, int],
-    precision: str,
-    cost: StepCost = DEFAULT.cost,
-) -> int:
-    """Default number of images of a step over all replicas.
-
-    For each part it is the default of the chip, or less if the memory or the number of training `images` does
-    not allow that. Example: two T4 with accumulation 2 have 4 x 32 images.
-    """
-    n_parts, largest = replicas * accumulation, largest_batch(chip, image_size, precision, cost)
-    return n_parts * max(1, min(chip.per_replica_batch, images // n_parts, largest))
-
-
-def parts(images: int, largest: int) -> int:
-    """The smallest `accumulation` that splits `images` into equal parts of at most `largest`.
-
-    Example: 12 images with at most 5 at a time are 3 parts.
-    """
-    return next(count for count in range(-(-images // largest), images + 1) if images % count == 0)
-
-
-def check_shares(batch_size: int, replicas: int, accumulation: int, images: int, accelerator: str = "") -> None:
-    """Raise `UserError` unless the data have a whole batch, and all replicas and parts get equally many images."""
-    n_parts = replicas * accumulation
-    lower = batch_size // n_parts * n_parts
-    near = " or ".join(str(batch) for batch in (lower, lower + n_parts) if batch)
-    divisor = f"{replicas} replicas{f' of {accelerator}' if accelerator else ''}"
-    divisor += f" x accumulation {accumulation}" if accumulation > 1 else ""
-    check(
-        batch_size % n_parts == 0,
-        f"batch_size is {batch_size}, not a multiple of {divisor}; set it to {near}, or to 0 for the default",
-    )
-    check(
-        batch_size <= images,
-        f"batch_size is {batch_size} over {replicas} replicas, but there are {images} training images; "
-        "make it smaller, use fewer chips, or prepare more images (max_examples)",
-    )
-
-
-def check_memory(
-    name: str,
-    chip: Chip,
-    batch_size: int,
-    replicas: int,
-    accumulation: int,
-    image_size: tuple[int, int],
-    precision: str,
-    cost: StepCost = DEFAULT.cost,
-) -> None:
-    """Raise `UserError` unless a `chip`, called `name`, has enough memory for its share of a batch."""
-    part, largest = batch_size // replicas // accumulation, largest_batch(chip, image_size, precision, cost)
-    needs, has = step_memory_bytes(chip, part, image_size, precision, cost) / 1e9, usable_bytes(chip) / 1e9
-    remedy = (
-        f"set batch_size to at most {largest * replicas * accumulation}, or accumulation to "
-        f"{parts(batch_size // replicas, largest)}"
-        if largest
-        else "use smaller images, or a machine with more memory"
-    )
-    check(
-        part <= largest,
-        f"batch_size is {batch_size}: {part} images of {image_size[0]}x{image_size[1]} a chip in {precision} take "
-        f"about {needs:.1f} GB, and {name} has {has:.1f} GB for them; {remedy}",
-    )

@@ -19,6 +19,7 @@ from trainer.data.settings import SAMPLE
 from trainer.errors import check, reported
 from trainer.machine import runtime
 from trainer.network.model_folder import ModelFolder
+from trainer.places.bucket_place import BucketPlace
 from trainer.places.places import stored_at
 from trainer.training import host
 
@@ -45,8 +46,18 @@ class Fact:
     state: str = GOOD
     means: str = ""
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether training cannot work with it."""
+        return self.state == BAD
+
     def __str__(self) -> str:
         return f"{self.name}: {self.value}" + (f" ({self.means})" if self.means else "")
+
+
+def read_facts(folder: BucketPlace) -> list[Fact]:
+    """The facts that `main` wrote into a folder. Raises `UserError` if it did not come so far."""
+    return [Fact(**json.loads(line)) for line in folder.read(REPORT).splitlines()]
 
 
 def main(arguments: list[str]) -> None:
@@ -69,7 +80,7 @@ def main(arguments: list[str]) -> None:
     lines = "".join(json.dumps(dataclasses.asdict(fact)) + "\n" for fact in shown)
     # By the API, because whether the mount can be written is part of the question.
     folder.write(REPORT, lambda file: file.write(lines.encode()))
-    bad = ", ".join(fact.name for fact in shown if fact.state == BAD)
+    bad = ", ".join(fact.name for fact in shown if fact.is_bad)
     check(not bad, f"a training cannot work here: {bad} (see above)")
 
 

@@ -180,3 +180,29 @@ class TrainConfig:
         if scaling == "auto":
             scaling = "none" if self.batch_size else "capped"
         return dataclasses.replace(self, batch_size=batch_size, learning_rate_scaling=scaling)
+
+    def check_shares(self, replicas: int, images: int, accelerator: str = "") -> None:
+        """Raise `UserError` unless the data have a whole batch, and all replicas and parts get as many images.
+
+        Example: a batch of 32 on 3 replicas is refused.
+
+        Args:
+            replicas: chips that share a batch.
+            images: training images.
+            accelerator: its name, for the message. Empty if none was named.
+        """
+        batch_size, accumulation = self.batch_size, self.accumulation
+        n_parts = replicas * accumulation
+        lower = batch_size // n_parts * n_parts
+        near = " or ".join(str(batch) for batch in (lower, lower + n_parts) if batch)
+        divisor = f"{replicas} replicas{f' of {accelerator}' if accelerator else ''}"
+        divisor += f" x accumulation {accumulation}" if accumulation > 1 else ""
+        check(
+            batch_size % n_parts == 0,
+            f"batch_size is {batch_size}, not a multiple of {divisor}; set it to {near}, or to 0 for the default",
+        )
+        check(
+            batch_size <= images,
+            f"batch_size is {batch_size} over {replicas} replicas, but there are {images} training images; "
+            "make it smaller, use fewer chips, or prepare more images (max_examples)",
+        )

@@ -72,7 +72,7 @@ def check_training(
         f"{manifest.dataset} has no validation images, which choose the best epoch; prepare more images",
     )
     if accelerator:
-        accelerators.get_accelerator(accelerator)
+        accelerators.Accelerator.named(accelerator)
     check(
         not is_taken(pathlib.Path(output)) or ModelFolder(output).config_file.is_file(),
         f"{output} exists already, and is not a model; remove it, or choose another folder",

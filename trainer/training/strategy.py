@@ -139,7 +139,7 @@ def connect_devices(accelerator: str = "") -> Devices:
         UserError: if this machine does not have the accelerator, or if TF_CONFIG does not fit.
     """
     cluster = Cluster.from_environment()
-    row = accelerators.get_accelerator(accelerator) if accelerator else None
+    row = accelerators.Accelerator.named(accelerator) if accelerator else None
     kind = kind_of_devices(accelerator)
     check(
         kind == "gpu" or not row or cluster.size == 1,
@@ -167,7 +167,7 @@ def kind_of_devices(accelerator: str = "") -> str:
     TensorFlow stays configurable.
     """
     if accelerator:
-        return accelerators.get_accelerator(accelerator).image
+        return accelerators.Accelerator.named(accelerator).image
     if runtime.is_for_tpu():
         return "tpu"
     return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"

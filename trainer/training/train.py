@@ -95,15 +95,15 @@ class Job:
         precision = step.resolve_precision(config.precision, devices)
         images, replicas, image_size = manifest.counts["train"], devices.replicas, manifest.image_size
         chip = devices.chip or accelerators.UNNAMED[devices.kind]
-        batch_size = config.batch_size or accelerators.default_batch(
-            chip, replicas, config.accumulation, images, image_size, precision, architecture.cost
+        batch_size = config.batch_size or chip.default_batch(
+            replicas, config.accumulation, images, image_size, precision, architecture.cost
         )
         config = config.with_batch(batch_size)
-        accelerators.check_shares(batch_size, replicas, config.accumulation, images, accelerator)
+        config.check_shares(replicas, images, accelerator)
         if devices.kind == "cpu":  # the system would kill a process that takes more, without an error message
             this = dataclasses.replace(accelerators.CPU, memory_bytes=runtime.available_bytes() / replicas)
             batch = (batch_size, replicas, config.accumulation)
-            accelerators.check_memory("this machine", this, *batch, image_size, precision, architecture.cost)
+            this.check_memory("this machine", *batch, image_size, precision, architecture.cost)
         return cls(config, manifest, devices, precision, architecture)
 
     @property
@@ -135,9 +135,7 @@ class Job:
         part = share // config.accumulation
         fits = part // 2  # a guess, since the estimate for a known chip may be too high
         if devices.chip:
-            largest = accelerators.largest_batch(
-                devices.chip, (height, width), self.precision, self.architecture.cost
-            )
+            largest = devices.chip.largest_batch((height, width), self.precision, self.architecture.cost)
             fits = min(fits, largest)
         batch = fits * devices.replicas * config.accumulation
         remedy = (

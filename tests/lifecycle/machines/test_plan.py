@@ -7,7 +7,6 @@ from lifecycle.machines.settings import AcceleratorConfig
 from tests.refusals import refused
 from trainer.data.settings import FetchConfig
 from trainer.errors import SettingError, UnknownNameError, UserError
-from trainer.training import accelerators
 from trainer.training.accelerators import ACCELERATORS
 from trainer.training.settings import TrainConfig
 
@@ -137,7 +136,7 @@ def test_misfit_is_refused_with_numbers_and_a_remedy(accelerator, changes, named
 
 def test_largest_batch_fits_and_the_next_does_not():
     row = ACCELERATORS["v5e-4"]
-    largest = accelerators.largest_batch(row.chip, (240, 320), "bfloat16")
+    largest = row.chip.largest_batch((240, 320), "bfloat16")
     assert planned("v5e-4", batch_size=4 * largest).batch_per_replica == largest
     with refused(UserError, "batch_size", 4 * largest, "accumulation", 2):
         planned("v5e-4", batch_size=4 * (largest + 1))

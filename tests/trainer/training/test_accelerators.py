@@ -4,7 +4,7 @@ import re
 import pytest
 
 from trainer.errors import UserError
-from trainer.training.accelerators import ACCELERATORS, PROVISIONING, UNNAMED, get_accelerator
+from trainer.training.accelerators import ACCELERATORS, PROVISIONING, UNNAMED, Accelerator
 from trainer.training.settings import PRECISIONS
 
 
@@ -54,7 +54,7 @@ def test_row_has_a_price_for_each_way_it_is_lent(row):
     ],
 )
 def test_price_is_that_of_the_list_with_the_fee(name, provisioning, usd):
-    assert get_accelerator(name).usd_per_hour(provisioning) == (
+    assert Accelerator.named(name).usd_per_hour(provisioning) == (
         usd if usd is None else pytest.approx(usd, abs=1e-3)
     )
 
@@ -62,7 +62,7 @@ def test_price_is_that_of_the_list_with_the_fee(name, provisioning, usd):
 def named(word):
     """The accelerators that the message about an unknown one suggests."""
     with pytest.raises(UserError, match=r"^unknown accelerator ") as refused:
-        get_accelerator(word)
+        Accelerator.named(word)
     suggested = str(refused.value).partition("did you mean ")[2].partition("?")[0]
     return re.findall(r"'([\w-]+)'", suggested)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from trainer.errors import UserError
 from trainer.machine import runtime
 from trainer.training import step, strategy
-from trainer.training.accelerators import ACCELERATORS, get_accelerator
+from trainer.training.accelerators import ACCELERATORS, Accelerator
 from trainer.training.strategy import Cluster, Devices
 
 VERTEX = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["server:2222"]}}
@@ -97,14 +97,14 @@ def devices(kind, name=""):
     return Devices(
         tf.distribute.get_strategy(),
         kind,
-        get_accelerator(name).chip if name else None,
+        Accelerator.named(name).chip if name else None,
         Cluster({"worker": ["here"]}),
     )
 
 
 @pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "cpu"])
 def test_automatic_precision_is_the_tables(name):
-    row = get_accelerator(name)
+    row = Accelerator.named(name)
     assert step.resolve_precision("auto", devices(row.image, name)) == row.chip.precision
     assert row.chip.precision in row.chip.flops
 
