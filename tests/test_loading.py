@@ -35,7 +35,7 @@ TRAINER = [
     (["train", "--dataset-dir=data", "--base-model=nosuch", *WANTED], "models/nosuch"),
     (["train", "--dataset-dir=data", "--initial-weights=nosuch.h5", *WANTED], "nosuch.h5 does not exist"),
     (["evaluate", "--model=model", "--dataset-dir=nowhere", *WANTED], "nowhere"),
-    (["evaluate", "--model=model", "--dataset-dir=data", "--gate=klt", *WANTED], "did you mean 'kld'?"),
+    (["evaluate", "--model=model", "--dataset-dir=data", "--gate=klt", *WANTED], "Did you mean 'kld'?"),
     (["evaluate", "--model=model", "--dataset-dir=maps", "--gate=nss", *WANTED], "the gate nss needs fixations"),
     (["compare", "one", "nosuch"], "nosuch cannot be compared"),
     (["compare", "one", "model"], "model is a model without scores"),
