@@ -52,7 +52,7 @@ def test_default_model_predicts_a_map_of_the_images_size(model, folder, capsys):
     expected = Predictor(folder / "models" / "msinet" / "1" / VERSION_EXTRA).predict(example())
     np.testing.assert_array_equal(saliency, expected)
     assert model.image_size == SIZE
-    assert repr(model) == "<Model msinet (MSI-Net, trained on osie; version 1, the default of models/msinet)>"
+    assert repr(model) == "<Model msinet (MSI-Net, trained on osie, version 1, the default of models/msinet)>"
     assert capsys.readouterr() == ("", "")
 
 

@@ -51,12 +51,13 @@ class Answering:
 
         For example, `msinet@2 (MSI-Net, trained on osie)`.
         """
-        return self._described(self.version, self.reason)
+        return f"{self.description}, because {self.reason}" if self.reason else self.description
 
     @property
     def description(self) -> str:
         """The model's name and training data, for readers who do not know this working directory."""
-        return self._described(self.version)
+        known = [_described_origin(self.folder), self.version]
+        return f"{self.name} ({', '.join(filter(None, known))})"
 
     @property
     def notice(self) -> str:
@@ -154,9 +155,6 @@ class Answering:
             f"the maps of {IMAGES} random images differ from those in float32 by at most {differences.max():.2g}, "
             f"and by {differences.mean():.2g} on average, on 0..1"
         )
-
-    def _described(self, *more: str) -> str:
-        return f"{self.name} ({'; '.join(filter(None, [_described_origin(self.folder), *more]))})"
 
 
 def _described_origin(folder: pathlib.Path) -> str:

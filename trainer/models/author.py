@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from trainer.data.prepared_data import Manifest
 from trainer.datasets.table import Archive, Dataset
-from trainer.errors import ContentError, UserError, check, look_up, some
+from trainer.errors import ContentError, PlaceError, UserError, check, look_up, some
 from trainer.io import files
 from trainer.network.model_folder import ModelFolder
 from trainer.places import archive_files
@@ -100,7 +100,7 @@ def fetched(source: str) -> "Download":
     row, folder = get_author_weights(source), archives_folder()
     (published,) = row.archives
     by_hand = (
-        f"or unpack {published.name} by hand ({row.place.page}), and give the path of its graph "
+        f"Or unpack {published.name} by hand ({row.place.page}), and give the path of its graph "
         f"instead of {source}"
     )
     kept = published_archives.kept(published, folder)
@@ -168,8 +168,8 @@ def unpacked_weights(source: str) -> Iterator["LocalWeights"]:
         except ContentError as error:
             cache.forget([archive])
             raise ContentError(
-                f"{str(error).replace(f'{folder}/', '')}; {archive.offer.name} was removed from the cache, so the "
-                f"same command downloads it again; if it is as before, ask its author ({row.homepage})"
+                f"{str(error).replace(f'{folder}/', '')}. {archive.offer.name} was removed from the cache, so the "
+                f"same command downloads it again. If it is as before, ask its author ({row.homepage})"
             ) from None
 
 
@@ -183,8 +183,8 @@ def _unpacked(archive: "Download", row: AuthorWeights, folder: pathlib.Path) -> 
                 (folder / member.path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / member.path).write_bytes(member.read())
     except OSError as error:
-        raise UserError(
-            f"cannot unpack {name} to {folder} ({error.strerror or error}); free some space, or set TMPDIR to a "
+        raise PlaceError(
+            f"cannot unpack {name} to {folder} ({error.strerror or error}). Free some space, or set TMPDIR to a "
             "folder on another disk"
         ) from None
     except UserError as error:  # a damaged archive, or one with unsafe members
@@ -206,6 +206,10 @@ def _chosen(members: Sequence[Member], row: AuthorWeights, archive: str) -> tupl
         if len(chosen) == 1:
             return chosen[0].name, [paths[path] for path in chosen[0].among(paths)]
         names = [each.name for each in found]
-        check(not found, f"{archive} has several weights ({some(names)}), and none is {row.stem} alone")
+        check(
+            not found,
+            f"{archive} has several weights ({some(names)}), and none is {row.stem} alone",
+            ContentError,
+        )
     held = some([path.partition("/")[2] for path in paths]) or "no files"
-    raise UserError(f"{archive} has neither a frozen graph, nor a SavedModel, nor a checkpoint: it has {held}")
+    raise ContentError(f"{archive} has neither a frozen graph, nor a SavedModel, nor a checkpoint: it has {held}")

@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 
-from trainer.errors import UserError, nearest
+from trainer.errors import ContentError, NotFoundError, nearest
 from trainer.io.files import local_path
 from trainer.models.model_names import DEFAULT, MODEL_NAME, PRETRAINED, REGISTRY
 from trainer.models.registry_layout import (
@@ -43,7 +43,7 @@ def look_up_model(name: str = "", others: Iterable[str] = ()) -> pathlib.Path:
             missing = (
                 f"this installation has no model {PRETRAINED}, because {ModelFolder.pretrained().path} is missing"
             )
-            raise UserError(f"{missing}; {ModelFolder.pretrained().remedy}")
+            raise NotFoundError(f"{missing}: {ModelFolder.pretrained().remedy}")
         return ModelFolder.pretrained().path
     place = stored_at(name)
     if not place.is_local:
@@ -56,19 +56,19 @@ def look_up_model(name: str = "", others: Iterable[str] = ()) -> pathlib.Path:
     if not folder.exists() and len(folder.parts) == 1:
         folder = pathlib.Path(REGISTRY) / folder
     if whole.is_file():
-        raise UserError(f"{name} is a file, not a model; name a model's folder")
+        raise ContentError(f"{name} is a file, not a model. Name a model's folder")
     if not folder.is_dir():
-        raise UserError(f"there is no model at {folder}{nearest_model(name, others)}; {HOW_TO_GET_ONE}")
+        raise NotFoundError(f"there is no model at {folder}: {HOW_TO_GET_ONE}{nearest_model(name, others)}")
     numbers = version_numbers(folder)
     if not numbers:
-        raise UserError(f"{folder} {NEITHER}; {HOW_TO_GET_ONE}")
+        raise NotFoundError(f"{folder} {NEITHER}: {HOW_TO_GET_ONE}")
     number = number_of(str(folder), version, numbers, read_aliases(folder))
     if number == PRETRAINED_VERSION:
         return look_up_model(PRETRAINED)
     model = model_in(folder / str(number))
     if not (model / WEIGHTS).is_file():
         known = ", ".join(map(str, [PRETRAINED_VERSION, *numbers]))
-        raise UserError(f"{model} has no {WEIGHTS}; name another version of {known}")
+        raise NotFoundError(f"{model} has no {WEIGHTS}. Name another version of {known}")
     return model
 
 
@@ -86,7 +86,7 @@ def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
         if ModelFolder(folder).has_weights:
             return folder
     except OSError as error:  # such as no permission, or a name that is too long
-        raise UserError(f"cannot read {folder}: {error.strerror}") from None
+        raise NotFoundError(f"cannot read {folder}: {error.strerror}") from None
     return model_in(folder) if (model_in(folder) / WEIGHTS).is_file() else None
 
 
@@ -117,7 +117,7 @@ def _find_remote(named: Stored) -> pathlib.Path:
         return place.local_for_now([objects[file] for file in compact])
     numbers = listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
-        raise UserError(f"{address} {NEITHER}; {HOW_TO_GET_ONE}")
+        raise NotFoundError(f"{address} {NEITHER}: {HOW_TO_GET_ONE}")
     aliases = {}
     if ALIASES in objects:
         aliases = read_aliases(place.local_for_now([objects[ALIASES]]))
@@ -132,7 +132,7 @@ def _download(place: Stored, folder: str, objects: dict[str, SourceObject]) -> p
     }
     missing = [name for name in ModelFolder.NEEDED if name not in there]
     if missing:
-        raise UserError(f"{place}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
+        raise ContentError(f"{place}/{folder} has no {', '.join(missing)}. Give the folder of a whole model")
     wanted = [*ModelFolder.among(there), *(name for name in KEPT if name in there)]
     return place.local_for_now([there[name] for name in wanted]) / folder
 

@@ -9,7 +9,7 @@ import pathlib
 import re
 from collections.abc import Mapping
 
-from trainer.errors import UserError, shown
+from trainer.errors import NotFoundError, shown
 from trainer.io.files import read_json
 from trainer.models.model_names import DEFAULT
 from trainer.network.model_folder import ASSETS_EXTRA, EVALUATION, LEFT_OUT, PER_IMAGE, WEIGHTS
@@ -72,7 +72,7 @@ def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str
     if number in known:
         return number
     targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items()))
-    raise UserError(
-        f"{model} has no version {shown(version)}; it has {', '.join(map(str, sorted(known)))} ({targets}): name "
+    raise NotFoundError(
+        f"{model} has no version {shown(version)}. It has {', '.join(map(str, sorted(known)))} ({targets}): name "
         "one of these"
     )

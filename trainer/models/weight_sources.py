@@ -14,7 +14,7 @@ from typing import Self
 
 from trainer.data.settings import parse_image_size
 from trainer.datasets.table import Dataset
-from trainer.errors import UserError, printable
+from trainer.errors import NotFoundError, PlaceError, SettingError, UserError, printable
 from trainer.io import files
 from trainer.io.files import StrPath, is_taken, local_path
 from trainer.models import author
@@ -114,7 +114,7 @@ class WeightSource:
                 written. Nothing is left at `output`.
         """
         if is_taken(pathlib.Path(output)):
-            raise UserError(f"{output} exists already; remove it, or name another folder")
+            raise PlaceError(f"{output} exists already. Remove it, or name another folder")
         dataset = author.get_author_weights(self.source).dataset if author.is_named(self.source) else dataset
         size = parse_image_size(image_size) if image_size else Dataset.named(dataset).image_size
         self.check_local()
@@ -146,7 +146,7 @@ class _Remote:
         if not isinstance(place, BucketPlace):
             return None
         if not place.object_path:
-            raise UserError(f"{source} is a whole bucket; name the weights in it, as gs://BUCKET/PATH")
+            raise SettingError(f"{source} is a whole bucket. Name the weights in it, as gs://BUCKET/PATH")
         return cls(place.parent, NamedWeights.of_path(place.name))
 
     @functools.cached_property
@@ -168,7 +168,7 @@ class _Remote:
         files = [file for file in self.siblings if file.name in paths]
         if not files:
             address = f"{self.folder}/{self.named.name}"
-            raise UserError(f"there are no weights at {address}; `gcloud storage ls {self.folder}` lists all")
+            raise NotFoundError(f"there are no weights at {address}. `gcloud storage ls {self.folder}` lists all")
         return files
 
     @property
@@ -185,7 +185,7 @@ def _exists(path: pathlib.Path) -> bool:
     try:
         return path.exists() or pathlib.Path(f"{path}.index").is_file()
     except OSError as error:  # such as a name that is too long
-        raise UserError(f"cannot read {printable(str(path))}: {error.strerror}") from None
+        raise NotFoundError(f"cannot read {printable(str(path))}: {error.strerror}") from None
 
 
 def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
@@ -202,6 +202,6 @@ def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
         if remote or _exists(path) or "@" in source:
             raise
         meant = nearest_model(source)
-        raise UserError(
-            f"{printable(source)} does not exist{meant}; give {LocalWeights.FORMS}, or a model's folder or name"
+        raise NotFoundError(
+            f"{printable(source)} does not exist: give {LocalWeights.FORMS}, or a model's folder or name{meant}"
         ) from None

@@ -102,9 +102,9 @@ class Architecture(abc.ABC):
         Raises:
             UserError: they cannot be downloaded, or the network has no encoder.
         """
-        from trainer.errors import UserError
+        from trainer.errors import SettingError
 
-        raise UserError(f"{self.title} has no encoder for ImageNet's weights; set initial_weights to none")
+        raise SettingError(f"{self.title} has no encoder for ImageNet's weights. Set initial_weights to none")
 
     @property
     def layers(self) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def _reading(path: pathlib.Path) -> Iterator[h5py.File]:
             yield file
     except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise ContentError(
-            f"{path} is damaged or not an HDF5 file of Keras ({first_line(error)}); copy it again"
+            f"{path} is damaged or not an HDF5 file of Keras ({first_line(error)}). Copy it again"
         ) from None
 
 
@@ -140,7 +140,7 @@ def _has_floats(item: h5py.Group | h5py.Dataset, path: pathlib.Path) -> bool:
         return False
     stored = item.id.get_create_plist()
     if stored.get_layout() == h5py.h5d.VIRTUAL or stored.get_external_count():
-        raise ContentError(f"{path} has the values of {item.name} in another file; write the weights with values")
+        raise ContentError(f"{path} has the values of {item.name} in another file. Write the weights with values")
     return True
 
 

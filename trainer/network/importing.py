@@ -29,7 +29,7 @@ NAMED = 12
 """Ignored arrays that a report names."""
 SECONDS, PIXEL_SECONDS = 900, 1e-3
 """Processor time, likewise. An import takes one minute. The check of the export predicts three maps."""
-NOT_MSI_NET = "it does not hold the weights of MSI-Net alone; get them from where they were published"
+NOT_MSI_NET = "it does not hold the weights of MSI-Net alone. Get them from where they were published"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import UserError
+from trainer.errors import ContentError
 from trainer.machine import runtime
 from trainer.network import model_folder
 from trainer.network.calibration import Calibration
@@ -69,8 +69,8 @@ class Inference:
             # One by one: in a batch they take as long, and the last bits of a map would depend on its size.
             maps = np.concatenate([self._predict(image) for image in np.asarray(images, np.float32)])
         if not np.isfinite(maps).all():
-            raise UserError(
-                "the model's prediction is not finite: its weights are damaged or its training diverged; train it "
+            raise ContentError(
+                "the model's prediction is not finite: its weights are damaged or its training diverged. Train it "
                 "again, or use another model"
             )
         return maps

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainer.errors import UserError
+from trainer.errors import MismatchError
 from trainer.network import model_folder
 from trainer.network.arrays import Array, Weights
 from trainer.network.calibration import Calibration
@@ -46,9 +46,9 @@ def load_weights(model: keras.Model, folder: str | os.PathLike[str]) -> None:
     """
     architecture = ModelFolder(folder).architecture
     if architecture.name != model.name:
-        raise UserError(
+        raise MismatchError(
             f"{folder} has a model of {architecture.title}, which cannot be the start of another network, "
-            f"{NETWORKS[model.name].title}; name a model of that network"
+            f"{NETWORKS[model.name].title}. Name a model of that network"
         )
     _assign(model, read_weights(folder))
 

@@ -22,7 +22,7 @@ OPTIMIZER = r"(?i)(^|/)(adam|rmsprop|sgd|momentum|adagrad|optimizer|beta[12]_pow
 SHOWN = 12
 """Most arrays that a message names."""
 ENCODER_ALONE = (
-    "holds the weights of an encoder alone, without ASPP and decoder, so it is not a model yet; use it as the "
+    "holds the weights of an encoder alone, without ASPP and decoder, so it is not a model yet. Use it as the "
     "initial weights of a training (`train --initial-weights`, initial_weights of the pipeline)"
 )
 MIN_REPORTED = 16
@@ -174,7 +174,7 @@ def _check(
     lost = {expected[key] for key in missing}
     renamed = [f"{array.name} {array.shape}" for array in others if array.shape in lost]
     parts = [
-        f"{len(faults)} do not fit: {'; '.join(faults)}" if faults else "",
+        f"{len(faults)} do not fit: {', '.join(faults)}" if faults else "",
         f"{len(absent)} of {len(expected)} are missing: {', '.join(absent)}" if absent else "",
         f"arrays of these shapes with other names: {some(renamed, SHOWN)}" if renamed else "",
     ]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NotRequired
 
 from typing_extensions import TypedDict
 
-from trainer.errors import check
+from trainer.errors import ContentError, check
 from trainer.io.files import StrPath, parse_json, read_json
 from trainer.network.architecture import Architecture
 from trainer.network.networks import network_of
@@ -290,6 +290,7 @@ class ModelFolder:
             check(
                 architecture.fits(size),
                 f"{self.config_file} has the image_size {size}, but it must be {wanted}: {MODEL_REMEDY}",
+                ContentError,
             )
             sizes[kind] = size[0], size[1]
         return sizes

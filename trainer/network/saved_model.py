@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from PIL.ExifTags import Base
 
-from trainer.errors import UserError, first_line
+from trainer.errors import MismatchError, PlaceError, first_line
 from trainer.io.files import replacing, write_json
 from trainer.network import hdf5_files, load, preprocess, tensorflow_preprocess
 from trainer.network.load import Trained
@@ -93,8 +93,8 @@ def write_saved_model(
         try:
             tf.saved_model.save(servable, str(partial), signatures | {SIGNATURES[0]: signatures[default]})
         except tf.errors.OpError as error:
-            raise UserError(
-                f"cannot write {path} ({first_line(error)}); free some space, or name another folder"
+            raise PlaceError(
+                f"cannot write {path} ({first_line(error)}). Free some space, or name another folder"
             ) from None
         finally:
             _remove_generated_code()
@@ -125,9 +125,9 @@ def _verify(model: Trained, path: pathlib.Path, image_size: tuple[int, int], def
     levels = tf.io.decode_png(served).numpy().astype(int)
     level_difference = np.abs(levels - preprocess.restore_map(expected[0], image_size)).max()
     if not (difference <= TOLERANCE and level_difference <= 1):
-        raise UserError(
+        raise MismatchError(
             f"the export gives other maps than the network: they differ by up to {difference:.2g} on 0..1, or "
-            f"{level_difference} grey levels; nothing was exported to {path.parent}"
+            f"{level_difference} grey levels. Nothing was exported to {path.parent}"
         )
 
 

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_pb2, types_pb2
 from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 
-from trainer.errors import ContentError, UserError, first_line
+from trainer.errors import ContentError, NotFoundError, first_line
 from trainer.network import compact, hdf5_files
 from trainer.network.arrays import Array, Shape, fitting
 from trainer.network.weight_files import SAVED_MODEL, Kind, kind_of_weights
@@ -94,7 +94,7 @@ def _explained(prefix: pathlib.Path) -> Iterator[None]:
         yield
     except (tf.errors.OpError, ValueError, IndexError, RuntimeError, DecodeError) as error:
         raise ContentError(
-            f"{prefix} is damaged or not a checkpoint ({first_line(error)}); copy its .index and .data files again"
+            f"{prefix} is damaged or not a checkpoint ({first_line(error)}). Copy its .index and .data files again"
         ) from None
 
 
@@ -122,7 +122,7 @@ def _value(name: str, tensor: tensor_pb2.TensorProto) -> np.ndarray:
         return np.asarray(tf.make_ndarray(tensor))
     except (TypeError, ValueError) as error:
         raise ContentError(
-            f"the constant {name} does not have the values that it declares ({first_line(error)}); copy the graph "
+            f"the constant {name} does not have the values that it declares ({first_line(error)}). Copy the graph "
             "again"
         ) from None
 
@@ -136,14 +136,14 @@ def _nodes(graph: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
 def _read_graph(path: pathlib.Path) -> graph_pb2.GraphDef:
     graph = _parse(path, graph_pb2.GraphDef)
     if not graph.node:
-        raise ContentError(f"{path} holds no graph; give a frozen graph, or the folder of a SavedModel")
+        raise ContentError(f"{path} holds no graph. Give a frozen graph, or the folder of a SavedModel")
     return graph
 
 
 def _read_saved_model(path: pathlib.Path) -> graph_pb2.GraphDef:
     graphs = _parse(path, saved_model_pb2.SavedModel).meta_graphs
     if not graphs:
-        raise ContentError(f"{path} holds no SavedModel; copy it again")
+        raise ContentError(f"{path} holds no SavedModel. Copy it again")
     return graphs[0].graph_def
 
 
@@ -152,7 +152,7 @@ def _parse(path: pathlib.Path, kind: type) -> Any:
         return kind.FromString(path.read_bytes())  # type: ignore[attr-defined]
     except DecodeError as error:
         raise ContentError(
-            f"{path} is damaged or not a graph of TensorFlow ({first_line(error)}); copy it again"
+            f"{path} is damaged or not a graph of TensorFlow ({first_line(error)}). Copy it again"
         ) from None
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+        raise NotFoundError(f"cannot read {path}: {error.strerror}") from None

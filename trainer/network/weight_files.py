@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
-from trainer.errors import UserError, printable
+from trainer.errors import AmbiguousError, ContentError, NotFoundError, printable
 from trainer.io.files import StrPath, checksum
 from trainer.machine import untrusted
 from trainer.machine.untrusted import Limits
@@ -185,7 +185,7 @@ def kind_of_weights(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
     if prefix := _checkpoint_at(path):
         return Kind.CHECKPOINT, prefix
     if not path.exists():
-        raise UserError(f"{printable(str(path))} does not exist; give {LocalWeights.FORMS}")
+        raise NotFoundError(f"{printable(str(path))} does not exist: give {LocalWeights.FORMS}")
     if path.is_file() and path.suffix == ".pb":
         return Kind.GRAPH, path
     if path.is_file() and path.suffix in (".h5", ".hdf5"):
@@ -193,7 +193,7 @@ def kind_of_weights(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
     if path.is_file() and path.name == COMPACT_WEIGHTS:
         return Kind.COMPACT, path
     what = f"is a folder without {SAVED_MODEL}" if path.is_dir() else "cannot be read as weights"
-    raise UserError(f"{path} {what}; give {LocalWeights.FORMS}")
+    raise ContentError(f"{path} {what}: give {LocalWeights.FORMS}")
 
 
 def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
@@ -202,8 +202,12 @@ def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
     if pathlib.Path(f"{prefix}.index").is_file():
         return prefix
     if prefix.name != path.name:
-        raise UserError(f"{path} is a part of a checkpoint whose {prefix}.index is missing; copy all of its files")
+        raise ContentError(
+            f"{path} is a part of a checkpoint whose {prefix}.index is missing. Copy all of its files"
+        )
     indexes = sorted(path.glob("*.index")) if path.is_dir() else []
     if len(indexes) > 1:
-        raise UserError(f"{path} has several checkpoints; name one: {', '.join(file.stem for file in indexes)}")
+        raise AmbiguousError(
+            f"{path} has several checkpoints: name one of {', '.join(file.stem for file in indexes)}"
+        )
     return indexes[0].with_suffix("") if indexes else None

@@ -2,7 +2,7 @@
 
 import os
 
-from trainer.errors import UserError
+from trainer.errors import NotFoundError
 from trainer.machine import untrusted
 from trainer.network import compact, hdf5_files
 from trainer.network.arrays import Weights
@@ -26,7 +26,7 @@ def read_stored(folder: str | os.PathLike[str]) -> Weights:
     model = ModelFolder(folder)
     path = model.weights
     if not path.is_file():
-        raise UserError(f"{path} does not exist; {MODEL_REMEDY}")
+        raise NotFoundError(f"{path} does not exist: {MODEL_REMEDY}")
     if model.path == ModelFolder.pretrained().path:
         return compact.read_compact(path, compact.decode_compact, model.remedy)
     if path.name == COMPACT_WEIGHTS:

@@ -16,10 +16,11 @@ from pipeline.local.run_folder import prepare_run
 from tests import drive, reference_graph
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize
+from tests.refusals import refused
 from tests.small_sources import zipped
 from trainer.__main__ import main
 from trainer.datasets import table as datasets
-from trainer.errors import UserError
+from trainer.errors import ConflictError, ContentError, UnknownNameError
 from trainer.io.files import read_json
 from trainer.machine import untrusted
 from trainer.models import author
@@ -99,16 +100,15 @@ def test_every_row_is_of_a_dataset_and_has_a_place_of_its_own():
 
 def test_an_unknown_name_is_refused_with_the_nearest_one_before_anything_is_asked(internet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    refused = r"unknown weights 'author:salicn'; did you mean 'author:salicon'\?"
     for look in (
         find_model,
         lambda name: WeightSource(name).check_local(),
         lambda name: WeightSource(name).fingerprint(),
     ):
-        with pytest.raises(UserError, match=f"^{refused}"):
+        with refused(UnknownNameError, "author:salicn", "author:salicon"):
             look("author:salicn")
     for name in ("base_model_uri", "initial_weights"):
-        with pytest.raises(UserError, match=f"^{name} is 'author:salicn': {refused}"):
+        with refused(UnknownNameError, name, "author:salicn", "author:salicon"):
             prepare_run("", "", "", {name: "author:salicn"})
         assert prepare_run("", "", "", {name: "author:mit1003"}).parameters[name] == "author:mit1003"
     assert not internet.requests
@@ -148,19 +148,19 @@ def nothing_is_kept(cached):
 
 
 @pytest.mark.parametrize(
-    ("held", "message"),
+    ("held", "named"),
     [
-        ({"a/notes.txt": b"1", "b.png": b"2"}, r"neither a frozen graph, .*: it has a/notes\.txt, b\.png"),
-        ({}, "it has no files"),
-        ({"a.pb": b"1", "b.pb": b"2"}, r"has several weights \(model_osie_cpu/a\.pb"),
-        ({"../a.pb": b"1"}, r"'\.\./a\.pb', whose path leads out of the archive"),
-        (b"PK\3\4 not a zip", "is incomplete or damaged"),
-        ({"model_osie_cpu.pb": b"no graph"}, r"model_osie_cpu\.pb is damaged or not a graph"),
+        ({"a/notes.txt": b"1", "b.png": b"2"}, ("a/notes.txt", "b.png")),
+        ({}, ()),
+        ({"a.pb": b"1", "b.pb": b"2"}, ("model_osie_cpu/a.pb",)),
+        ({"../a.pb": b"1"}, ("../a.pb",)),
+        (b"PK\3\4 not a zip", ()),
+        ({"model_osie_cpu.pb": b"no graph"}, ("model_osie_cpu.pb",)),
     ],
 )
-def test_an_archive_with_other_files_is_refused_and_not_kept(internet, cached, held, message):
+def test_an_archive_with_other_files_is_refused_and_not_kept(internet, cached, held, named):
     publish(internet, "osie", held)
-    with pytest.raises(UserError, match=f"{message}.*; model_osie_cpu.zip was removed from the cache"):
+    with refused(ContentError, "model_osie_cpu.zip", *named):
         find_model("author:osie")
     assert nothing_is_kept(cached)
 
@@ -213,7 +213,7 @@ def test_tasks_on_different_machines_agree_on_the_fingerprint(internet, graph, c
     changed = {"weights/model_mit1003_cpu.pb": graph + b"\x12\0"}  # an empty library of functions
     publish(internet, "mit1003", changed)
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "third"))
-    with pytest.raises(SystemExit, match=r"^error: author:mit1003 changed while it was imported"):
+    with refused(ConflictError, "author:mit1003"):
         import_model.python_func(
             "author:mit1003", "salicon", "32x40", digest, dsl.Model(name="m", uri=str(tmp_path / "m"), metadata={})
         )

@@ -7,8 +7,9 @@ import pytest
 
 from tests.gcs import upload
 from tests.narrow import weights_of
+from tests.refusals import refused
 from tests.trainer import predictable
-from trainer.errors import UserError
+from trainer.errors import ContentError, NotFoundError
 from trainer.io.files import read_json, write_json
 from trainer.models import registry_layout
 from trainer.models.answering import EVIDENCE
@@ -81,9 +82,9 @@ def test_registered_versions_are_found(name, number):
 @pytest.mark.parametrize("version", ["7", "9" * 200, "\N{SUPERSCRIPT TWO}"], ids=lambda text: text[:5])
 def test_version_that_there_is_not_is_named_whatever_its_length(version):
     register(OSIE, 2)
-    with pytest.raises(UserError, match="models/msinet has no version"):
+    with refused(NotFoundError, "models/msinet"):
         find_model(f"msinet@{version}")
-    with pytest.raises(UserError, match="it has 0, 2"):
+    with refused(NotFoundError, "msinet", "0, 2"):
         registry_layout.number_of("msinet", version * 30, [2], {})
 
 
@@ -99,9 +100,9 @@ def test_models_and_registries_on_cloud_storage_are_downloaded(bucket):
         model = find_model(f"{address}/{name}")
         assert (model / WEIGHTS).read_text() == str(pathlib.Path("models", "msinet", str(number), VERSION_EXTRA))
         assert (model / MODEL_CONFIG).is_file()
-    with pytest.raises(UserError, match=f"{address}/msinet has no version 7"):
+    with refused(NotFoundError, f"{address}/msinet", 7):
         find_model(f"{address}/msinet@7")
-    with pytest.raises(UserError, match=f"{address} is neither a model"):
+    with refused(NotFoundError, address):
         find_model(address)
 
 
@@ -127,7 +128,7 @@ def answer(name, capsys):
 def test_without_a_registry_the_model_of_the_package_answers_and_says_what_it_has_seen(capsys):
     answering, said = answer("", capsys)
     assert answering.folder == find_model("pretrained")
-    assert said == "model: pretrained (MSI-Net, trained on osie; there is no model in models/msinet)\n"
+    assert said == "model: pretrained (MSI-Net, trained on osie), because there is no model in models/msinet\n"
     assert answering.description == "pretrained (MSI-Net, trained on osie)"
     assert answering.tell() == answering.hint == EVIDENCE
     assert capsys.readouterr().err == f"note: {EVIDENCE}\n"
@@ -138,7 +139,7 @@ def test_pretrained_answers_until_a_version_is_the_default(capsys, bucket):
     write_json(model.parents[1] / ALIASES, {"challenger": 1})
     answering, said = answer("", capsys)
     assert (answering.name, answering.folder) == ("pretrained", find_model("pretrained"))
-    assert said.endswith("; the default of models/msinet is version 0)\n")
+    assert said.endswith(", because the default of models/msinet is version 0\n")
     upload(bucket, model.parents[2], "models")
     remote = f"gs://{bucket.name}/models/msinet"
     names = ("msinet", "msinet@default", "msinet@0", remote, f"{remote}@0")
@@ -151,7 +152,7 @@ def test_default_of_real_data_answers(capsys):
     answering, said = answer("", capsys)
     assert answering.folder == folder
     trained = "MSI-Net, trained on salicon, then on osie"
-    assert said == f"model: msinet ({trained}; version 4, the default of models/msinet)\n"
+    assert said == f"model: msinet ({trained}, version 4, the default of models/msinet)\n"
     assert answering.tell() == capsys.readouterr().err == ""
 
 
@@ -168,23 +169,23 @@ def test_default_of_the_sample_set_answers_only_where_nothing_else_can(config, r
     assert reason in answer("", capsys)[1]
     assert answer("msinet", capsys)[1] == f"model: msinet (MSI-Net, {reason})\n"
     shutil.rmtree(shipped)
-    assert answer("", capsys)[1].startswith(f"model: msinet (MSI-Net, {reason}; version 1")
+    assert answer("", capsys)[1].startswith(f"model: msinet (MSI-Net, {reason}, version 1")
 
 
 def test_without_the_folder_of_the_package_the_error_is_the_one_of_the_registry(shipped):
     shutil.rmtree(shipped)
-    with pytest.raises(UserError, match="there is no model at models/msinet; make one with `make run-pipeline`"):
+    with refused(NotFoundError, "models/msinet", "make run-pipeline"):
         choose_model("").announced()
-    with pytest.raises(UserError, match=r"no model pretrained, because .* is missing; get it"):
+    with refused(NotFoundError, "pretrained", model_folder.PRETRAINED_FOLDER):
         choose_model("pretrained").announced()
 
 
 def test_damaged_models_are_not_replaced_in_silence(shipped):
     (register(OSIE, 1) / WEIGHTS).unlink()
-    with pytest.raises(UserError, match=r"has no model\.weights\.h5"):
+    with refused(NotFoundError, "model.weights.h5"):
         choose_model("").announced()
     (shipped / COMPACT_WEIGHTS).write_bytes(b"")
-    with pytest.raises(UserError, match=rf"pretrained/{COMPACT_WEIGHTS} is damaged.*: get it again with"):
+    with refused(ContentError, f"pretrained/{COMPACT_WEIGHTS}"):
         read_weights(choose_model("pretrained").announced().folder)
 
 
@@ -207,5 +208,5 @@ def test_model_alone_is_compared_with_the_default_or_with_pretrained(shipped):
 @pytest.mark.parametrize("size", [[240], [240, 320, 3], [241, 320], [0, 0], [-8, 8]])
 def test_an_image_size_that_the_network_cannot_have_is_refused(tmp_path, size):
     write_json(tmp_path / MODEL_CONFIG, {"image_size": size})
-    with pytest.raises(UserError, match="must be two multiples of 8 above 0"):
+    with refused(ContentError, tmp_path / MODEL_CONFIG):
         assert model_folder.ModelFolder(tmp_path).image_size

@@ -92,7 +92,7 @@ def test_predict_writes_the_map_of_a_photograph(capsys):
     assert json.loads(out)["named"] == "pretrained"
     assert json.loads(out)["notice"] == EVIDENCE
     said = next(line for line in err.splitlines() if line.startswith(SAID))
-    assert said.endswith("; there is no model in models/msinet)")
+    assert said.endswith(", because there is no model in models/msinet")
     levels = np.asarray(Image.open("maps/photo.png"))
     assert levels.shape == (512, 512)
     assert np.ptp(levels) > 200

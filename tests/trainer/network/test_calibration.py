@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.refusals import refused
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.errors import UserError
+from trainer.errors import ContentError
 from trainer.io.files import write_json
 from trainer.models.find import find_model
 from trainer.network import preprocess
@@ -90,7 +91,7 @@ def test_borders_of_the_paddings_colour_are_not_taken_for_padding():
 def test_another_set_of_numbers_is_refused(tmp_path, numbers):
     folder = predictable.write_model(tmp_path / "model", predictable.network(11))
     write_json(folder / MODEL_CONFIG, {"image_size": SIZE, "calibration": numbers})
-    with pytest.raises(UserError, match="calibration"):
+    with refused(ContentError, "calibration"):
         Predictor(folder)
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.gcs import upload
+from tests.refusals import refused
 from tests.trainer import predictable
 from trainer.__main__ import main
-from trainer.errors import UserError
+from trainer.errors import ContentError, NotFoundError
 from trainer.io.files import read_json, write_json
 from trainer.models.find import find_model
 from trainer.models.weight_sources import WeightSource
@@ -147,23 +148,23 @@ def grow(folder):
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("damage", "kind", "named"),
     [
-        (flip, r"copy/weights.int8.npz is damaged.*its SHA-256 is [0-9a-f]{12}\.\.\., and config.json says"),
-        (forget, "copy/weights.int8.npz is damaged.* config.json says None"),
-        (replace, "copy/weights.int8.npz cannot be read"),
-        (lambda folder: (folder / MODEL_CONFIG).unlink(), "copy/config.json does not exist"),
-        (lambda folder: (folder / COMPACT_WEIGHTS).unlink(), "copy is neither a model"),
-        (retyped("conv1_conv1_1/kernel", np.uint8), "does not hold the weights of MSI-Net"),
-        (retyped("conv1_conv1_1/kernel", np.float32), "does not hold the weights of MSI-Net"),
-        (retyped("conv1_conv1_1/bias", np.int8), "does not hold the weights of MSI-Net"),
-        (retyped("conv1_conv1_1/scale", "U4"), "does not hold the weights of MSI-Net"),
-        (grow, "has 3,000,000,000 bytes"),
+        (flip, ContentError, ("copy/weights.int8.npz", "config.json")),
+        (forget, ContentError, ("copy/weights.int8.npz", "config.json", None)),
+        (replace, ContentError, ("copy/weights.int8.npz",)),
+        (lambda folder: (folder / MODEL_CONFIG).unlink(), ContentError, ("copy/config.json",)),
+        (lambda folder: (folder / COMPACT_WEIGHTS).unlink(), NotFoundError, ("copy",)),
+        (retyped("conv1_conv1_1/kernel", np.uint8), ContentError, ("MSI-Net",)),
+        (retyped("conv1_conv1_1/kernel", np.float32), ContentError, ("MSI-Net",)),
+        (retyped("conv1_conv1_1/bias", np.int8), ContentError, ("MSI-Net",)),
+        (retyped("conv1_conv1_1/scale", "U4"), ContentError, ("MSI-Net",)),
+        (grow, ContentError, ("3,000,000,000",)),
     ],
 )
-def test_damaged_model_is_named(copy, damage, message):
+def test_damaged_model_is_named(copy, damage, kind, named):
     damage(copy)
-    with pytest.raises(UserError, match=message):
+    with refused(kind, *named):
         weights.read_weights(find_model(str(copy)))
 
 

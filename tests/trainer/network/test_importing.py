@@ -10,7 +10,8 @@ from tests import reference_graph
 from tests import weight_files as written
 from tests.gcs import upload
 from tests.narrow import narrowed, unexported
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import ContentError, NotFoundError, SettingError
 from trainer.models.registry_layout import VERSION_EXTRA
 from trainer.models.weight_sources import WeightSource
 from trainer.network import tensorflow_files
@@ -77,7 +78,7 @@ def test_a_graph_is_read_and_never_run(tmp_path):
 def test_encoder_alone_is_refused_with_its_use(tmp_path):
     encoder = {layer: pair for layer, pair in written.by_layer().items() if layer.startswith("conv")}
     path = written.write_legacy(tmp_path / "encoder.h5", encoder)
-    with pytest.raises(UserError, match=r"holds the weights of an encoder alone.*initial_weights"):
+    with refused(ContentError, path, "initial_weights"):
         converted(path, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -106,11 +107,11 @@ def test_sources_on_cloud_storage_have_the_fingerprint_of_local_ones(bucket, tmp
             assert there.path != here.path
             kept = there.path.parent
         assert not kept.exists()
-    for address, message in (
-        (f"gs://{bucket.name}/deep/other.pb", r"no weights at gs://.*/deep/other\.pb"),
-        (f"gs://{bucket.name}/", "is a whole bucket"),
+    for address, kind in (
+        (f"gs://{bucket.name}/deep/other.pb", NotFoundError),
+        (f"gs://{bucket.name}/", SettingError),
     ):
-        with pytest.raises(UserError, match=message):
+        with refused(kind, address):
             WeightSource(address).fingerprint()
 
 
@@ -126,7 +127,7 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch)
         WeightSource(source).check_local()
         with WeightSource(source).opened() as local:
             assert local.model.resolve() == version / VERSION_EXTRA
-    with pytest.raises(UserError, match="msinet has no version 4; it has 0, 3"):
+    with refused(NotFoundError, "models/msinet", 4, "0, 3"):
         WeightSource("msinet@4").check_local()
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import UnknownNameError
 from trainer.io.files import write_json
 from trainer.network.keras_networks import BUILDERS, build_network
 from trainer.network.model_folder import MODEL_CONFIG, ModelFolder
@@ -17,7 +18,7 @@ def test_a_model_that_names_no_network_is_msinet(config):
 def test_an_unknown_network_is_refused_with_the_known_ones(tmp_path):
     write_json(tmp_path / MODEL_CONFIG, {"network": "msinett", "image_size": [16, 16]})
     for ask in (lambda folder: ModelFolder(folder).architecture, lambda folder: ModelFolder(folder).image_sizes):
-        with pytest.raises(UserError, match=r"'msinett'.*msinet"):
+        with refused(UnknownNameError, "msinett", "msinet"):
             ask(tmp_path)
 
 

@@ -3,6 +3,7 @@
 import pytest
 from tensorflow.core.framework import graph_pb2, types_pb2
 
+from tests.refusals import refused
 from trainer.errors import ContentError
 from trainer.network import tensorflow_files
 
@@ -37,5 +38,5 @@ def test_a_constant_with_other_values_than_it_declares_is_damaged(tmp_path):
     graph = graph_pb2.GraphDef()
     constant(graph, (2, 2), values=[1.0] * 5)
     (array,) = read(tmp_path, graph)
-    with pytest.raises(ContentError, match="the constant conv1/conv1_1/kernel does not have the values"):
+    with refused(ContentError, "conv1/conv1_1/kernel"):
         array.read()

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from tests import reference_graph
 from tests import weight_files as written
-from trainer.errors import UserError
+from tests.refusals import refused
+from trainer.errors import ContentError
 from trainer.network import matching, tensorflow_files
 from trainer.network.arrays import Array
 from trainer.network.msinet import architecture
@@ -157,25 +158,25 @@ def arrays(changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "named"),
     [
         (
             {"aspp/conv2/bias": None, "decoder/conv4/kernel": None},
-            r"2 of 46 are missing: aspp_conv2/bias \(64,\), decoder_conv4/kernel \(3, 3, 16, 1\)",
+            ("2 of 46", "aspp_conv2/bias (64,)", "decoder_conv4/kernel (3, 3, 16, 1)"),
         ),
         (
             {"aspp/conv2/bias": None, "Conv2D_7/folded": np.ones(64, np.float32)},
-            r"other names: Conv2D_7/folded \(64,\)",
+            ("Conv2D_7/folded (64,)",),
         ),
         (
             {"aspp/conv2/bias": np.ones(9, np.float32), "aspp/conv1_1/bias": np.ones((9, 9), np.float32)},
-            r"2 do not fit: aspp/conv1_1/bias is \(9, 9\), .*; aspp/conv2/bias is \(9,\), .* is \(64,\)",
+            (2, "aspp/conv1_1/bias", "(9, 9)", "aspp/conv2/bias", "(9,)", "(64,)"),
         ),
-        ({"aspp/conv2/bias": np.full(64, np.nan, np.float32)}, "aspp/conv2/bias has values that are not finite"),
+        ({"aspp/conv2/bias": np.full(64, np.nan, np.float32)}, ("aspp/conv2/bias",)),
     ],
 )
-def test_faults_are_listed(expected, changes, message):
-    with pytest.raises(UserError, match=message):
+def test_faults_are_listed(expected, changes, named):
+    with refused(ContentError, *named):
         matching.match(DEFAULT, arrays(changes), "it")
 
 
@@ -184,7 +185,7 @@ def test_two_arrays_with_the_same_name_must_be_equal(expected):
     assert len(matching.match(DEFAULT, twice, "it").values) == 46
     other = twice[-1].read() + 1
     twice[-1] = dataclasses.replace(twice[-1], name="copy", read=lambda: other)
-    with pytest.raises(UserError, match="copy differs from decoder/conv4/bias, and both are decoder_conv4/bias"):
+    with refused(ContentError, "copy", "decoder/conv4/bias", "decoder_conv4/bias"):
         matching.match(DEFAULT, twice, "it")
 
 
@@ -192,7 +193,5 @@ def test_another_number_of_layers_is_another_network(tmp_path, expected):
     path = written.write_numbered_port(tmp_path / "fewer.weights.h5")
     with h5py.File(path, "r+") as file:
         del file["layers/conv2d_22"]
-    with pytest.raises(
-        UserError, match="neither the weights of MSI-Net nor of VGG16: it has layers/conv2d/vars/0"
-    ):
+    with refused(ContentError, "MSI-Net", "VGG16", "layers/conv2d/vars/0"):
         matched(path, expected)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainer.errors import UserError, first_line
+from trainer.errors import UnreachableError, first_line
 from trainer.network.architecture import Architecture
 from trainer.network.msinet import architecture
 from trainer.network.msinet.architecture import ASPP, DECODER, ENCODER
@@ -66,7 +66,7 @@ class MSINet(Architecture):
         try:
             network = keras.applications.VGG16(include_top=False, weights="imagenet")
         except Exception as error:  # Keras passes on any error of its download and of h5py, even plain Exception
-            raise UserError(
+            raise UnreachableError(
                 f"Keras could not download the ImageNet weights of VGG16: {first_line(error)}. Without a network "
                 "connection, set initial_weights to the path of "
                 "vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5, or to none"
